@@ -1,0 +1,424 @@
+//! The packet engine: carries packets over a topology, each event at its own time.
+//!
+//! Purpose: the one state machine behind every clock. It reads no clock and does no input or
+//! output: frames enter with [`Engine::arrive`], [`Engine::advance`] does all that is due, and
+//! [`Engine::poll_egress`] gives what has come out at hosts.
+//!
+//! **Catch up, don't trust wake-ups.** `advance(t)` handles all that is due at or before `t`, in
+//! order, each at its own due time. One long step and many short ones give the same result: a
+//! late wake-up makes the egress late and nothing else.
+//!
+//! **Order of events.** Total, and independent of threads: (time, microstep, receiving node,
+//! sending pipe, the pipe's own sequence). The microstep of an arrival is 0; a packet that
+//! crosses a pipe in no time at all comes out one microstep after it went in, any other at
+//! microstep 0; and no packet comes out before its predecessor. Each pipe has a rank, its place
+//! among all pipes sorted by (receiving node, pipe), both numbered by name; the sequence is
+//! the pipe's chain. What a router does about a packet (forward, fragment, answer) happens in
+//! that packet's place in the order, replies and fragments included.
+//!
+//! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even when the
+//! engine is already past it: only that host feeds the pipe. It cannot come out in the past,
+//! though; what it comes out too late by is its staleness. Stamps may also lie ahead. Hand
+//! over arrivals before `advance` reaches their stamps, in the order of their stamps for each
+//! host, and changes ([`Engine::set`]) before arrivals that are stamped after them.
+//!
+//! The packet path allocates nothing, locks nothing and reads no clock; the exception is the
+//! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]).
+//!
+//! Left out: several cores, links that are down, traffic models, multicast.
+
+mod forward;
+
+use crate::observe::{Counters, PipeCounters};
+use crate::packet::{self, Destination, Mac, Refusal};
+use crate::pending::{self, Key, Pending};
+use crate::pipe::Pipe;
+use crate::pipe::delay::Moment;
+use crate::pool::{NIL, Origin, Pool};
+use crate::route::Routes;
+use crate::router::Responder;
+use crate::time::{Span, Time};
+use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+
+/// The Ethernet address that everything delivered comes from.
+pub const GATEWAY_MAC: Mac = [0x02, 0x4c, 0x47, 0x00, 0x00, 0x01];
+
+/// The Ethernet address of a host's interface: `02:4c:48` and the low 24 bits of its number.
+pub const fn host_mac(host: NodeId) -> Mac {
+    let [_, a, b, c] = host.0.to_be_bytes();
+    [0x02, 0x4c, 0x48, a, b, c]
+}
+
+/// What an engine is built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// The longest frame, in bytes with its Ethernet header.
+    pub slot_size: usize,
+    /// How many packets there may be at once, those at the egress included.
+    pub slots: u32,
+}
+
+impl Default for EngineConfig {
+    /// Seed 0 and 65536 frames of up to 2048 bytes; the memory is mapped when first used.
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            slot_size: 2048,
+            slots: 65_536,
+        }
+    }
+}
+
+/// Why a frame did not enter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The frame is none that the network carries.
+    Frame(Refusal),
+    /// The frame is longer than a slot of the pool.
+    TooLong,
+    /// All slots are in use: a physical drop.
+    PoolExhausted,
+}
+
+/// A packet that has come out at its host. Give it back with [`Engine::release`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "an egress holds its slot until it is released"]
+pub struct Egress {
+    /// Where it came out.
+    pub host: NodeId,
+    /// When it should leave.
+    pub due: Time,
+    /// By how much it entered too late to be served at its stamp.
+    pub staleness: Span,
+    /// The sum of the constant delays of the pipes that it crossed.
+    pub path_delay: Span,
+    /// The stamp that it entered with; of a reply, the time of its cause.
+    pub entered: Time,
+    /// Length of the frame in bytes.
+    pub len: u32,
+    /// The number of its arrival (from 0), or [`CREATED`] and the number of its creation.
+    pub id: u64,
+    index: u32,
+}
+
+/// Set in the id of a packet that a router made.
+pub const CREATED: u64 = 1 << 63;
+
+/// What the engine keeps of a node.
+#[derive(Debug, Clone, Copy)]
+struct NodeState {
+    kind: NodeKind,
+    replies: forward::ReplyLimit,
+}
+
+/// The packet engine. See the module's first lines.
+pub struct Engine {
+    topology: Topology,
+    responder: Box<dyn Responder>,
+    routes: Routes,
+    nodes: Vec<NodeState>,
+    pipes: Vec<Pipe>,
+    /// The pipe of each rank.
+    by_rank: Vec<u32>,
+    pending: Pending,
+    pool: Pool,
+    now: Time,
+    counters: Counters,
+    /// Packets in pipes.
+    inside: u64,
+    /// Numbers for ids of packets that routers made.
+    created: u64,
+    /// The chain of packets that have come out.
+    egress_head: u32,
+    egress_tail: u32,
+}
+
+impl Engine {
+    /// An engine at t = 0 with nothing inside.
+    ///
+    /// # Panics
+    /// Where a slot is shorter than 128 bytes or there are 2^32 − 1 of them.
+    pub fn new(topology: Topology, config: EngineConfig, responder: Box<dyn Responder>) -> Self {
+        assert!(
+            config.slot_size >= 128,
+            "a slot holds at least an error message"
+        );
+        let mut by_rank: Vec<u32> = (0..topology.pipes().len() as u32).collect();
+        by_rank.sort_by_key(|&pipe| (topology.pipe(PipeId(pipe)).to, pipe));
+        let mut ranks = vec![0; by_rank.len()];
+        for (rank, &pipe) in by_rank.iter().enumerate() {
+            ranks[pipe as usize] = rank as u32;
+        }
+        let pipes = topology.pipes().iter().zip(ranks);
+        let replies = forward::ReplyLimit::default();
+        Self {
+            routes: Routes::new(&topology),
+            nodes: topology
+                .nodes()
+                .iter()
+                .map(|n| NodeState {
+                    kind: n.kind,
+                    replies,
+                })
+                .collect(),
+            pipes: pipes
+                .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed))
+                .collect(),
+            pending: Pending::new(by_rank.len()),
+            by_rank,
+            pool: Pool::new(config.slots, config.slot_size),
+            now: Time::ZERO,
+            counters: Counters::default(),
+            inside: 0,
+            created: 0,
+            egress_head: NIL,
+            egress_tail: NIL,
+            topology,
+            responder,
+        }
+    }
+
+    /// A frame arrives from a host, stamped `stamp`. The bytes are copied once.
+    pub fn arrive(&mut self, host: NodeId, stamp: Time, frame: &[u8]) -> Result<(), Refused> {
+        debug_assert!(self.nodes[host.index()].kind == NodeKind::Host);
+        let headers = packet::parse(frame).map_err(|refusal| self.refuse(refusal))?;
+        let len = packet::ETHERNET_LEN + headers.ip_len as usize;
+        if len > self.pool.slot_size() {
+            self.counters.refused.too_long += 1;
+            return Err(Refused::TooLong);
+        }
+        let origin = Origin {
+            id: self.counters.entered,
+            entered: stamp,
+            staleness: 0,
+        };
+        let Some(index) = self.pool.take(origin) else {
+            self.counters.pool_exhausted += 1;
+            return Err(Refused::PoolExhausted);
+        };
+        let to = self.find(headers.destination);
+        self.pool.describe(index, &headers, to);
+        self.pool.write(index, &frame[..len]);
+        self.counters.entered += 1;
+        self.depart(host, index, stamp);
+        Ok(())
+    }
+
+    /// Handles all that is due at or before `to`, in order; the engine's time is then `to`.
+    pub fn advance(&mut self, to: Time) {
+        let end = Moment {
+            time: to,
+            microstep: u32::MAX,
+        };
+        self.run(pending::key(end, u32::MAX));
+        self.now = self.now.max(to);
+    }
+
+    /// Handles all that is due before `to`, in order; the engine's time is then `to`. For changes
+    /// that come before packets of the same time.
+    pub fn advance_before(&mut self, to: Time) {
+        self.run(pending::key(
+            Moment {
+                time: to,
+                microstep: 0,
+            },
+            0,
+        ));
+        self.now = self.now.max(to);
+    }
+
+    /// When something is due next; never before [`Engine::now`].
+    pub fn next_due(&self) -> Option<Time> {
+        self.pending.first().map(|key| pending::moment(key).time)
+    }
+
+    /// How far the engine has been advanced.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The next packet that has come out at a host, in the order of events.
+    pub fn poll_egress(&mut self) -> Option<Egress> {
+        let index = self.egress_head;
+        if index == NIL {
+            return None;
+        }
+        self.egress_head = self.pool[index].next;
+        if self.egress_head == NIL {
+            self.egress_tail = NIL;
+        }
+        let packet = &self.pool[index];
+        let host = NodeId(packet.destination);
+        let (due, path_delay) = (packet.due.time, packet.path_delay);
+        self.pool.apply_edits(index);
+        packet::set_macs(self.pool.frame_mut(index), GATEWAY_MAC, host_mac(host));
+        let Origin {
+            id,
+            entered,
+            staleness,
+        } = self.pool.origin(index);
+        let staleness = Span::from_ns(u64::from(staleness));
+        let len = self.pool.frame_len(index) as u32;
+        Some(Egress {
+            host,
+            due,
+            staleness,
+            path_delay,
+            entered,
+            len,
+            id,
+            index,
+        })
+    }
+
+    /// The bytes of a polled packet, as its host is to receive them.
+    pub fn frame(&self, egress: &Egress) -> &[u8] {
+        self.pool.frame(egress.index)
+    }
+
+    /// Gives back the slot of a polled packet.
+    pub fn release(&mut self, egress: Egress) {
+        self.pool.release(egress.index);
+    }
+
+    /// Changes a pipe at the engine's current time: rate and framing for all that has not been
+    /// sent yet (pro rata for the packet in service), the rest for packets that enter later.
+    pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
+        let pipe = &mut self.pipes[pipe.index()];
+        pipe.set(params, self.now, &mut self.pool);
+        if let Some(due) = pipe.next_due(&self.pool) {
+            self.pending.change(pending::key(due, pipe.rank));
+        }
+    }
+
+    /// What a pipe does at present.
+    pub fn params(&self, pipe: PipeId) -> PipeParams {
+        self.pipes[pipe.index()].params()
+    }
+
+    /// Makes the route table to a destination now instead of at its first packet.
+    pub fn prepare_routes(&mut self, to: NodeId) {
+        self.routes.prepare(&self.topology, to);
+    }
+
+    /// The pipes from one node to another; `None` where no path leads there.
+    pub fn path(&mut self, from: NodeId, to: NodeId) -> Option<Vec<PipeId>> {
+        self.routes.path(&self.topology, from, to)
+    }
+
+    /// The network that the engine emulates, as it was at the start.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What became of all packets.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What became of one pipe's packets; sending time counts up to the engine's time.
+    pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
+        self.pipes[pipe.index()].counters(self.now)
+    }
+
+    /// Packets and counted bytes that wait in a pipe's queue, the one in service not counted.
+    pub fn waiting(&self, pipe: PipeId) -> (u32, u64) {
+        self.pipes[pipe.index()].waiting(self.now, &self.pool)
+    }
+
+    /// Packets in pipes.
+    pub const fn inside(&self) -> u64 {
+        self.inside
+    }
+
+    /// Slots of the pool in use: packets inside, and those that came out and are not released.
+    pub const fn slots_in_use(&self) -> u32 {
+        self.pool.in_use()
+    }
+
+    /// Does everything with a key below `end`, in order.
+    fn run(&mut self, end: Key) {
+        while let Some(key) = self.pending.first()
+            && key < end
+        {
+            let pipe = &mut self.pipes[self.by_rank[pending::rank(key) as usize] as usize];
+            let index = pipe.pop(&self.pool);
+            let to = NodeId(pipe.to);
+            let next = pipe
+                .next_due(&self.pool)
+                .map(|due| pending::key(due, pipe.rank));
+            self.pending.replace_first(next);
+            self.inside -= 1;
+            if self.pool[index].lost {
+                self.counters.dropped.loss += 1;
+                self.pool.release(index);
+            } else {
+                self.counters.hops += 1;
+                self.reach(to, index, pending::moment(key));
+            }
+        }
+        debug_assert!(self.is_balanced());
+    }
+
+    /// Puts a packet into a pipe, or drops it where there is no room.
+    #[inline]
+    fn enter(&mut self, pipe: PipeId, index: u32, entry: Moment, floor: Time) {
+        let pipe = &mut self.pipes[pipe.index()];
+        let was_empty = pipe.next_due(&self.pool).is_none();
+        if !pipe.enter(index, entry, floor, &mut self.pool) {
+            self.counters.dropped.queue += 1;
+            self.pool.release(index);
+            return;
+        }
+        self.inside += 1;
+        if was_empty {
+            self.pending
+                .insert(pending::key(self.pool[index].due, pipe.rank));
+        }
+    }
+
+    /// A packet has come out at its host.
+    #[inline]
+    fn deliver(&mut self, index: u32) {
+        self.counters.delivered += 1;
+        self.pool[index].next = NIL;
+        match self.egress_tail {
+            NIL => self.egress_head = index,
+            tail => self.pool[tail].next = index,
+        }
+        self.egress_tail = index;
+    }
+
+    fn refuse(&mut self, refusal: Refusal) -> Refused {
+        let refused = &mut self.counters.refused;
+        match refusal {
+            Refusal::Malformed => refused.malformed += 1,
+            Refusal::NotIp => refused.not_ip += 1,
+            Refusal::Multicast => refused.multicast += 1,
+        }
+        Refused::Frame(refusal)
+    }
+
+    /// The node with an address, `NIL` for none.
+    fn find(&self, destination: Destination) -> u32 {
+        let node = match destination {
+            Destination::V4(address) => self.topology.by_ipv4(address),
+            Destination::V6(address) => self.topology.by_ipv6(address),
+        };
+        node.map_or(NIL, |node| node.0)
+    }
+
+    /// Whether every packet is accounted for.
+    fn is_balanced(&self) -> bool {
+        let Counters {
+            entered,
+            created,
+            delivered,
+            dropped,
+            ..
+        } = self.counters;
+        entered + created == delivered + dropped.total() + self.inside
+    }
+}

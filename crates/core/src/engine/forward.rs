@@ -1,0 +1,253 @@
+//! What nodes do with packets: deliver, forward, fragment, answer, drop.
+//!
+//! A router looks at a packet in this order: is it for me; may it go on (hop limit); where to
+//! (route); does it fit (MTU). Causes are answered by the [`Responder`](crate::router), which
+//! sees the packet as it came in. A reply or fragment leaves at once, in its cause's place in the
+//! order of events; it is never the cause of another one at the router that made it, so nothing
+//! here repeats without end.
+
+use super::{CREATED, Engine};
+use crate::packet;
+use crate::pipe::delay::Moment;
+use crate::pool::{NIL, Origin};
+use crate::router::{Cause, Responder};
+use crate::time::{Span, Time};
+use crate::topology::{NodeId, NodeKind, PipeId, Topology};
+
+/// A router's replies: 1000 a second, 50 at once.
+const REPLY_INTERVAL: Span = Span::from_ms(1);
+const REPLY_BURST: u64 = 50;
+
+/// More pieces than the largest packet has at the smallest MTU (68 bytes).
+const MOST_FRAGMENTS: u32 = 2048;
+
+/// A token bucket, kept as the time at which it will be full again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ReplyLimit {
+    full_at: Time,
+}
+
+impl ReplyLimit {
+    fn allows(&self, now: Time) -> bool {
+        let missing = self.full_at.since(now);
+        missing.as_ns() <= (REPLY_BURST - 1) * REPLY_INTERVAL.as_ns()
+    }
+
+    fn take(&mut self, now: Time) {
+        self.full_at = self.full_at.max(now) + REPLY_INTERVAL;
+    }
+}
+
+impl Engine {
+    /// A packet comes out of a pipe at `node`.
+    #[inline]
+    pub(super) fn reach(&mut self, node: NodeId, index: u32, at: Moment) {
+        let is_host = self.nodes[node.index()].kind == NodeKind::Host;
+        let is_here = self.pool[index].destination == node.0;
+        match (is_host, is_here) {
+            (true, true) => self.deliver(index),
+            (false, false) => self.forward(node, index, at),
+            (true, false) => {
+                self.counters.dropped.misdelivered += 1;
+                self.pool.release(index);
+            }
+            (false, true) => {
+                self.counters.dropped.absorbed += 1;
+                self.answer(node, Cause::Local, index, at);
+            }
+        }
+    }
+
+    /// A router sends a packet on.
+    #[inline]
+    fn forward(&mut self, router: NodeId, index: u32, at: Moment) {
+        if self.pool[index].hop_limit <= 1 {
+            self.counters.dropped.hop_limit += 1;
+            return self.answer(router, Cause::HopLimit, index, at);
+        }
+        let Some(pipe) = self.next_pipe(router, index) else {
+            self.counters.dropped.no_route += 1;
+            return self.answer(router, Cause::NoRoute, index, at);
+        };
+        let mtu = self.pipes[pipe.index()].mtu;
+        let packet = &mut self.pool[index];
+        if packet.ip_len > mtu && !packet.may_fragment {
+            self.counters.dropped.too_big += 1;
+            return self.answer(router, Cause::TooBig { mtu }, index, at);
+        }
+        packet.hop_limit -= 1;
+        packet.lowered += 1;
+        if packet.ip_len > mtu {
+            self.fragment(pipe, index, at, Time::ZERO);
+        } else {
+            self.enter(pipe, index, at, Time::ZERO);
+        }
+    }
+
+    /// A host's own packet sets out at its stamp: on its route, or where the host has none, on
+    /// its lowest-numbered pipe, as hosts use a default route.
+    pub(super) fn depart(&mut self, host: NodeId, index: u32, stamp: Time) {
+        let fallback = self.topology.outgoing(host).first().copied();
+        let Some(pipe) = self.next_pipe(host, index).or(fallback) else {
+            self.counters.dropped.no_route += 1;
+            return self.pool.release(index);
+        };
+        let at = Moment {
+            time: stamp,
+            microstep: 0,
+        };
+        let mtu = self.pipes[pipe.index()].mtu;
+        let packet = &self.pool[index];
+        if packet.ip_len <= mtu {
+            self.enter(pipe, index, at, self.now);
+        } else if packet.may_fragment {
+            self.fragment(pipe, index, at, self.now);
+        } else {
+            // The far end speaks for the link, and the host hears it at once.
+            self.counters.dropped.too_big += 1;
+            let speaker = NodeId(self.pipes[pipe.index()].to);
+            let reply = self.reply(speaker, host, Cause::TooBig { mtu }, index, at);
+            self.pool.release(index);
+            if let Some(reply) = reply {
+                self.pool[reply].due.time = stamp.max(self.now);
+                self.deliver_or_drop(host, reply);
+            }
+        }
+    }
+
+    #[inline]
+    fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {
+        let to = self.pool[index].destination;
+        if to == NIL {
+            None
+        } else {
+            self.routes.next(&self.topology, node, NodeId(to))
+        }
+    }
+
+    /// Answers a packet that ends at `router`.
+    #[cold]
+    fn answer(&mut self, router: NodeId, cause: Cause, index: u32, at: Moment) {
+        let reply = self.reply(router, router, cause, index, at);
+        self.pool.release(index);
+        if let Some(reply) = reply {
+            self.originate(router, reply, at);
+        }
+    }
+
+    /// Has `speaker` write a reply to a packet, as far as the limit of `node` allows.
+    fn reply(
+        &mut self,
+        speaker: NodeId,
+        node: NodeId,
+        cause: Cause,
+        index: u32,
+        at: Moment,
+    ) -> Option<u32> {
+        if !self.nodes[node.index()].replies.allows(at.time) {
+            self.counters.replies_suppressed += 1;
+            return None;
+        }
+        self.pool.apply_edits(index);
+        let reply = self.make(index, at.time, |responder, topology, frame, slot| {
+            responder.respond(topology.node(speaker), cause, frame, slot)
+        })?;
+        self.nodes[node.index()].replies.take(at.time);
+        self.counters.created += 1;
+        Some(reply)
+    }
+
+    /// A router sends a packet of its own.
+    fn originate(&mut self, router: NodeId, index: u32, at: Moment) {
+        let dropped = &mut self.counters.dropped;
+        if self.pool[index].destination == router.0 {
+            dropped.absorbed += 1;
+            return self.pool.release(index);
+        }
+        let Some(pipe) = self.next_pipe(router, index) else {
+            self.counters.dropped.no_route += 1;
+            return self.pool.release(index);
+        };
+        let packet = &self.pool[index];
+        if packet.ip_len <= self.pipes[pipe.index()].mtu {
+            self.enter(pipe, index, at, Time::ZERO);
+        } else if packet.may_fragment {
+            self.fragment(pipe, index, at, Time::ZERO);
+        } else {
+            self.counters.dropped.too_big += 1;
+            self.pool.release(index);
+        }
+    }
+
+    /// A reply that a host hears from its own end of a link.
+    fn deliver_or_drop(&mut self, host: NodeId, index: u32) {
+        if self.pool[index].destination == host.0 {
+            self.deliver(index);
+        } else {
+            self.counters.dropped.no_route += 1;
+            self.pool.release(index);
+        }
+    }
+
+    /// Sends a packet into `pipe` in pieces; they count as created, less the packet itself.
+    #[cold]
+    fn fragment(&mut self, pipe: PipeId, index: u32, at: Moment, floor: Time) {
+        self.pool.apply_edits(index);
+        let mtu = self.pipes[pipe.index()].mtu;
+        let (path_delay, entered) = (self.pool[index].path_delay, self.pool.origin(index).entered);
+        let mut made = 0;
+        for number in 0..MOST_FRAGMENTS {
+            let fragment = self.make(index, entered, |responder, _, frame, slot| {
+                responder.fragment(frame, mtu, number, slot)
+            });
+            let Some(fragment) = fragment else { break };
+            made += 1;
+            let packet = &mut self.pool[fragment];
+            packet.path_delay = path_delay;
+            if packet.ip_len <= mtu {
+                self.enter(pipe, fragment, at, floor);
+            } else {
+                debug_assert!(false, "a fragment exceeds the MTU that it was made for");
+                self.counters.dropped.too_big += 1;
+                self.pool.release(fragment);
+            }
+        }
+        self.pool.release(index);
+        if made == 0 {
+            self.counters.dropped.too_big += 1;
+        } else {
+            self.counters.created += made - 1;
+        }
+    }
+
+    /// Has the responder write a packet because of packet `index`; `None` where it stays silent
+    /// or there is no slot.
+    fn make(
+        &mut self,
+        index: u32,
+        entered: Time,
+        write: impl FnOnce(&mut dyn Responder, &Topology, &[u8], &mut [u8]) -> Option<usize>,
+    ) -> Option<u32> {
+        let staleness = self.pool.origin(index).staleness;
+        let origin = Origin {
+            id: CREATED | self.created,
+            entered,
+            staleness,
+        };
+        let Some(new) = self.pool.take(origin) else {
+            self.counters.pool_exhausted += 1;
+            return None;
+        };
+        let (frame, slot) = self.pool.frame_and_slot(index, new);
+        let written = write(self.responder.as_mut(), &self.topology, frame, slot);
+        let headers = written.and_then(|len| packet::parse(slot.get(..len)?).ok());
+        let Some(headers) = headers else {
+            self.pool.release(new);
+            return None;
+        };
+        self.created += 1;
+        let to = self.find(headers.destination);
+        self.pool.describe(new, &headers, to);
+        Some(new)
+    }
+}

@@ -1,0 +1,90 @@
+//! Counters: what became of every packet.
+//!
+//! The sum is exact after every call into the engine:
+//! `entered + created = delivered + dropped.total() + inside`. Counters are plain numbers next
+//! to what they count; an observer takes copies and differences. All count packets of at most
+//! one MTU.
+//!
+//! Left out: histograms of lateness and staleness (the drive loop knows them, the engine cannot).
+
+/// What became of all packets together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Frames that entered from hosts.
+    pub entered: u64,
+    /// Packets that routers made: replies, and fragments less the packets that they replace.
+    pub created: u64,
+    /// Packets that reached their host, whether or not they have been polled yet.
+    pub delivered: u64,
+    /// Packet-hops: packets that came out of a pipe.
+    pub hops: u64,
+    /// Packets that ended inside the network, by cause.
+    pub dropped: Dropped,
+    /// Frames that never entered, by cause.
+    pub refused: RefusedFrames,
+    /// Packets lost for want of a free slot: physical drops. At the door they count nowhere
+    /// else; a reply or fragment that found no slot never existed.
+    pub pool_exhausted: u64,
+    /// Replies that a router's rate limit suppressed.
+    pub replies_suppressed: u64,
+}
+
+/// Packets that ended inside the network, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// The queue was full.
+    pub queue: u64,
+    /// A pipe's random loss.
+    pub loss: u64,
+    /// TTL or hop limit ran out.
+    pub hop_limit: u64,
+    /// No node has the address, or no path leads there.
+    pub no_route: u64,
+    /// Larger than the next pipe's MTU, and not to be fragmented.
+    pub too_big: u64,
+    /// Came to a host that it was not for.
+    pub misdelivered: u64,
+    /// Was for a router, which took it (and may have answered).
+    pub absorbed: u64,
+}
+
+impl Dropped {
+    /// All causes together.
+    pub const fn total(&self) -> u64 {
+        self.queue
+            + self.loss
+            + self.hop_limit
+            + self.no_route
+            + self.too_big
+            + self.misdelivered
+            + self.absorbed
+    }
+}
+
+/// Frames that never entered, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RefusedFrames {
+    /// Truncated or contradictory headers.
+    pub malformed: u64,
+    /// Neither IPv4 nor IPv6.
+    pub not_ip: u64,
+    /// Multicast or broadcast.
+    pub multicast: u64,
+    /// Longer than a slot of the pool.
+    pub too_long: u64,
+}
+
+/// What became of the packets of one pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PipeCounters {
+    /// Packets that came out.
+    pub packets: u64,
+    /// Their bytes, as the pipe's framing counts them.
+    pub bytes: u64,
+    /// Packets that found the queue full.
+    pub drops_queue: u64,
+    /// Packets lost at random.
+    pub drops_loss: u64,
+    /// Nanoseconds spent sending; over a length of time, the utilisation.
+    pub busy_ns: u64,
+}

@@ -1,0 +1,248 @@
+//! Just enough of a frame's headers to carry it: where it goes, how far, how large.
+//!
+//! Frames are Ethernet frames as a host's interface emits them, without FCS. Everything here
+//! takes hostile bytes: a frame is parsed once, at the door, and what does not parse is refused
+//! with its reason and never enters.
+//!
+//! Theory: RFC 791 and RFC 8200 for the headers, RFC 1071 and RFC 1624 for the checksum,
+//! RFC 1812 §5.2.2 and §5.3.7 for what a router must refuse.
+//!
+//! Left out: VLAN tags and everything that is not IP (refused), IPv6 jumbograms (refused),
+//! what IPv4 options and IPv6 extension headers mean (carried unread).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Length of an Ethernet header.
+pub const ETHERNET_LEN: usize = 14;
+/// EtherType of IPv4.
+pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// EtherType of IPv6.
+pub const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// Length of an IPv4 header without options.
+pub const IPV4_LEN: usize = 20;
+/// Length of an IPv6 header without extensions.
+pub const IPV6_LEN: usize = 40;
+
+const IPV4_DF: u16 = 0x4000;
+const IPV4_OFFSET: u16 = 0x1fff;
+const IPV6_HOP_BY_HOP: u8 = 0;
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// The destination of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// IPv4.
+    V4(Ipv4Addr),
+    /// IPv6.
+    V6(Ipv6Addr),
+}
+
+/// What forwarding needs to know of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    /// Where it goes; never a multicast or broadcast address.
+    pub destination: Destination,
+    /// TTL or hop limit as it stands in the frame.
+    pub hop_limit: u8,
+    /// Length of the IP packet; the frame is cut to `ETHERNET_LEN + ip_len` (padding dropped).
+    pub ip_len: u32,
+    /// True where a router may split the packet (IPv4 without DF).
+    pub may_fragment: bool,
+}
+
+/// Why a frame does not enter the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Truncated, wrong version, lengths that contradict one another, a broken header checksum,
+    /// no hops left, a source or destination that no packet on a network may have.
+    Malformed,
+    /// Neither IPv4 nor IPv6 (ARP and the like).
+    NotIp,
+    /// Sent to a multicast or broadcast address, at either layer.
+    Multicast,
+}
+
+/// Reads the headers of a frame.
+#[inline]
+pub fn parse(frame: &[u8]) -> Result<Headers, Refusal> {
+    let Some((ethernet, ip)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
+        return Err(Refusal::Malformed);
+    };
+    let to_group = ethernet[0] & 1 == 1;
+    if ethernet[6] & 1 == 1 {
+        return Err(Refusal::Malformed); // no station is a group
+    }
+    match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
+        ETHERTYPE_IPV4 => parse_ipv4(ip, to_group),
+        ETHERTYPE_IPV6 => parse_ipv6(ip, to_group),
+        _ => Err(Refusal::NotIp),
+    }
+}
+
+#[inline]
+fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
+    let Some(fixed) = ip.first_chunk::<IPV4_LEN>() else {
+        return Err(Refusal::Malformed);
+    };
+    let header_len = usize::from(fixed[0] & 0x0f) * 4;
+    let ip_len = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    if fixed[0] >> 4 != 4 || header_len < IPV4_LEN || ip_len < header_len || ip_len > ip.len() {
+        return Err(Refusal::Malformed);
+    }
+    let sound = if header_len == IPV4_LEN {
+        sum16(fixed) == 0xffff // of known length: the common case is a handful of additions
+    } else {
+        sum16(&ip[..header_len]) == 0xffff && options_are_sound(&ip[IPV4_LEN..header_len])
+    };
+    let fragment = u16::from_be_bytes([fixed[6], fixed[7]]);
+    let end = usize::from(fragment & IPV4_OFFSET) * 8 + ip_len - header_len;
+    if !sound || end + IPV4_LEN > usize::from(u16::MAX) {
+        return Err(Refusal::Malformed);
+    }
+    let source = Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]);
+    let destination = Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]);
+    if to_group || destination.is_multicast() || destination.is_broadcast() {
+        return Err(Refusal::Multicast);
+    }
+    let hop_limit = fixed[8];
+    if hop_limit == 0 || !ipv4_is_one_node(source) || !ipv4_is_one_node(destination) {
+        return Err(Refusal::Malformed);
+    }
+    Ok(Headers {
+        destination: Destination::V4(destination),
+        hop_limit,
+        ip_len: ip_len as u32,
+        may_fragment: fragment & IPV4_DF == 0,
+    })
+}
+
+#[inline]
+fn parse_ipv6(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
+    let Some(fixed) = ip.first_chunk::<IPV6_LEN>() else {
+        return Err(Refusal::Malformed);
+    };
+    let payload_len = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+    let ip_len = IPV6_LEN + payload_len;
+    // A payload length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675).
+    let jumbogram = payload_len == 0 && fixed[6] == IPV6_HOP_BY_HOP;
+    if fixed[0] >> 4 != 6 || ip_len > ip.len() || jumbogram {
+        return Err(Refusal::Malformed);
+    }
+    let source = ipv6_address(fixed, 8);
+    let destination = ipv6_address(fixed, 24);
+    if to_group || destination.is_multicast() {
+        return Err(Refusal::Multicast);
+    }
+    let hop_limit = fixed[7];
+    if hop_limit == 0 || !ipv6_is_one_node(source) || !ipv6_is_one_node(destination) {
+        return Err(Refusal::Malformed);
+    }
+    Ok(Headers {
+        destination: Destination::V6(destination),
+        hop_limit,
+        ip_len: ip_len as u32,
+        may_fragment: false,
+    })
+}
+
+#[inline]
+fn ipv6_address(header: &[u8; IPV6_LEN], at: usize) -> Ipv6Addr {
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&header[at..at + 16]);
+    Ipv6Addr::from(octets)
+}
+
+/// True for an address that one node on a network can have: neither "this network" (0/8), nor
+/// loopback, nor multicast, nor the limited broadcast (RFC 1122 §3.2.1.3).
+#[inline]
+pub fn ipv4_is_one_node(address: Ipv4Addr) -> bool {
+    let first = address.octets()[0];
+    first != 0 && first != 127 && !address.is_multicast() && !address.is_broadcast()
+}
+
+/// True for an address that one node on a network can have: neither unspecified, nor loopback,
+/// nor multicast (RFC 4291 §2.5.2, §2.5.3, §2.7).
+#[inline]
+pub fn ipv6_is_one_node(address: Ipv6Addr) -> bool {
+    !address.is_multicast() && !address.is_unspecified() && !address.is_loopback()
+}
+
+/// Walks IPv4 options: each must lie within the header.
+fn options_are_sound(mut options: &[u8]) -> bool {
+    while let [kind, rest @ ..] = options {
+        options = match (kind, rest) {
+            (0, _) => return true,
+            (1, rest) => rest,
+            (_, [len, ..]) if *len >= 2 => match options.get(usize::from(*len)..) {
+                Some(rest) => rest,
+                None => return false,
+            },
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// The ones' complement sum of 16-bit words (RFC 1071), folded, not complemented. An odd last
+/// byte counts as if a zero followed. Data that holds its own checksum sums to `0xffff`.
+#[inline]
+pub fn sum16(bytes: &[u8]) -> u16 {
+    // 32 bits at a time: 2^16 ≡ 1, so a 32-bit word counts like the sum of its halves.
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum: u64 = words
+        .iter()
+        .map(|word| u64::from(u32::from_be_bytes(*word)))
+        .sum();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    sum += u64::from(u32::from_be_bytes(last));
+    fold(sum)
+}
+
+/// Folds a ones' complement sum into 16 bits.
+#[inline]
+pub const fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+/// Lowers TTL or hop limit by `by`, keeping the IPv4 header checksum true (RFC 1624). The frame
+/// must have passed [`parse`], and `by` must not exceed its hop limit (the result stops at 0).
+#[inline]
+pub fn lower_hop_limit(frame: &mut [u8], by: u8) {
+    let Some((ethernet, ip)) = frame.split_first_chunk_mut::<ETHERNET_LEN>() else {
+        return;
+    };
+    match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
+        ETHERTYPE_IPV4 => {
+            let Some(header) = ip.first_chunk_mut::<IPV4_LEN>() else {
+                return;
+            };
+            let old = u16::from_be_bytes([header[8], header[9]]);
+            header[8] = header[8].saturating_sub(by);
+            let new = u16::from_be_bytes([header[8], header[9]]);
+            // Equation 3 of RFC 1624. Its sum is never +0 here, since old and new differ by less
+            // than 0xffff, so the result equals a fresh computation to the bit: 0x0000 stays
+            // 0x0000 and a sender's 0xffff becomes the normal form.
+            let checksum = u16::from_be_bytes([header[10], header[11]]);
+            let sum = u64::from(!checksum) + u64::from(!old) + u64::from(new);
+            header[10..12].copy_from_slice(&(!fold(sum)).to_be_bytes());
+        }
+        ETHERTYPE_IPV6 => {
+            if let Some(hop_limit) = ip.get_mut(7) {
+                *hop_limit = hop_limit.saturating_sub(by);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes source and destination of the Ethernet header.
+pub fn set_macs(frame: &mut [u8], source: Mac, destination: Mac) {
+    frame[..6].copy_from_slice(&destination);
+    frame[6..12].copy_from_slice(&source);
+}

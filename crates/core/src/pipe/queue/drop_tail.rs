@@ -1,0 +1,110 @@
+//! Drop-tail: packets wait in order of entry, and one that finds no room is dropped.
+//!
+//! The packet in service does not count. There is no event when a packet's service starts, so
+//! the queue keeps an upper bound (all from `front` on) and finds the truth only when the bound
+//! would refuse a packet: it then moves `front` past all that have been sent meanwhile. Every
+//! packet is passed once, so the walk costs nothing in the long run, and mostly never happens.
+
+use crate::pool::{NIL, Pool};
+use crate::units::{Framing, QueueLimit};
+
+/// A drop-tail queue.
+#[derive(Debug, Clone)]
+pub(crate) struct DropTail {
+    limit: QueueLimit,
+    framing: Framing,
+    /// No packet before this one is waiting or in service; `NIL` where there is none.
+    front: u32,
+    /// Packets from `front` on, and their counted bytes.
+    packets: u32,
+    bytes: u64,
+}
+
+impl DropTail {
+    pub(crate) const fn new(limit: QueueLimit, framing: Framing) -> Self {
+        Self {
+            limit,
+            framing,
+            front: NIL,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether a packet of `bytes` may wait at `ns`, when the sender is busy.
+    #[inline]
+    pub(crate) fn has_room(&mut self, ns: u64, bytes: u32, pool: &Pool) -> bool {
+        let bytes = u64::from(bytes);
+        let surely = match self.limit {
+            QueueLimit::Packets(limit) => self.packets <= limit,
+            QueueLimit::Bytes(limit) => self.bytes.saturating_add(bytes) <= limit,
+        };
+        if surely {
+            return true;
+        }
+        self.catch_up(ns, pool);
+        let in_service = self.front_bytes(pool);
+        match self.limit {
+            QueueLimit::Packets(limit) => self.packets.saturating_sub(1) < limit,
+            QueueLimit::Bytes(limit) => (self.bytes - in_service).saturating_add(bytes) <= limit,
+        }
+    }
+
+    /// Takes in a packet that may wait or be served.
+    #[inline]
+    pub(crate) fn push(&mut self, index: u32, bytes: u32) {
+        if self.front == NIL {
+            self.front = index;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// Forgets a packet of `bytes` that leaves the pipe, `next` being the one behind it.
+    #[inline]
+    pub(crate) fn pop(&mut self, index: u32, bytes: u32, next: u32) {
+        if self.front == index {
+            self.pass(bytes, next);
+        }
+    }
+
+    fn pass(&mut self, bytes: u32, next: u32) {
+        self.front = next;
+        self.packets -= 1;
+        self.bytes -= u64::from(bytes);
+    }
+
+    /// Moves `front` to the packet in service at `ns`.
+    pub(crate) fn catch_up(&mut self, ns: u64, pool: &Pool) {
+        while self.front != NIL {
+            let packet = &pool[self.front];
+            if packet.departure.ceil() > ns {
+                break;
+            }
+            self.pass(self.framing.counted(packet.ip_len), packet.next);
+        }
+    }
+
+    /// The first packet that may be in service or waiting.
+    pub(crate) const fn front(&self) -> u32 {
+        self.front
+    }
+
+    /// Changes the limit for packets to come, and the bytes that count for all from `front` on.
+    pub(crate) fn set(&mut self, limit: QueueLimit, framing: Framing, pool: &Pool) {
+        (self.limit, self.framing) = (limit, framing);
+        let lengths = pool
+            .list(self.front)
+            .map(|index| framing.counted(pool[index].ip_len));
+        self.bytes = lengths.map(u64::from).sum();
+    }
+
+    fn front_bytes(&self, pool: &Pool) -> u64 {
+        let counted = |index| u64::from(self.framing.counted(pool[index].ip_len));
+        if self.front == NIL {
+            0
+        } else {
+            counted(self.front)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The packet pool: fixed-size descriptors, each with a slot for its frame's bytes.
+//!
+//! All memory is reserved at the start and touched only when used: a free descriptor is taken
+//! from where one was freed last (warm in the cache), a fresh one only when there is none. The
+//! slots are one zeroed slab, which the system maps page by page at first touch. Descriptors
+//! are linked by index: a pipe's packets, the free list and the egress list are chains through
+//! `next`. A frame is copied into its slot once; header edits wait in the descriptor.
+//!
+//! Left out: segments that share one buffer.
+
+use std::ops::{Index, IndexMut};
+
+use crate::packet::{self, ETHERNET_LEN, Headers};
+use crate::pipe::delay::Moment;
+use crate::pipe::rate::Exact;
+use crate::time::{Span, Time};
+
+/// The end of a chain.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// What every hop needs of a packet: one cache line.
+#[derive(Debug, Clone, Default)]
+#[repr(align(64))]
+pub(crate) struct Descriptor {
+    /// When it comes out of its pipe.
+    pub(crate) due: Moment,
+    /// When its last bit leaves its pipe's sender.
+    pub(crate) departure: Exact,
+    /// The delay of its pipe as it was when it entered.
+    pub(crate) delay: Span,
+    /// The constant delays of all pipes so far.
+    pub(crate) path_delay: Span,
+    /// The packet behind it.
+    pub(crate) next: u32,
+    /// The node that it goes to; `NIL` for none that exists.
+    pub(crate) destination: u32,
+    pub(crate) ip_len: u32,
+    /// TTL or hop limit with all edits.
+    pub(crate) hop_limit: u8,
+    /// By how much the frame's bytes still have to be lowered.
+    pub(crate) lowered: u8,
+    pub(crate) may_fragment: bool,
+    /// Lost in the pipe that it is in.
+    pub(crate) lost: bool,
+}
+
+const _: () = assert!(size_of::<Descriptor>() <= 64);
+
+/// What only the ends of a path need of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) id: u64,
+    /// When it entered the network.
+    pub(crate) entered: Time,
+    /// By how much it came too late to be served at its stamp, in ns.
+    pub(crate) staleness: u32,
+}
+
+/// All packets of an engine.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    descriptors: Vec<Descriptor>,
+    origins: Vec<Origin>,
+    free: u32,
+    in_use: u32,
+    slots: u32,
+    slot_size: usize,
+    slab: Vec<u8>,
+}
+
+impl Pool {
+    pub(crate) fn new(slots: u32, slot_size: usize) -> Self {
+        assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
+        Self {
+            descriptors: Vec::with_capacity(slots as usize),
+            origins: Vec::with_capacity(slots as usize),
+            free: NIL,
+            in_use: 0,
+            slots,
+            slot_size,
+            slab: vec![0; slots as usize * slot_size],
+        }
+    }
+
+    /// Takes a descriptor; `None` when all are in use. [`Pool::describe`] it next.
+    pub(crate) fn take(&mut self, origin: Origin) -> Option<u32> {
+        let index = if self.free != NIL {
+            let index = self.free;
+            self.free = self[index].next;
+            self.origins[index as usize] = origin;
+            index
+        } else if (self.descriptors.len() as u32) < self.slots {
+            self.descriptors.push(Descriptor::default());
+            self.origins.push(origin);
+            self.descriptors.len() as u32 - 1
+        } else {
+            return None;
+        };
+        self.in_use += 1;
+        Some(index)
+    }
+
+    /// Makes a taken descriptor that of a packet with `headers` for node `to`.
+    pub(crate) fn describe(&mut self, index: u32, headers: &Headers, to: u32) {
+        self[index] = Descriptor {
+            next: NIL,
+            destination: to,
+            ip_len: headers.ip_len,
+            hop_limit: headers.hop_limit,
+            may_fragment: headers.may_fragment,
+            ..Descriptor::default()
+        };
+    }
+
+    /// Gives a descriptor back.
+    pub(crate) fn release(&mut self, index: u32) {
+        debug_assert!(self.in_use > 0);
+        self.in_use -= 1;
+        self[index].next = self.free;
+        self.free = index;
+    }
+
+    /// Descriptors that are not free.
+    pub(crate) const fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    pub(crate) const fn slot_size(&self) -> usize {
+        self.slot_size
+    }
+
+    pub(crate) fn origin(&self, index: u32) -> Origin {
+        self.origins[index as usize]
+    }
+
+    pub(crate) fn origin_mut(&mut self, index: u32) -> &mut Origin {
+        &mut self.origins[index as usize]
+    }
+
+    /// Copies a frame into a slot.
+    pub(crate) fn write(&mut self, index: u32, frame: &[u8]) {
+        let at = index as usize * self.slot_size;
+        self.slab[at..at + frame.len()].copy_from_slice(frame);
+    }
+
+    /// The length of a packet's frame.
+    pub(crate) fn frame_len(&self, index: u32) -> usize {
+        ETHERNET_LEN + self[index].ip_len as usize
+    }
+
+    /// A packet's frame, without the edits that are still waiting.
+    pub(crate) fn frame(&self, index: u32) -> &[u8] {
+        let at = index as usize * self.slot_size;
+        &self.slab[at..at + self.frame_len(index)]
+    }
+
+    pub(crate) fn frame_mut(&mut self, index: u32) -> &mut [u8] {
+        let (at, len) = (index as usize * self.slot_size, self.frame_len(index));
+        &mut self.slab[at..at + len]
+    }
+
+    /// Brings the waiting edits into the frame's bytes.
+    pub(crate) fn apply_edits(&mut self, index: u32) {
+        let by = std::mem::take(&mut self[index].lowered);
+        if by > 0 {
+            packet::lower_hop_limit(self.frame_mut(index), by);
+        }
+    }
+
+    /// One packet's frame to read and another packet's whole slot to write.
+    pub(crate) fn frame_and_slot(&mut self, read: u32, write: u32) -> (&[u8], &mut [u8]) {
+        debug_assert_ne!(read, write);
+        let len = self.frame_len(read);
+        let size = self.slot_size;
+        let (low, high) = (
+            read.min(write) as usize * size,
+            read.max(write) as usize * size,
+        );
+        let (front, back) = self.slab.split_at_mut(high);
+        let (low, high) = (&mut front[low..low + size], &mut back[..size]);
+        if read < write {
+            (&low[..len], high)
+        } else {
+            (&high[..len], low)
+        }
+    }
+
+    /// The chain that begins at `first`.
+    pub(crate) fn list(&self, first: u32) -> impl Iterator<Item = u32> {
+        let some = |index: u32| (index != NIL).then_some(index);
+        std::iter::successors(some(first), move |&index| some(self[index].next))
+    }
+}
+
+impl Index<u32> for Pool {
+    type Output = Descriptor;
+    #[inline]
+    fn index(&self, index: u32) -> &Descriptor {
+        &self.descriptors[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Pool {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Descriptor {
+        &mut self.descriptors[index as usize]
+    }
+}

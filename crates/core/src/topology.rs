@@ -1,0 +1,312 @@
+//! The target network: nodes and the pipes between them, numbered by name.
+//!
+//! Each direction of a link is a pipe. Nodes and pipes get their numbers in the order of their
+//! names, never in the order of a file, so that the event order (and with it every result) does
+//! not depend on how a file was written.
+//!
+//! Left out: where a topology comes from (`longhaul-lab` reads files) and how packets find
+//! their way ([`crate::route`]).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+use crate::time::Span;
+use crate::units::{Framing, Probability, QueueLimit, Rate};
+
+/// The number of a node: its place among all nodes sorted by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// The number of a pipe: its place among all pipes sorted by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipeId(pub u32);
+
+impl NodeId {
+    /// For indexing tables of nodes.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PipeId {
+    /// For indexing tables of pipes.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a node does with packets that are not for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// Runs programs; never forwards.
+    Host,
+    /// Forwards.
+    Router,
+}
+
+/// A node of the target network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Unique among nodes.
+    pub name: String,
+    /// Host or router.
+    pub kind: NodeKind,
+    /// Its one IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its one IPv6 address.
+    pub ipv6: Ipv6Addr,
+}
+
+/// What may change about a pipe while a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PipeParams {
+    /// Serialisation rate; `None` is unlimited.
+    pub rate: Option<Rate>,
+    /// One-way propagation delay.
+    pub delay: Span,
+    /// Independent loss, drawn at the end of serialisation.
+    pub loss: Probability,
+    /// Bound of the drop-tail queue.
+    pub queue: QueueLimit,
+    /// The bytes that use up the rate.
+    pub framing: Framing,
+}
+
+impl Default for PipeParams {
+    /// Unlimited, at once, without loss.
+    fn default() -> Self {
+        Self {
+            rate: None,
+            delay: Span::ZERO,
+            loss: Probability::NEVER,
+            queue: QueueLimit::default(),
+            framing: Framing::default(),
+        }
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipe {
+    /// Unique among pipes: `x>y`, `x>y#2`.
+    pub name: String,
+    /// The link that it is a direction of: `x-y`.
+    pub link: String,
+    /// Where packets come from.
+    pub from: NodeId,
+    /// Where packets go.
+    pub to: NodeId,
+    /// The link's other direction.
+    pub back: PipeId,
+    /// The largest IP packet it carries, in bytes.
+    pub mtu: u32,
+    /// What it does to packets.
+    pub params: PipeParams,
+}
+
+/// Why a set of nodes and links is not a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TopologyError {
+    /// Two nodes of one name.
+    #[error("two nodes are called `{0}`")]
+    DuplicateNode(String),
+    /// Two links of one name.
+    #[error("two links are called `{0}`")]
+    DuplicateLink(String),
+    /// A link whose end does not exist.
+    #[error("link `{link}` ends at `{node}`, which is no node")]
+    UnknownEnd {
+        /// The link.
+        link: String,
+        /// The missing node.
+        node: String,
+    },
+    /// A link from a node to itself.
+    #[error("link `{0}` leads from a node to itself")]
+    SelfLink(String),
+    /// Two nodes of one address.
+    #[error("`{first}` and `{second}` have the same address {address}")]
+    DuplicateAddress {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+        /// What they share.
+        address: String,
+    },
+}
+
+/// A checked network. Build one with [`Topology::new`].
+#[derive(Debug, Clone)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    pipes: Vec<Pipe>,
+    outgoing: Vec<Vec<PipeId>>,
+    by_name: FxHashMap<String, NodeId>,
+    by_ipv4: FxHashMap<Ipv4Addr, NodeId>,
+    by_ipv6: FxHashMap<Ipv6Addr, NodeId>,
+}
+
+/// A duplex link between two named nodes, as [`Topology::new`] takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// `x-y`, `x-y#2` or a name of its own.
+    pub name: String,
+    /// The names of its ends.
+    pub ends: [String; 2],
+    /// The names of its pipes, first end to second and back.
+    pub pipe_names: [String; 2],
+    /// The largest IP packet it carries, in bytes.
+    pub mtu: u32,
+    /// First end to second, and back.
+    pub params: [PipeParams; 2],
+}
+
+impl Link {
+    /// A link called `x-y` with the pipes `x>y` and `y>x`, the same both ways, MTU 1500.
+    pub fn new(x: &str, y: &str, params: PipeParams) -> Self {
+        Self {
+            name: format!("{x}-{y}"),
+            ends: [x.to_owned(), y.to_owned()],
+            pipe_names: [format!("{x}>{y}"), format!("{y}>{x}")],
+            mtu: 1500,
+            params: [params; 2],
+        }
+    }
+}
+
+impl Topology {
+    /// Checks names, ends and addresses and numbers everything by name.
+    pub fn new(mut nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, TopologyError> {
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(TopologyError::DuplicateNode(pair[0].name.clone()));
+        }
+        let by_name: FxHashMap<String, NodeId> =
+            nodes.iter().zip(0..).map(|(node, id)| (node.name.clone(), NodeId(id))).collect();
+        let (by_ipv4, by_ipv6) = address_tables(&nodes)?;
+        let pipes = number_pipes(links, &by_name)?;
+        let mut outgoing = vec![Vec::new(); nodes.len()];
+        for (pipe, id) in pipes.iter().zip(0..) {
+            outgoing[pipe.from.index()].push(PipeId(id));
+        }
+        Ok(Self { nodes, pipes, outgoing, by_name, by_ipv4, by_ipv6 })
+    }
+
+    /// All nodes, by number.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All pipes, by number.
+    pub fn pipes(&self) -> &[Pipe] {
+        &self.pipes
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// One pipe.
+    pub fn pipe(&self, id: PipeId) -> &Pipe {
+        &self.pipes[id.index()]
+    }
+
+    /// The pipes that leave a node, by number.
+    pub fn outgoing(&self, node: NodeId) -> &[PipeId] {
+        &self.outgoing[node.index()]
+    }
+
+    /// The hosts, by number.
+    pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        let nodes = self.nodes.iter().zip(0..).map(|(node, id)| (NodeId(id), node));
+        nodes.filter(|(_, node)| node.kind == NodeKind::Host)
+    }
+
+    /// The node of a name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node of an IPv4 address.
+    pub fn by_ipv4(&self, address: Ipv4Addr) -> Option<NodeId> {
+        self.by_ipv4.get(&address).copied()
+    }
+
+    /// The node of an IPv6 address.
+    pub fn by_ipv6(&self, address: Ipv6Addr) -> Option<NodeId> {
+        self.by_ipv6.get(&address).copied()
+    }
+
+    /// The pipe of a name (`x>y`), or both pipes of a link (`x-y`), or none.
+    pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
+        let pipes = self.pipes.iter().zip(0..);
+        pipes.filter(|(p, _)| p.name == name || p.link == name).map(|(_, id)| PipeId(id)).collect()
+    }
+}
+
+type AddressTables = (FxHashMap<Ipv4Addr, NodeId>, FxHashMap<Ipv6Addr, NodeId>);
+
+fn address_tables(nodes: &[Node]) -> Result<AddressTables, TopologyError> {
+    let (mut by_ipv4, mut by_ipv6) = (FxHashMap::default(), FxHashMap::default());
+    for (node, id) in nodes.iter().zip(0..) {
+        let clash = |other: NodeId, address: String| TopologyError::DuplicateAddress {
+            first: nodes[other.index()].name.clone(),
+            second: node.name.clone(),
+            address,
+        };
+        if let Some(other) = by_ipv4.insert(node.ipv4, NodeId(id)) {
+            return Err(clash(other, node.ipv4.to_string()));
+        }
+        if let Some(other) = by_ipv6.insert(node.ipv6, NodeId(id)) {
+            return Err(clash(other, node.ipv6.to_string()));
+        }
+    }
+    Ok((by_ipv4, by_ipv6))
+}
+
+fn number_pipes(
+    links: Vec<Link>,
+    by_name: &FxHashMap<String, NodeId>,
+) -> Result<Vec<Pipe>, TopologyError> {
+    let mut pipes = Vec::with_capacity(links.len() * 2);
+    let mut link_names = FxHashMap::default();
+    for link in links {
+        let end = |node: &String| {
+            by_name.get(node).copied().ok_or_else(|| TopologyError::UnknownEnd {
+                link: link.name.clone(),
+                node: node.clone(),
+            })
+        };
+        let [x, y] = [end(&link.ends[0])?, end(&link.ends[1])?];
+        if x == y {
+            return Err(TopologyError::SelfLink(link.name));
+        }
+        let ways = [(x, y), (y, x)];
+        for ((name, params), (from, to)) in link.pipe_names.into_iter().zip(link.params).zip(ways) {
+            let (link, mtu) = (link.name.clone(), link.mtu);
+            pipes.push(Pipe { name, link, from, to, back: PipeId(0), mtu, params });
+        }
+        if link_names.insert(link.name.clone(), ()).is_some() {
+            return Err(TopologyError::DuplicateLink(link.name));
+        }
+    }
+    pipes.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = pipes.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(TopologyError::DuplicateLink(pair[0].link.clone()));
+    }
+    let mut first_of_link: FxHashMap<String, usize> = FxHashMap::default();
+    for index in 0..pipes.len() {
+        match first_of_link.insert(pipes[index].link.clone(), index) {
+            None => {}
+            Some(other) => {
+                pipes[index].back = PipeId(other as u32);
+                pipes[other].back = PipeId(index as u32);
+            }
+        }
+    }
+    Ok(pipes)
+}
