@@ -1,0 +1,235 @@
+//! Messages with descriptors between the processes of one run.
+//!
+//! A `SOCK_SEQPACKET` pair carries JSON with `SCM_RIGHTS`: either whole messages or none, and
+//! end-of-file when the other side has died, however it died.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::sys::check;
+
+/// The largest message; requests are cut into batches far below it.
+const MESSAGE_MAX: usize = 1 << 18;
+/// The most descriptors that one message carries.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// One end of a connection between two processes of a run.
+#[derive(Debug)]
+pub struct Channel {
+    fd: OwnedFd,
+}
+
+impl Channel {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// A connected pair.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = crate::sys::socket_pair()?;
+        Ok((Self::new(a), Self::new(b)))
+    }
+
+    /// Sends `message` with copies of `fds`.
+    pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+        if bytes.len() > MESSAGE_MAX || fds.len() > DESCRIPTORS_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too large"));
+        }
+        let mut control = Control::default();
+        let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut part =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: an all-zero msghdr is valid; every pointer set below outlives the call, and
+        // the control buffer has room for DESCRIPTORS_MAX descriptors.
+        let sent = unsafe {
+            let mut header: libc::msghdr = std::mem::zeroed();
+            (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+            if !raw.is_empty() {
+                let len = (raw.len() * size_of::<RawFd>()) as u32;
+                header.msg_control = control.0.as_mut_ptr().cast();
+                header.msg_controllen = libc::CMSG_SPACE(len) as usize;
+                let first = libc::CMSG_FIRSTHDR(&raw const header);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(len) as usize;
+                std::ptr::copy_nonoverlapping(
+                    raw.as_ptr().cast::<u8>(),
+                    libc::CMSG_DATA(first),
+                    len as usize,
+                );
+            }
+            libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for a message; `None` when the other side is gone.
+    pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+        let mut bytes = vec![0u8; MESSAGE_MAX];
+        let mut control = Control::default();
+        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let mut fds = Vec::new();
+        // SAFETY: an all-zero msghdr is valid; every pointer outlives the call; descriptors are
+        // owned as soon as they are seen.
+        let read = unsafe {
+            let mut header: libc::msghdr = std::mem::zeroed();
+            (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = control.0.len();
+            let read =
+                libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC);
+            if read >= 0 {
+                let mut item = libc::CMSG_FIRSTHDR(&raw const header);
+                while !item.is_null() {
+                    if (*item).cmsg_type == libc::SCM_RIGHTS {
+                        let len = (*item).cmsg_len - libc::CMSG_LEN(0) as usize;
+                        for index in 0..len / size_of::<RawFd>() {
+                            let raw = libc::CMSG_DATA(item).cast::<RawFd>().add(index);
+                            fds.push(OwnedFd::from_raw_fd(raw.read_unaligned()));
+                        }
+                    }
+                    item = libc::CMSG_NXTHDR(&raw const header, item);
+                }
+            }
+            read
+        };
+        match check(i32::try_from(read).unwrap_or(i32::MAX)) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+            Err(error) => Err(error),
+            Ok(0) => Ok(None),
+            Ok(read) => {
+                let message = serde_json::from_slice(&bytes[..read as usize]);
+                Ok(Some((message.map_err(io::Error::other)?, fds)))
+            }
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Room for the control message of `DESCRIPTORS_MAX` descriptors, aligned as the kernel wants.
+#[repr(align(8))]
+struct Control([u8; 64]);
+
+impl Default for Control {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+/// A socket in the file system at which other processes of the same user may call.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: std::path::PathBuf,
+}
+
+/// Room for a socket's path in the kernel's structure.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// The address of a socket at `path`. A path that is too long is reached through a descriptor
+/// of its folder, which must stay open until the address has been used.
+fn socket_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, Option<std::fs::File>)> {
+    use std::os::unix::ffi::OsStrExt;
+    let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+    let (bytes, folder) = if path.as_os_str().len() <= SOCKET_PATH_MAX {
+        (path.as_os_str().as_bytes().to_vec(), None)
+    } else {
+        let parent = path.parent().ok_or_else(|| invalid("a socket needs a folder"))?;
+        let name = path.file_name().ok_or_else(|| invalid("a socket needs a name"))?;
+        let folder = std::fs::File::open(parent)?;
+        let mut bytes = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
+        bytes.extend_from_slice(name.as_bytes());
+        (bytes, Some(folder))
+    };
+    // SAFETY: an all-zero address is valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if bytes.len() >= address.sun_path.len() {
+        return Err(invalid("the name of a socket is too long"));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = from as libc::c_char;
+    }
+    Ok((address, folder))
+}
+
+fn unix_socket(flags: i32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
+    // SAFETY: no pointers; the result is checked and owned at once.
+    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?)) }
+}
+
+const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+
+impl Listener {
+    /// Listens at `path`, which only the caller's user may use.
+    pub fn bind(path: &std::path::Path) -> io::Result<Self> {
+        use std::os::unix::fs::PermissionsExt;
+        let (address, _folder) = socket_address(path)?;
+        let fd = unix_socket(libc::SOCK_NONBLOCK)?;
+        // SAFETY: the address outlives the call.
+        unsafe {
+            let address = (&raw const address).cast();
+            check(libc::bind(fd.as_raw_fd(), address, ADDRESS_LEN))?;
+        }
+        let listener = Self { fd, path: path.to_owned() };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+        // SAFETY: no pointers.
+        check(unsafe { libc::listen(listener.fd.as_raw_fd(), 16) })?;
+        Ok(listener)
+    }
+
+    /// The next caller, if one waits.
+    pub fn accept(&self) -> io::Result<Option<Channel>> {
+        // SAFETY: the address of the caller is not asked for; the result is owned at once.
+        let fd = unsafe {
+            libc::accept4(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC,
+            )
+        };
+        match check(fd) {
+            // SAFETY: a descriptor that the kernel has just made for us.
+            Ok(fd) => Ok(Some(Channel::new(unsafe { OwnedFd::from_raw_fd(fd) }))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Channel {
+    /// Calls the listener at `path`.
+    pub fn connect(path: &std::path::Path) -> io::Result<Self> {
+        let (address, _folder) = socket_address(path)?;
+        let fd = unix_socket(0)?;
+        // SAFETY: the address outlives the call.
+        unsafe {
+            let address = (&raw const address).cast();
+            check(libc::connect(fd.as_raw_fd(), address, ADDRESS_LEN))?;
+        }
+        Ok(Self::new(fd))
+    }
+}

@@ -1,0 +1,97 @@
+//! The machine's clocks, and the offset that turns kernel stamps into a run's time.
+//!
+//! A run's time follows `CLOCK_MONOTONIC`, which nobody can set. The kernel stamps packets with
+//! `CLOCK_REALTIME`, so the offset between the two is measured again and again; when it jumps,
+//! somebody has stepped the clock, and the run says so.
+
+/// Nanoseconds of `clock`.
+pub(crate) fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer outlives the call; these clocks always exist.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of `CLOCK_REALTIME`, the clock of packet stamps.
+#[inline]
+pub fn realtime_ns() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// Turns `CLOCK_REALTIME` stamps into `CLOCK_MONOTONIC` time.
+#[derive(Debug)]
+pub struct StampOffset {
+    offset_ns: i64,
+    steps: u64,
+}
+
+/// A change of offset beyond this is a step of the clock, not noise of the measurement.
+const STEP_NS: u64 = 50_000;
+/// A measurement during which more time than this passed is repeated.
+const BRACKET_NS: u64 = 1_000;
+
+impl StampOffset {
+    /// Measures the offset.
+    pub fn measure() -> Self {
+        Self { offset_ns: measure_offset(), steps: 0 }
+    }
+
+    /// Measures again; a jump is counted and followed.
+    pub fn refresh(&mut self) {
+        let offset = measure_offset();
+        if offset.abs_diff(self.offset_ns) > STEP_NS {
+            self.steps += 1;
+        }
+        self.offset_ns = offset;
+    }
+
+    /// How often the clock has been stepped since the first measurement.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// A kernel stamp as monotonic time.
+    #[inline]
+    pub fn to_monotonic(&self, realtime_ns: u64) -> u64 {
+        realtime_ns.saturating_add_signed(-self.offset_ns)
+    }
+}
+
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, from the tightest of a few readings.
+fn measure_offset() -> i64 {
+    let mut best = (u64::MAX, 0);
+    for _ in 0..4 {
+        let before = monotonic_ns();
+        let real = realtime_ns();
+        let after = monotonic_ns();
+        let bracket = after - before;
+        if bracket < best.0 {
+            best = (bracket, real as i64 - (before + bracket / 2) as i64);
+        }
+        if bracket < BRACKET_NS {
+            break;
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_now_become_the_monotonic_now() {
+        let offset = StampOffset::measure();
+        let before = monotonic_ns();
+        let stamp = offset.to_monotonic(realtime_ns());
+        let after = monotonic_ns();
+        assert!(stamp + STEP_NS > before && stamp < after + STEP_NS, "{before} {stamp} {after}");
+        assert_eq!(offset.steps(), 0);
+    }
+}

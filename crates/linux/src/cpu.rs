@@ -1,0 +1,111 @@
+//! CPUs: which ones there are, and keeping the core and the programs apart.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use crate::sys::check;
+
+/// The CPUs that this thread may use.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    // SAFETY: an all-zero set is empty, and it outlives the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set))?;
+        let all = 0..libc::CPU_SETSIZE as usize;
+        Ok(all.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect())
+    }
+}
+
+/// Binds this thread, and what it starts from now on, to `cpus`.
+pub fn pin(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: an all-zero set is empty; CPU_SET is given numbers below CPU_SETSIZE.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+    }
+}
+
+/// A CPU that no other run's core uses, for as long as this value lives.
+#[derive(Debug)]
+pub struct CoreCpu {
+    /// Its number.
+    pub cpu: usize,
+    _claim: Option<OwnedFd>,
+}
+
+/// Picks a CPU for a core: the last one that no other run of this machine has claimed, or
+/// simply the last. `None` where there is only one CPU, which core and programs must share.
+///
+/// The claim is an abstract socket name: the kernel forgets it with its process.
+pub fn claim_core_cpu() -> Option<CoreCpu> {
+    let cpus = allowed().ok()?;
+    if cpus.len() < 2 {
+        return None;
+    }
+    let claimed = cpus.iter().rev().find_map(|&cpu| {
+        let claim = bind_abstract(&format!("longhaul-core-cpu-{cpu}")).ok()?;
+        Some(CoreCpu { cpu, _claim: Some(claim) })
+    });
+    claimed.or_else(|| cpus.last().map(|&cpu| CoreCpu { cpu, _claim: None }))
+}
+
+fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
+    // SAFETY: an all-zero address is valid; the name is cut to the room that there is; the
+    // descriptor is owned at once.
+    unsafe {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        let fd = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        let room = address.sun_path.len() - 1;
+        for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes().take(room)) {
+            *to = from as libc::c_char;
+        }
+        let len = size_of::<libc::sa_family_t>() + 1 + name.len().min(room);
+        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
+        check(libc::bind(raw, (&raw const address).cast(), len as libc::socklen_t))?;
+        Ok(fd)
+    }
+}
+
+/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and a short
+/// scheduling slice where the kernel has them (6.12 and later). Both need no root.
+pub fn prefer_latency() {
+    #[repr(C)]
+    #[derive(Default)]
+    struct SchedAttr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    const SLICE_NS: u64 = 100_000;
+    let attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        runtime_ns: SLICE_NS,
+        ..SchedAttr::default()
+    };
+    // SAFETY: the structure is the first version of the kernel's and outlives the call. Where
+    // either call is refused the thread is only less punctual, and lateness shows it.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0);
+    }
+}
+
+/// Nanoseconds that the calling thread has waited for a CPU so far.
+pub fn own_run_wait_ns() -> u64 {
+    crate::sandbox::run_wait("/proc/thread-self/schedstat").unwrap_or(0)
+}
+
+/// CPU time that the calling thread has used, in nanoseconds.
+pub fn own_cpu_ns() -> u64 {
+    crate::clock::read(libc::CLOCK_THREAD_CPUTIME_ID)
+}

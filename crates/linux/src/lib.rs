@@ -1,0 +1,21 @@
+//! Everything of Longhaul that talks to the Linux kernel.
+//!
+//! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
+//! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
+//! the microsecond ([`wait`]), reads clocks ([`clock`]) and knows CPUs ([`cpu`]).
+//!
+//! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
+// The one crate that may read clocks.
+#![allow(clippy::disallowed_methods)]
+
+pub mod channel;
+pub mod clock;
+pub mod cpu;
+mod farewell;
+mod netlink;
+pub mod packet_io;
+pub mod sandbox;
+mod sys;
+pub mod wait;
+
+pub use sys::{log_pipe, user_and_group, wait_readable};

@@ -1,0 +1,431 @@
+//! A run's sandbox: everything of a run that the rest of the machine must not see.
+//!
+//! ```text
+//! longhaul run          the caller's namespaces; plans, drives the engine, writes results
+//!   └─ sandbox          user, network, mount, PID, UTS, IPC namespaces: the core's end of
+//!        │              every cable; starts programs and reaps them
+//!        ├─ host a0     network, mount, PID, UTS, IPC namespaces of its own; an init that reaps
+//!        └─ programs    children of the sandbox, inside the namespaces of their host
+//! ```
+//!
+//! Nothing here needs root: the user namespace gives the rights, and only over the run's own
+//! things. Clean-up is the kernel's: when `longhaul run` dies, however it dies, the sandbox
+//! gets a signal (`PR_SET_PDEATHSIG`) and ends; it is process 1 of its PID namespace, so every
+//! host and program dies with it, and namespaces, cables and mounts go with their last process.
+//!
+//! Left out: CPU, memory and disk limits of hosts.
+
+mod boot;
+mod launch;
+mod server;
+mod usage;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::channel::Channel;
+use crate::packet_io::{RingConfig, RingSocket};
+use crate::sys::{self, Fork};
+
+pub use crate::netlink::Shaper;
+pub(crate) use usage::run_wait;
+
+/// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
+pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
+pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// What all hosts of a run share.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct SandboxConfig {
+    /// The text of every host's `/etc/hosts`.
+    pub hosts_file: String,
+    /// Folders that stay visible although they lie below a private one such as `/tmp`.
+    pub keep: Vec<PathBuf>,
+    /// The CPUs on which hosts and programs run; empty for all.
+    pub cpus: Vec<usize>,
+    /// A file that must not outlive the run: removed when the run dies without a word.
+    pub remove: PathBuf,
+    /// The Ethernet address of every host's gateway.
+    pub gateway_mac: [u8; 6],
+}
+
+/// How the kernel's TCP of a host is set, whatever the machine's defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpConfig {
+    /// Congestion control by its kernel name.
+    pub congestion: String,
+    /// Largest receive buffer of a socket, in bytes.
+    pub rmem_max: u64,
+    /// Largest send buffer of a socket, in bytes.
+    pub wmem_max: u64,
+    /// Whether connections ask for ECN.
+    pub ecn: bool,
+}
+
+/// One virtual host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostConfig {
+    /// Its host name.
+    pub name: String,
+    /// Its interface's Ethernet address.
+    pub mac: [u8; 6],
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub ipv6: Ipv6Addr,
+    /// Its interface's MTU, in bytes of IP.
+    pub mtu: u32,
+    /// Its TCP settings.
+    pub tcp: TcpConfig,
+    /// The backpressure of its network card, where its first link is slower than the machine.
+    pub shaper: Option<Shaper>,
+}
+
+/// A program to start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SpawnSpec {
+    /// The host's number, in the order of [`Sandbox::add_hosts`].
+    pub host: usize,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Its whole environment.
+    pub env: Vec<(String, String)>,
+    /// Its working folder.
+    pub cwd: PathBuf,
+    /// Keeps user 0 of the sandbox instead of the caller's own user.
+    pub as_root: bool,
+}
+
+/// A started program: its process id as the sandbox sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProgramId(pub i32);
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The code that a shell would show: 128 + n for signal n.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What the sandbox reports unasked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A program has ended.
+    Exited {
+        /// Which.
+        id: ProgramId,
+        /// How.
+        exit: Exit,
+        /// The CPU time that it and its reaped children used.
+        cpu: Duration,
+    },
+    /// A host's init has died, and all its programs with it.
+    HostDied {
+        /// The host's number.
+        host: usize,
+    },
+}
+
+/// Counters of one host, each since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCounters {
+    /// Frames that the cable lost on the way to the core (its ring was full).
+    pub to_core_dropped: u64,
+    /// Frames that the host's interface lost on the way in.
+    pub from_core_dropped: u64,
+    /// Nanoseconds that its tasks were ready to run but had no CPU.
+    pub run_wait_ns: u64,
+    /// Processes that it runs, its init not counted.
+    pub processes: u32,
+}
+
+/// Why a sandbox cannot be made or asked.
+#[derive(Debug, Error)]
+pub enum SandboxError {
+    /// The kernel refuses a user namespace, or rights within it.
+    #[error("this machine does not let {who} make the run's namespaces ({error}); `longhaul doctor` says why and what to do")]
+    Forbidden {
+        /// The kind of user.
+        who: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// A step of the set-up failed inside the sandbox.
+    #[error("{0}")]
+    Setup(String),
+    /// The sandbox has died.
+    #[error("the run's sandbox has died (was it killed?)")]
+    Died,
+    /// The connection to it failed.
+    #[error("talking to the run's sandbox: {0}")]
+    Channel(io::Error),
+}
+
+/// What `longhaul run` asks of its sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    Begin(SandboxConfig),
+    AddHosts(Vec<HostConfig>),
+    OpenRing(RingConfig),
+    Spawn(SpawnSpec),
+    Signal { id: ProgramId, signal: i32 },
+    Listening { host: usize, port: u16 },
+    Counters,
+    SetShaper { host: usize, shaper: Option<Shaper> },
+    Shutdown,
+}
+
+/// What it answers.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Done,
+    Ring,
+    Spawned(ProgramId),
+    Listening(bool),
+    Counters(Vec<HostCounters>),
+    Failed(String),
+    Event(Event),
+}
+
+/// The run's handle on its sandbox. Dropping it ends everything inside.
+#[derive(Debug)]
+pub struct Sandbox {
+    channel: Option<Channel>,
+    pid: i32,
+    pidfd: OwnedFd,
+    events: VecDeque<Event>,
+    hosts: usize,
+}
+
+/// How many hosts one request carries: a message stays far below a socket's buffer.
+const HOSTS_PER_REQUEST: usize = 64;
+
+impl Sandbox {
+    /// Forks the sandbox.
+    ///
+    /// Call it while the process has one thread only; panics otherwise, because the child
+    /// would inherit locks that nobody can release.
+    pub fn start(config: &SandboxConfig) -> Result<Self, SandboxError> {
+        assert_eq!(threads(), 1, "the sandbox must be forked before any thread starts");
+        let (ours, theirs) = Channel::pair().map_err(SandboxError::Channel)?;
+        let flags = libc::CLONE_NEWUSER
+            | libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWIPC;
+        let (uid, gid) = sys::user_and_group();
+        // SAFETY: there is one thread, as just asserted.
+        let (pid, pidfd) = match unsafe { sys::fork(flags) }.map_err(forbidden)? {
+            Fork::Child => {
+                drop(ours);
+                server::main(theirs, uid, gid)
+            }
+            Fork::Parent { pid, pidfd } => (pid, pidfd),
+        };
+        drop(theirs);
+        let mut sandbox =
+            Self { channel: Some(ours), pid, pidfd, events: VecDeque::new(), hosts: 0 };
+        map_ids(pid, uid, gid).map_err(forbidden)?;
+        sandbox.expect_done(&Request::Begin(config.clone()))?;
+        Ok(sandbox)
+    }
+
+    /// Creates hosts and their cables; they are up and addressed when this returns.
+    /// `progress` hears how many are.
+    pub fn add_hosts(
+        &mut self,
+        hosts: &[HostConfig],
+        mut progress: impl FnMut(usize),
+    ) -> Result<(), SandboxError> {
+        for batch in hosts.chunks(HOSTS_PER_REQUEST) {
+            self.expect_done(&Request::AddHosts(batch.to_vec()))?;
+            self.hosts += batch.len();
+            progress(self.hosts);
+        }
+        Ok(())
+    }
+
+    /// Opens the ring that carries every host's packets.
+    pub fn open_ring(&mut self, config: RingConfig) -> Result<RingSocket, SandboxError> {
+        let (answer, mut fds) = self.ask(&Request::OpenRing(config), &[])?;
+        let socket = match (answer, fds.pop()) {
+            (Answer::Ring, Some(socket)) => socket,
+            (other, _) => return Err(unexpected(other)),
+        };
+        RingSocket::new(socket, config).map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
+    }
+
+    /// Starts a program with the three given standard streams.
+    pub fn spawn(
+        &mut self,
+        spec: &SpawnSpec,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> Result<ProgramId, SandboxError> {
+        match self.ask(&Request::Spawn(spec.clone()), &streams)?.0 {
+            Answer::Spawned(id) => Ok(id),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Sends a signal to a program and all of its process group; one that has ended is ignored.
+    pub fn signal(&mut self, id: ProgramId, signal: i32) -> Result<(), SandboxError> {
+        self.expect_done(&Request::Signal { id, signal })
+    }
+
+    /// Whether a TCP socket of the host listens on a port, by its socket table.
+    pub fn listening(&mut self, host: usize, port: u16) -> Result<bool, SandboxError> {
+        match self.ask(&Request::Listening { host, port }, &[])?.0 {
+            Answer::Listening(yes) => Ok(yes),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// The counters of every host, by number.
+    pub fn counters(&mut self) -> Result<Vec<HostCounters>, SandboxError> {
+        match self.ask(&Request::Counters, &[])?.0 {
+            Answer::Counters(counters) => Ok(counters),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Changes or removes the backpressure of a host's network card.
+    pub fn set_shaper(
+        &mut self,
+        host: usize,
+        shaper: Option<Shaper>,
+    ) -> Result<(), SandboxError> {
+        self.expect_done(&Request::SetShaper { host, shaper })
+    }
+
+    /// The next event that has arrived; never waits. Wait with [`AsFd`] first.
+    pub fn poll_event(&mut self) -> Result<Option<Event>, SandboxError> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
+        let ready = sys::wait_readable(&[channel.as_fd()], Some(Duration::ZERO));
+        if !ready.map_err(SandboxError::Channel)?[0] {
+            return Ok(None);
+        }
+        match self.receive()?.0 {
+            Answer::Event(event) => Ok(Some(event)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Ends every program and host and waits until nothing is left.
+    pub fn shutdown(mut self) -> Result<(), SandboxError> {
+        let result = self.expect_done(&Request::Shutdown);
+        drop(self);
+        result
+    }
+
+    fn expect_done(&mut self, request: &Request) -> Result<(), SandboxError> {
+        match self.ask(request, &[])?.0 {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// One request and its answer; events that come between are kept.
+    fn ask(
+        &mut self,
+        request: &Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(Answer, Vec<OwnedFd>), SandboxError> {
+        let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
+        channel.send(request, fds).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => SandboxError::Died,
+            _ => SandboxError::Channel(error),
+        })?;
+        loop {
+            match self.receive()? {
+                (Answer::Event(event), _) => self.events.push_back(event),
+                (Answer::Failed(message), _) => return Err(SandboxError::Setup(message)),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<(Answer, Vec<OwnedFd>), SandboxError> {
+        let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
+        channel.receive().map_err(SandboxError::Channel)?.ok_or(SandboxError::Died)
+    }
+}
+
+impl AsFd for Sandbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_ref().map_or(self.pidfd.as_fd(), AsFd::as_fd)
+    }
+}
+
+impl Drop for Sandbox {
+    /// Kills the sandbox and waits until every process in it is gone.
+    fn drop(&mut self) {
+        self.channel = None;
+        let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
+        let mut status = 0;
+        // SAFETY: our own child; the pointer outlives the call.
+        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+    }
+}
+
+fn unexpected(answer: Answer) -> SandboxError {
+    match answer {
+        Answer::Failed(message) => SandboxError::Setup(message),
+        other => SandboxError::Setup(format!("the sandbox answered {other:?} out of turn")),
+    }
+}
+
+fn forbidden(error: io::Error) -> SandboxError {
+    let who = if sys::user_and_group().0 == 0 { "root" } else { "ordinary users" };
+    SandboxError::Forbidden { who, error }
+}
+
+/// The number of threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+/// Gives the sandbox its users: all of ours for root, else the caller alone, as user 0.
+fn map_ids(pid: i32, uid: u32, gid: u32) -> io::Result<()> {
+    let ours = |kind: &str| std::fs::read_to_string(format!("/proc/self/{kind}"));
+    let (uids, gids) = if uid == 0 {
+        (identity(&ours("uid_map")?), identity(&ours("gid_map")?))
+    } else {
+        sys::write_file(&format!("/proc/{pid}/setgroups"), "deny")?;
+        (format!("0 {uid} 1\n"), format!("0 {gid} 1\n"))
+    };
+    sys::write_file(&format!("/proc/{pid}/uid_map"), &uids)?;
+    sys::write_file(&format!("/proc/{pid}/gid_map"), &gids)
+}
+
+/// Every id that `map` knows, mapped to itself.
+fn identity(map: &str) -> String {
+    let lines = map.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (start, count) = (words.next()?, words.nth(1)?);
+        Some(format!("{start} {start} {count}\n"))
+    });
+    lines.collect()
+}

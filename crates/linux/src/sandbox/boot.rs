@@ -1,0 +1,165 @@
+//! A host's init: makes its namespaces into a host, then reaps orphans until it is killed.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
+use crate::netlink::{self, Netlink, Shaper};
+use crate::sys;
+
+/// The name of a host's one network interface.
+pub(super) const INTERFACE: &str = "eth0";
+/// ETHTOOL_STXCSUM: without transmit checksums the kernel completes them in software, and no
+/// segmentation offload hands super-packets to the cable.
+const ETHTOOL_STXCSUM: u32 = 0x17;
+
+/// Folders that every host has to itself, with the mode of each.
+const PRIVATE: [(&str, &str); 4] =
+    [("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777"), ("/run", "0755")];
+
+/// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
+pub(super) fn main(
+    config: &HostConfig,
+    shared: &SandboxConfig,
+    mut go: File,
+    mut report: File,
+) -> ! {
+    sys::set_name(c"longhaul-host");
+    sys::reset_signals();
+    let result = boot(config, shared, &mut go);
+    let text = result.as_ref().map_or_else(String::as_str, |()| "up");
+    if report.write_all(text.as_bytes()).is_err() || result.is_err() {
+        sys::exit_now(1);
+    }
+    drop((go, report));
+    sys::close_all_from_3();
+    sys::reap_forever()
+}
+
+fn boot(config: &HostConfig, shared: &SandboxConfig, go: &mut File) -> Result<(), String> {
+    let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+    sys::set_hostname(&config.name).map_err(step("setting its name"))?;
+    mount_private(&shared.keep).map_err(step("mounting its private folders"))?;
+    set_sysctls(config).map_err(step("setting its network parameters"))?;
+    let mut byte = [0];
+    go.read_exact(&mut byte).map_err(step("waiting for its cable"))?;
+    configure_network(config, shared.gateway_mac).map_err(step("configuring its network"))
+}
+
+/// A `/proc` that shows this PID namespace.
+pub(super) fn mount_proc() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
+}
+
+/// Puts the run's names in place of `/etc/hosts`, and no name server in `/etc/resolv.conf`:
+/// inherited by every host. A file that does not exist stays so.
+pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
+    let stage = Path::new("/tmp");
+    sys::mount(Path::new("tmpfs"), stage, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV, "mode=0755")?;
+    std::fs::write("/tmp/hosts", hosts_file)?;
+    std::fs::write("/tmp/resolv.conf", "# no name server: see /etc/hosts\n")?;
+    let bind = |name: &str| {
+        let source = stage.join(name);
+        sys::mount(&source, &Path::new("/etc").join(name), "", libc::MS_BIND, "")
+    };
+    bind("hosts")?;
+    // Often a link into /run that hosts do not see anyway.
+    bind("resolv.conf").ok();
+    sys::unmount(stage)
+}
+
+/// Gives the host folders of its own and keeps `keep` visible below them.
+fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
+    let below = |folder: &Path| PRIVATE.iter().any(|(private, _)| folder.starts_with(private));
+    let mut kept = Vec::new();
+    for folder in keep.iter().filter(|folder| below(folder)) {
+        kept.push((folder, sys::clone_tree(folder)?));
+    }
+    for (folder, mode) in PRIVATE {
+        if !Path::new(folder).is_dir() || Path::new(folder).is_symlink() {
+            continue;
+        }
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        let options = format!("mode={mode}");
+        sys::mount(Path::new("tmpfs"), Path::new(folder), "tmpfs", flags, &options)?;
+    }
+    for (folder, tree) in kept {
+        std::fs::create_dir_all(folder)?;
+        sys::attach_tree(&tree, folder)?;
+    }
+    mount_proc()?;
+    // Shows the host's own interfaces to programs that look there; some containers forbid it.
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
+    sys::mount(Path::new("sysfs"), Path::new("/sys"), "sysfs", flags, "").ok();
+    Ok(())
+}
+
+fn set_sysctls(config: &HostConfig) -> io::Result<()> {
+    let tcp = &config.tcp;
+    let ecn = if tcp.ecn { "1" } else { "0" };
+    let rmem = format!("4096 131072 {}", tcp.rmem_max);
+    let wmem = format!("4096 16384 {}", tcp.wmem_max);
+    let settings = [
+        ("net/ipv4/tcp_rmem", rmem.as_str()),
+        ("net/ipv4/tcp_wmem", wmem.as_str()),
+        ("net/ipv4/tcp_ecn", ecn),
+        // A connection must not inherit what an earlier one learnt.
+        ("net/ipv4/tcp_no_metrics_save", "1"),
+        // Ordinary users may serve port 80 and send pings.
+        ("net/ipv4/ip_unprivileged_port_start", "0"),
+        ("net/ipv4/ping_group_range", "0 0"),
+    ];
+    for (name, value) in settings {
+        sys::write_file(&format!("/proc/sys/{name}"), value)?;
+    }
+    Ok(())
+}
+
+fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()> {
+    const LOOPBACK: u32 = 1;
+    let mut netlink = Netlink::open()?;
+    netlink.request(netlink::link_up(LOOPBACK))?;
+    let index = sys::interface_index(INTERFACE)?;
+    sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    // No duplicate-address detection, no router discovery, no addresses but ours.
+    for (name, value) in
+        [("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")]
+    {
+        sys::write_file(&format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
+    }
+    netlink.request(netlink::link_up(index))?;
+    if let Some(shaper) = &config.shaper {
+        netlink.request(netlink::set_shaper(index, shaper))?;
+    }
+    let pairs: [(IpAddr, IpAddr); 2] =
+        [(config.ipv4.into(), GATEWAY_V4.into()), (config.ipv6.into(), GATEWAY_V6.into())];
+    for (address, gateway) in pairs {
+        netlink.request(netlink::new_address(index, address))?;
+        netlink.request(netlink::new_neighbour(index, gateway, gateway_mac))?;
+        let congestion = Some(config.tcp.congestion.as_str());
+        let route = netlink::default_route(index, gateway, address, congestion);
+        netlink.request(route).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("default route with congestion control `{}`: {error}", config.tcp.congestion),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Sets or removes the shaper of this namespace's interface.
+pub(super) fn apply_shaper(shaper: Option<&Shaper>) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let index = sys::interface_index(INTERFACE)?;
+    match shaper {
+        Some(shaper) => netlink.request(netlink::set_shaper(index, shaper)),
+        None => match netlink.request(netlink::delete_shaper(index)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            other => other,
+        },
+    }
+}

@@ -1,0 +1,161 @@
+//! Starting a program inside a host.
+//!
+//! The sandbox forks into the host's PID namespace, the child enters the host's other
+//! namespaces, becomes the caller's own user again and executes the program. What fails before
+//! the program runs comes back as a sentence through a pipe that `exec` closes.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::SpawnSpec;
+use super::server::Server;
+use crate::sys::{self, Fork};
+
+/// Where programs are looked for when the environment has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Starts `spec` and returns its process id.
+pub(super) fn launch(
+    server: &Server,
+    spec: &SpawnSpec,
+    streams: &[OwnedFd],
+) -> Result<i32, String> {
+    let host = server.host(spec.host)?;
+    let name = spec.argv.first().ok_or("a program needs a name")?;
+    if streams.len() != 3 {
+        return Err("a program needs three standard streams".to_owned());
+    }
+    let failed = |e: io::Error| format!("cannot start `{name}` on {}: {e}", host.name);
+    let (mut report_read, mut report_write) = sys::pipe().map_err(failed)?;
+    let init = open_pidfd(host.pid).map_err(failed)?;
+    let child = fork_into(&init).map_err(failed)?;
+    let pid = match child {
+        Fork::Child => {
+            let error = become_program(server, spec, &init, streams);
+            let _ = report_write.write_all(error.as_bytes());
+            sys::exit_now(127)
+        }
+        Fork::Parent { pid, .. } => pid,
+    };
+    drop(report_write);
+    let mut problem = String::new();
+    report_read.read_to_string(&mut problem).map_err(failed)?;
+    if problem.is_empty() { Ok(pid) } else { Err(format!("{}: {problem}", host.name)) }
+}
+
+/// Forks a child that is a member of the PID namespace of `init`.
+fn fork_into(init: &OwnedFd) -> io::Result<Fork> {
+    let own = File::open("/proc/self/ns/pid")?;
+    sys::setns(init.as_fd(), libc::CLONE_NEWPID)?;
+    // SAFETY: the sandbox has one thread.
+    let fork = unsafe { sys::fork(0) };
+    if !matches!(fork, Ok(Fork::Child)) {
+        sys::setns(own.as_fd(), libc::CLONE_NEWPID)?;
+    }
+    fork
+}
+
+/// In the child: enters the host and executes the program; returns only what went wrong.
+fn become_program(
+    server: &Server,
+    spec: &SpawnSpec,
+    init: &OwnedFd,
+    streams: &[OwnedFd],
+) -> String {
+    let name = &spec.argv[0];
+    let enter = || -> Result<(), String> {
+        let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+        let host =
+            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
+        sys::new_session();
+        for (stream, target) in streams.iter().zip(0..) {
+            sys::duplicate(stream.as_fd(), target).map_err(step("connecting its streams"))?;
+        }
+        super::usage::restore_open_files(&server.open_files);
+        if !spec.as_root && server.uid != 0 {
+            become_caller(server.uid, server.gid).map_err(step("becoming the caller's user"))?;
+        }
+        std::env::set_current_dir(&spec.cwd)
+            .map_err(|e| format!("its working folder {}: {e}", spec.cwd.display()))
+    };
+    if let Err(problem) = enter() {
+        return format!("cannot start `{name}`: {problem}");
+    }
+    let path = match find(name, &spec.env) {
+        Ok(path) => path,
+        Err(problem) => return problem,
+    };
+    let env: Vec<String> = spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let list = |strings: &[String]| -> io::Result<Vec<CString>> {
+        strings.iter().map(|s| sys::cstring(s.as_bytes())).collect()
+    };
+    let strings = list(&spec.argv)
+        .and_then(|argv| Ok((argv, list(&env)?, sys::cstring(path.as_os_str().as_encoded_bytes())?)));
+    let (argv, env, program) = match strings {
+        Ok(strings) => strings,
+        Err(error) => return format!("cannot start `{name}`: {error}"),
+    };
+    sys::reset_signals();
+    sys::close_on_exec_from_3();
+    let error = sys::exec(&program, &argv, &env);
+    match error.raw_os_error() {
+        Some(libc::ENOEXEC) => format!(
+            "cannot start `{name}`: {} is neither a program nor a script with a #! line",
+            path.display()
+        ),
+        _ => format!("cannot start `{name}`: {error}"),
+    }
+}
+
+/// Maps the caller's own user and group onto the sandbox's user 0 and drops its rights.
+fn become_caller(uid: u32, gid: u32) -> io::Result<()> {
+    sys::unshare(libc::CLONE_NEWUSER)?;
+    sys::write_file("/proc/self/setgroups", "deny")?;
+    sys::write_file("/proc/self/uid_map", &format!("{uid} 0 1\n"))?;
+    sys::write_file("/proc/self/gid_map", &format!("{gid} 0 1\n"))
+}
+
+/// The file of a program, looked up in the `PATH` of `env` as a shell does.
+fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        return match path.metadata() {
+            Ok(_) if sys::may_execute(&path) => Ok(path),
+            Ok(_) => Err(format!("cannot start `{name}`: the file is not executable")),
+            Err(error) => Err(format!(
+                "cannot start `{name}`: {error} (each host has a /tmp, /var/tmp, /run and \
+                 /dev/shm of its own)"
+            )),
+        };
+    }
+    let path = env.iter().find(|(key, _)| key == "PATH").map_or(DEFAULT_PATH, |(_, v)| v.as_str());
+    let candidates = path.split(':').map(|folder| Path::new(folder).join(name));
+    candidates.into_iter().find(|file| sys::may_execute(file)).ok_or_else(|| {
+        format!("cannot start `{name}`: no such program in PATH ({path}); install it or give its path")
+    })
+}
+
+/// Runs `work` inside the network namespace of a process and comes back.
+pub(super) fn inside_network_of(pid: i32, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let own = File::open("/proc/self/ns/net")?;
+    let other = open_pidfd(pid)?;
+    sys::setns(other.as_fd(), libc::CLONE_NEWNET)?;
+    let result = work();
+    sys::setns(own.as_fd(), libc::CLONE_NEWNET)?;
+    result
+}
+
+fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: no pointers; the result is checked and owned at once.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        let fd = OwnedFd::from_raw_fd(sys::check(fd as i32)?);
+        debug_assert!(fd.as_raw_fd() > 2);
+        Ok(fd)
+    }
+}

@@ -1,0 +1,271 @@
+//! The sandbox's own process: makes hosts and cables, starts programs, reaps, counts.
+//!
+//! One thread, one loop, process 1 of its PID namespace. It holds no state that matters to
+//! results: when it or its parent dies, everything in it ends.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use super::usage::RunWait;
+use super::{Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig};
+use super::{boot, launch, usage};
+use crate::channel::Channel;
+use crate::netlink::{self, Netlink, VethPair};
+use crate::packet_io;
+use crate::sys::{self, Fork};
+
+/// The interface group of all cables, so that one request deletes them.
+const CABLES: u32 = 0x4c48;
+/// ETHTOOL_SGRO: receive offload on the core's end means NAPI, and with it one queue in order.
+const ETHTOOL_SGRO: u32 = 0x2c;
+/// Merging nothing: with segments of 1000 bytes at most, receive offload never joins two.
+const GRO_MAX_SIZE: u32 = 1000;
+
+/// The sandbox's main function. Never returns: the process ends here.
+pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
+    sys::set_name(c"longhaul-box");
+    // Away from the terminal: Ctrl-C is for the run, which ends us in good order.
+    sys::new_session();
+    sys::reset_signals();
+    let code = match serve(&channel, uid, gid) {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = channel.send(&Answer::Failed(error), &[]);
+            1
+        }
+    };
+    sys::exit_now(code)
+}
+
+/// A host as the sandbox knows it.
+pub(super) struct Host {
+    /// Its init. We are the parent, so the number stays its own until we reap it.
+    pub(super) pid: i32,
+    pub(super) name: String,
+    alive: bool,
+}
+
+/// All state of the sandbox.
+pub(super) struct Server {
+    pub(super) config: SandboxConfig,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) hosts: Vec<Host>,
+    pub(super) open_files: libc::rlimit,
+    netlink: Netlink,
+    programs: HashMap<i32, usize>,
+    run_wait: RunWait,
+}
+
+fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
+    let children = sys::signalfd(&[libc::SIGCHLD]).map_err(|e| format!("signalfd: {e}"))?;
+    let ended = |e: io::Error| format!("sandbox channel: {e}");
+    let Some((Request::Begin(config), _)) = channel.receive().map_err(ended)? else {
+        return Ok(());
+    };
+    crate::farewell::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
+    let mut server = Server::set_up(config, uid, gid)?;
+    channel.send(&Answer::Done, &[]).map_err(ended)?;
+    loop {
+        let ready = sys::wait_readable(&[channel.as_fd(), children.as_fd()], None);
+        let ready = ready.map_err(|e| format!("poll: {e}"))?;
+        if ready[1] {
+            sys::drain(children.as_fd());
+            for event in server.reap() {
+                channel.send(&Answer::Event(event), &[]).map_err(ended)?;
+            }
+        }
+        if !ready[0] {
+            continue;
+        }
+        let Some((request, fds)) = channel.receive::<Request>().map_err(ended)? else {
+            crate::farewell::now();
+        };
+        let last = matches!(request, Request::Shutdown);
+        let (answer, fds) = server.answer(request, fds).unwrap_or_else(|m| (Answer::Failed(m), None));
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        channel.send(&answer, &fds).map_err(ended)?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+impl Server {
+    fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
+        let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+        let root = Path::new("/");
+        sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
+            .map_err(step("making mounts private"))?;
+        boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
+        boot::bind_names(&config.hosts_file).map_err(step("giving hosts their names"))?;
+        // The core's end of a cable is no host: no addresses, no chatter.
+        sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
+        if !config.cpus.is_empty() {
+            crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
+        }
+        let open_files = usage::raise_open_files().map_err(step("raising the limit of open files"))?;
+        let netlink = Netlink::open().map_err(step("opening netlink"))?;
+        let (hosts, programs) = (Vec::new(), HashMap::new());
+        let run_wait = RunWait::default();
+        Ok(Self { config, uid, gid, hosts, open_files, netlink, programs, run_wait })
+    }
+
+    fn answer(
+        &mut self,
+        request: Request,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(Answer, Option<OwnedFd>), String> {
+        let answer = match request {
+            Request::Begin(_) => return Err("the sandbox has begun already".to_owned()),
+            Request::AddHosts(hosts) => {
+                self.add_hosts(&hosts)?;
+                Answer::Done
+            }
+            Request::OpenRing(config) => {
+                let socket = packet_io::open(config).map_err(|e| format!("packet ring: {e}"))?;
+                return Ok((Answer::Ring, Some(socket)));
+            }
+            Request::Spawn(spec) => {
+                let host = spec.host;
+                let pid = launch::launch(self, &spec, &fds)?;
+                self.programs.insert(pid, host);
+                Answer::Spawned(ProgramId(pid))
+            }
+            Request::Signal { id, signal } => {
+                if self.programs.contains_key(&id.0) {
+                    // SAFETY: no pointers; the group is one that we started and not yet reaped.
+                    unsafe { libc::kill(-id.0, signal) };
+                }
+                Answer::Done
+            }
+            Request::Listening { host, port } => {
+                Answer::Listening(usage::listening(self.host(host)?.pid, port))
+            }
+            Request::Counters => Answer::Counters(self.counters()),
+            Request::SetShaper { host, shaper } => {
+                self.set_shaper(host, shaper)?;
+                Answer::Done
+            }
+            Request::Shutdown => {
+                self.netlink.request(netlink::delete_group(CABLES)).ok();
+                Answer::Done
+            }
+        };
+        Ok((answer, None))
+    }
+
+    pub(super) fn host(&self, host: usize) -> Result<&Host, String> {
+        self.hosts.get(host).ok_or_else(|| format!("there is no host number {host}"))
+    }
+
+    /// Forks the inits first, so that they mount while we lay cables, then waits for all.
+    fn add_hosts(&mut self, configs: &[HostConfig]) -> Result<(), String> {
+        let mut booting = Vec::with_capacity(configs.len());
+        for config in configs {
+            let failed = |e: io::Error| format!("host {}: {e}", config.name);
+            booting.push(self.fork_host(config).map_err(failed)?);
+        }
+        let first = self.hosts.len() - configs.len();
+        for ((config, (_, go)), number) in configs.iter().zip(&mut booting).zip(first..) {
+            let failed = |e: io::Error| format!("host {}: laying its cable: {e}", config.name);
+            self.lay_cable(config, number).map_err(failed)?;
+            go.write_all(b"!").map_err(failed)?;
+        }
+        for (config, (mut report, go)) in configs.iter().zip(booting) {
+            drop(go);
+            let mut text = String::new();
+            report.read_to_string(&mut text).map_err(|e| format!("host {}: {e}", config.name))?;
+            if text != "up" {
+                let text = if text.is_empty() { "its init died while it booted" } else { &text };
+                return Err(format!("host {}: {text}", config.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn fork_host(&mut self, config: &HostConfig) -> io::Result<(std::fs::File, std::fs::File)> {
+        let (go_read, go_write) = sys::pipe()?;
+        let (report_read, report_write) = sys::pipe()?;
+        let flags = libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWIPC;
+        // SAFETY: the sandbox has one thread.
+        match unsafe { sys::fork(flags) }? {
+            Fork::Child => {
+                drop((go_write, report_read));
+                boot::main(config, &self.config, go_read, report_write)
+            }
+            Fork::Parent { pid, .. } => {
+                self.hosts.push(Host { pid, name: config.name.clone(), alive: true });
+                Ok((report_read, go_write))
+            }
+        }
+    }
+
+    /// Interface numbers follow host numbers, so that the ring needs no table.
+    fn lay_cable(&mut self, config: &HostConfig, number: usize) -> io::Result<()> {
+        let name = format!("h{number}");
+        self.netlink.request(netlink::new_veth(&VethPair {
+            index: packet_io::interface_of(number),
+            name: &name,
+            group: CABLES,
+            mtu: config.mtu,
+            gro_max_size: GRO_MAX_SIZE,
+            peer_name: boot::INTERFACE,
+            peer_pid: self.hosts[number].pid,
+            peer_mac: config.mac,
+        }))?;
+        sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
+    }
+
+    fn set_shaper(
+        &mut self,
+        host: usize,
+        shaper: Option<netlink::Shaper>,
+    ) -> Result<(), String> {
+        let pid = self.host(host)?.pid;
+        let failed = |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
+        launch::inside_network_of(pid, || boot::apply_shaper(shaper.as_ref())).map_err(failed)
+    }
+
+    fn counters(&mut self) -> Vec<HostCounters> {
+        let hosts = &self.hosts;
+        let count = |host: &Host| HostCounters {
+            to_core_dropped: usage::to_core_dropped(host.pid),
+            ..HostCounters::default()
+        };
+        let mut counters: Vec<HostCounters> = hosts.iter().map(count).collect();
+        for (host, drops) in usage::from_core_dropped() {
+            if let Some(counter) = counters.get_mut(host) {
+                counter.from_core_dropped = drops;
+            }
+        }
+        let busy = !self.programs.is_empty();
+        self.run_wait.add_to(&mut counters, hosts.iter().map(|host| host.pid), busy);
+        counters
+    }
+
+    fn reap(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(ended) = sys::reap() {
+            if self.programs.remove(&ended.pid).is_some() {
+                let exit = if libc::WIFSIGNALED(ended.status) {
+                    Exit::Signal(libc::WTERMSIG(ended.status))
+                } else {
+                    Exit::Code(libc::WEXITSTATUS(ended.status))
+                };
+                events.push(Event::Exited { id: ProgramId(ended.pid), exit, cpu: ended.cpu });
+            } else if let Some(host) = self.hosts.iter().position(|h| h.alive && h.pid == ended.pid)
+            {
+                self.hosts[host].alive = false;
+                events.push(Event::HostDied { host });
+            }
+        }
+        events
+    }
+}

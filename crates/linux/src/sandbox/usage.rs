@@ -1,0 +1,132 @@
+//! What the kernel knows of a host: dropped frames, waiting tasks, listening sockets.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+
+use super::HostCounters;
+use super::boot::INTERFACE;
+use crate::sys::check;
+
+/// Frames that interface `name` dropped while it sent them, as `/proc/PID/net/dev` shows them.
+fn transmit_drops(table: &str) -> impl Iterator<Item = (&str, u64)> {
+    table.lines().filter_map(|line| {
+        let (name, fields) = line.split_once(':')?;
+        // receive: bytes packets errs drop fifo frame compressed multicast; transmit: the same.
+        Some((name.trim(), fields.split_whitespace().nth(11)?.parse().ok()?))
+    })
+}
+
+/// Frames that a host's end of its cable lost: the core's end had no room for them.
+pub(super) fn to_core_dropped(pid: i32) -> u64 {
+    let table = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+    transmit_drops(&table).find(|(name, _)| *name == INTERFACE).map_or(0, |(_, drops)| drops)
+}
+
+/// Frames that the core's ends of the cables lost, as (host number, frames).
+pub(super) fn from_core_dropped() -> Vec<(usize, u64)> {
+    let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let cables = transmit_drops(&table);
+    cables.filter_map(|(name, drops)| Some((name.strip_prefix('h')?.parse().ok()?, drops))).collect()
+}
+
+/// Whether a TCP socket listens on `port` in the network namespace of `pid`.
+pub(super) fn listening(pid: i32, port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let port = format!(":{port:04X}");
+    ["tcp", "tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        table.lines().skip(1).any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let local = words.next().is_some_and(|local| local.ends_with(&port));
+            local && words.nth(1) == Some(LISTEN)
+        })
+    })
+}
+
+/// Run-queue wait of every host's tasks, added up over the run.
+#[derive(Debug, Default)]
+pub(super) struct RunWait {
+    seen: HashMap<i32, u64>,
+    totals: Vec<u64>,
+}
+
+impl RunWait {
+    /// Adds each host's waiting time and number of processes to `counters`. Reads every task of
+    /// the sandbox, so it skips the work while there is no program.
+    pub(super) fn add_to(
+        &mut self,
+        counters: &mut [HostCounters],
+        inits: impl Iterator<Item = i32>,
+        busy: bool,
+    ) {
+        self.totals.resize(counters.len(), 0);
+        if busy || !self.seen.is_empty() {
+            self.scan(counters, inits);
+        }
+        for (counter, total) in counters.iter_mut().zip(&self.totals) {
+            counter.run_wait_ns = *total;
+        }
+    }
+
+    fn scan(&mut self, counters: &mut [HostCounters], inits: impl Iterator<Item = i32>) {
+        let mut host_of = HashMap::new();
+        let mut init_pids = Vec::new();
+        for (pid, host) in inits.zip(0usize..) {
+            init_pids.push(pid);
+            if let Some(namespace) = pid_namespace(pid) {
+                host_of.insert(namespace, host);
+            }
+        }
+        init_pids.sort_unstable();
+        let mut seen = HashMap::new();
+        for pid in numbers_in("/proc").filter(|pid| init_pids.binary_search(pid).is_err()) {
+            let Some(&host) = pid_namespace(pid).and_then(|namespace| host_of.get(&namespace))
+            else {
+                continue;
+            };
+            counters[host].processes += 1;
+            for task in numbers_in(&format!("/proc/{pid}/task")) {
+                let Some(wait) = run_wait(&format!("/proc/{pid}/task/{task}/schedstat")) else {
+                    continue;
+                };
+                let before = self.seen.get(&task).copied().unwrap_or(0);
+                self.totals[host] += wait.saturating_sub(before);
+                seen.insert(task, wait);
+            }
+        }
+        self.seen = seen;
+    }
+}
+
+fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).ok().map(Into::into)
+}
+
+/// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
+pub(crate) fn run_wait(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Raises our limit of open files to what is allowed, and returns the old one for programs.
+pub(super) fn raise_open_files() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both structures outlive the calls.
+    unsafe {
+        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
+    }
+    Ok(limit)
+}
+
+/// Gives a program the limit of open files that its caller had.
+pub(super) fn restore_open_files(limit: &libc::rlimit) {
+    // SAFETY: the structure outlives the call; lowering a soft limit cannot fail.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
+}

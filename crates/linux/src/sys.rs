@@ -1,0 +1,397 @@
+//! Small safe wrappers around the system calls that the standard library lacks.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// Turns the kernel's −1 into its error.
+pub(crate) fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A path or name for the kernel; an interior NUL is an error, not a cut.
+pub(crate) fn cstring(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a name"))
+}
+
+fn cpath(path: &Path) -> io::Result<CString> {
+    use std::os::unix::ffi::OsStrExt;
+    cstring(path.as_os_str().as_bytes())
+}
+
+/// Which side of a [`fork`] we are on.
+pub(crate) enum Fork {
+    /// In the new process.
+    Child,
+    /// In the old one: the child's id here and a handle that never names another process.
+    Parent { pid: i32, pidfd: OwnedFd },
+}
+
+/// `clone3` like `fork`, into new namespaces (`CLONE_NEW*` in `flags`).
+///
+/// # Safety
+/// The calling process must have one thread only: the child owns a copy of every lock.
+pub(crate) unsafe fn fork(flags: i32) -> io::Result<Fork> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: an all-zero clone_args is valid: fork without a stack of its own.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = (flags as u32 as u64) | libc::CLONE_PIDFD as u64;
+    args.pidfd = &raw mut pidfd as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: the arguments outlive the call; the caller vouches for the single thread.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>())
+    };
+    match i32::try_from(pid).map_err(io::Error::other)? {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        // SAFETY: the kernel has just opened this descriptor for us.
+        pid => Ok(Fork::Parent { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+    }
+}
+
+/// Names the process for `ps` and `/proc/PID/comm` (15 bytes at most).
+pub(crate) fn set_name(name: &CStr) {
+    // SAFETY: the name is NUL-terminated and outlives the call. A failure is harmless.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Ends the process at once, without running anything of its parent's.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: always allowed.
+    unsafe { libc::_exit(code) }
+}
+
+/// Leaves namespaces (`CLONE_NEW*`) for new ones.
+pub(crate) fn unshare(flags: i32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::unshare(flags) }).map(drop)
+}
+
+/// Enters the namespaces `flags` of the process behind `pidfd`, or the one that `fd` names.
+pub(crate) fn setns(fd: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::setns(fd.as_raw_fd(), flags) }).map(drop)
+}
+
+/// `mount(2)`; `source` and `kind` may be empty where the kernel ignores them.
+pub(crate) fn mount(
+    source: &Path,
+    target: &Path,
+    kind: &str,
+    flags: libc::c_ulong,
+    data: &str,
+) -> io::Result<()> {
+    let (source, target) = (cpath(source)?, cpath(target)?);
+    let (kind, data) = (cstring(kind.as_bytes())?, cstring(data.as_bytes())?);
+    // SAFETY: four NUL-terminated strings that outlive the call.
+    let result = unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            flags,
+            data.as_ptr().cast(),
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Sets the host name of this UTS namespace.
+pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
+    // SAFETY: the buffer is valid for its length.
+    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }).map(drop)
+}
+
+/// Sends a signal to the process behind a handle.
+pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: a null siginfo is allowed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    check(result as i32).map(drop)
+}
+
+/// A child that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) pid: i32,
+    /// The wait status, to be read with `libc::WIFEXITED` and friends.
+    pub(crate) status: i32,
+    /// User and system time together.
+    pub(crate) cpu: Duration,
+}
+
+/// The next child that has ended, if there is one.
+pub(crate) fn reap() -> Option<Ended> {
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid, and both pointers outlive the call.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+    };
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.unsigned_abs())
+            + Duration::from_micros(t.tv_usec.unsigned_abs())
+    };
+    (pid > 0).then(|| Ended { pid, status, cpu: time(usage.ru_utime) + time(usage.ru_stime) })
+}
+
+/// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
+pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        Ok(OwnedFd::from_raw_fd(check(fd)?))
+    }
+}
+
+/// Unblocks every signal and gives each its default action, as a new program expects.
+pub(crate) fn reset_signals() {
+    // SAFETY: the set is initialised by sigemptyset; default actions need no handler.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        for signal in [libc::SIGPIPE, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+}
+
+/// Reads and forgets what a signalfd or eventfd holds; returns the first signal number.
+pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
+    let mut first = None;
+    let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
+    loop {
+        // SAFETY: the buffer is valid for its length; the descriptor is non-blocking.
+        let read = unsafe {
+            libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
+        };
+        if read <= 0 {
+            return first;
+        }
+        let signal = u32::from_ne_bytes(buffer[..4].try_into().expect("four bytes"));
+        first = first.or(Some(signal as i32));
+    }
+}
+
+/// Waits until one of `fds` can be read (or is closed), at most `timeout`; says which.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let timeout = timeout.map(timespec);
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: both pointers are valid for the call.
+    let result = unsafe {
+        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout, std::ptr::null())
+    };
+    match check(result) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+        Err(_) => return Ok(vec![false; fds.len()]),
+        Ok(_) => {}
+    }
+    Ok(polls.iter().map(|poll| poll.revents != 0).collect())
+}
+
+pub(crate) fn timespec(span: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: span.as_secs().min(1 << 40) as libc::time_t,
+        tv_nsec: span.subsec_nanos().into(),
+    }
+}
+
+/// The process's real user and group.
+pub fn user_and_group() -> (u32, u32) {
+    // SAFETY: always succeed.
+    unsafe { (libc::getuid(), libc::getgid()) }
+}
+
+/// Writes `text` to a file of `/proc` with one call, as the kernel wants it.
+pub(crate) fn write_file(path: &str, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    let open = std::fs::OpenOptions::new().write(true).open(path);
+    open.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+}
+
+/// Makes `target` a copy of `fd` that survives `exec`.
+pub(crate) fn duplicate(fd: BorrowedFd<'_>, target: RawFd) -> io::Result<()> {
+    // SAFETY: no pointers; `target` is one of the standard streams.
+    check(unsafe { libc::dup2(fd.as_raw_fd(), target) }).map(drop)
+}
+
+/// Replaces this process by a program. Returns only on failure.
+pub(crate) fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
+    let pointers = |strings: &[CString]| {
+        let mut list: Vec<_> = strings.iter().map(|s| s.as_ptr()).collect();
+        list.push(std::ptr::null());
+        list
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: both lists are NULL-terminated and point to NUL-terminated strings.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Whether this process may execute `path`.
+pub(crate) fn may_execute(path: &Path) -> bool {
+    let Ok(name) = cpath(path) else { return false };
+    // SAFETY: a NUL-terminated string.
+    let allowed = unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0;
+    allowed && path.is_file()
+}
+
+/// Marks every descriptor from 3 on to be closed by `exec`.
+pub(crate) fn close_on_exec_from_3() {
+    // SAFETY: no pointers. Every kernel since 5.11 has the call; descriptors that we open are
+    // marked one by one anyway.
+    unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
+}
+
+/// Moves this process into a session of its own, away from the terminal.
+pub(crate) fn new_session() {
+    // SAFETY: fails only for a session leader, which then is one already.
+    unsafe { libc::setsid() };
+}
+
+/// An ioctl on an interface by name that carries one `ethtool_value`.
+pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct EthtoolValue {
+        command: u32,
+        data: u32,
+    }
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut value = EthtoolValue { command, data: value };
+    // SAFETY: no pointers; owned at once.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        OwnedFd::from_raw_fd(check(fd)?)
+    };
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(15)) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request and the value that it points to outlive the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
+}
+
+/// The number of an interface of this network namespace.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let name = cstring(name.as_bytes())?;
+    // SAFETY: a NUL-terminated string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// A pair of connected sockets that keep message boundaries.
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: the array has room for two descriptors, owned at once.
+    unsafe {
+        check(libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()))?;
+        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
+    }
+}
+
+/// A pipe whose ends are closed by `exec`.
+pub(crate) fn pipe() -> io::Result<(File, File)> {
+    let mut fds = [-1; 2];
+    // SAFETY: the array has room for two descriptors, owned at once.
+    unsafe {
+        check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])))
+    }
+}
+
+/// Detaches what is mounted at a folder.
+pub(crate) fn unmount(target: &Path) -> io::Result<()> {
+    let target = cpath(target)?;
+    // SAFETY: a NUL-terminated string.
+    check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) }).map(drop)
+}
+
+/// A detached copy of the mounts at a folder, to be attached elsewhere.
+pub(crate) fn clone_tree(folder: &Path) -> io::Result<OwnedFd> {
+    const OPEN_TREE_CLONE: libc::c_uint = 1;
+    let path = cpath(folder)?;
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32 | libc::AT_RECURSIVE as u32;
+    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags);
+        Ok(OwnedFd::from_raw_fd(check(fd as i32)?))
+    }
+}
+
+/// Attaches a detached tree at a folder.
+pub(crate) fn attach_tree(tree: &OwnedFd, folder: &Path) -> io::Result<()> {
+    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
+    let path = cpath(folder)?;
+    // SAFETY: NUL-terminated strings.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            MOVE_MOUNT_F_EMPTY_PATH,
+        )
+    };
+    check(result as i32).map(drop)
+}
+
+/// Closes every descriptor but the standard streams.
+pub(crate) fn close_all_from_3() {
+    // SAFETY: the caller owns nothing that it will use again; called just before a loop that
+    // uses no descriptor.
+    unsafe { libc::close_range(3, u32::MAX, 0) };
+}
+
+/// Reaps children for ever, as an init must.
+pub(crate) fn reap_forever() -> ! {
+    // SAFETY: the set is initialised before use; sigwait blocks until a child ends.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        loop {
+            while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
+            let mut signal = 0;
+            libc::sigwait(&raw const set, &raw mut signal);
+        }
+    }
+}
+
+/// A pipe for a program's output: our end does not block, the program's does.
+pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
+    let (reader, writer) = pipe()?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
+    Ok((reader, writer.into()))
+}
