@@ -1,0 +1,358 @@
+//! The one loop: takes arrivals, advances the engine, sends what is due, waits.
+//!
+//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: arrivals
+//! are taken in bounded batches, and the engine is advanced to the clock, or only to the last
+//! stamp taken while more wait, so that nothing inside overtakes what stands at the door.
+//! Everything due is then sent at once. Lateness happens here and nowhere else, so here it is
+//! measured, after each send call.
+//!
+//! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
+//! delay what is inside. A short stall of the machine is no flood: a small allowance per second
+//! lets the loop catch up instead.
+//!
+//! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
+//! second it hands a [`Report`] to the run.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+
+use longhaul_core::engine::{Egress, Engine, Refused};
+use longhaul_core::observe::{Counters, PipeCounters};
+use longhaul_core::packet::Refusal;
+use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::{NodeId, Span, Time};
+use longhaul_linux::cpu;
+use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
+use longhaul_linux::wait::{Bell, Waiter};
+
+use crate::clock::RealClock;
+use crate::fidelity::{Delays, Second, second_of};
+
+/// Most arrivals taken before what is due is sent.
+const ARRIVALS: usize = 64;
+/// Most packets in one send call: the last of a batch leaves when the receivers of all others
+/// have run, so a batch is kept short.
+const DEPARTURES: usize = 16;
+/// Most frames shed before what is due is sent.
+const SHED: usize = 256;
+/// How much of each second the loop may spend catching up before it sheds.
+const CATCH_UP: Span = Span::from_ms(5);
+
+/// A change that the run asks of the loop.
+#[derive(Debug)]
+pub enum Command {
+    /// New parameters of a pipe; the time from which they hold is sent back.
+    Set {
+        /// The pipe.
+        pipe: PipeId,
+        /// What it is to do.
+        params: PipeParams,
+        /// Where the answer goes.
+        done: SyncSender<Time>,
+    },
+    /// What a pipe does at present.
+    Params {
+        /// The pipe.
+        pipe: PipeId,
+        /// Where the answer goes.
+        done: SyncSender<PipeParams>,
+    },
+}
+
+/// What the loop saw in a second, and all counters at its end.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The second's fidelity.
+    pub second: Second,
+    /// The engine's totals.
+    pub counters: Counters,
+    /// Every pipe's counters, by number.
+    pub pipes: Vec<PipeCounters>,
+    /// Packets inside the network.
+    pub inside: u64,
+    /// Multicast frames that carried more than a kernel's own group membership messages.
+    pub multicast_data: u64,
+    /// True for the last report of a run.
+    pub last: bool,
+}
+
+/// Histograms over the whole run.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Lateness of every packet sent.
+    pub lateness: Delays,
+    /// Age of every arrival when it was read.
+    pub staleness: Delays,
+    /// CPU time of the loop's thread.
+    pub cpu: Span,
+}
+
+/// Everything that the loop works with.
+pub struct Drive<I> {
+    engine: Engine,
+    io: I,
+    clock: RealClock,
+    waiter: Waiter,
+    bell: Arc<Bell>,
+    commands: Receiver<Command>,
+    reports: SyncSender<Report>,
+    /// The nodes of the hosts, by host number.
+    nodes: Vec<NodeId>,
+    /// The host numbers, by node.
+    hosts: Vec<usize>,
+    tolerance: Span,
+    second: Second,
+    lateness: Delays,
+    totals: Totals,
+    allowance: Span,
+    stale_since: Option<Time>,
+    steps_seen: u64,
+    pool_seen: u64,
+    cpu_seen_ns: u64,
+    wait_seen_ns: u64,
+    multicast_data: u64,
+}
+
+/// What a drive loop is made of.
+pub struct Parts<I> {
+    /// The engine, at t = 0.
+    pub engine: Engine,
+    /// The way of packets in and out.
+    pub io: I,
+    /// The nodes of the hosts, by host number.
+    pub nodes: Vec<NodeId>,
+    /// The tolerance of the verdict.
+    pub tolerance: Span,
+    /// Rung for commands and for the end.
+    pub bell: Arc<Bell>,
+    /// Changes asked for; the loop ends when the other side is dropped.
+    pub commands: Receiver<Command>,
+    /// Where reports go.
+    pub reports: SyncSender<Report>,
+}
+
+impl<I: PacketIo> Drive<I> {
+    /// A loop ready to [`run`](Self::run); t = 0 is now.
+    pub fn new(parts: Parts<I>) -> Self {
+        let mut hosts = vec![usize::MAX; parts.engine.topology().nodes().len()];
+        for (host, node) in parts.nodes.iter().enumerate() {
+            hosts[node.index()] = host;
+        }
+        Self {
+            engine: parts.engine,
+            io: parts.io,
+            clock: RealClock::start(),
+            waiter: Waiter::default(),
+            bell: parts.bell,
+            commands: parts.commands,
+            reports: parts.reports,
+            nodes: parts.nodes,
+            hosts,
+            tolerance: parts.tolerance,
+            second: Second::default(),
+            lateness: Delays::default(),
+            totals: Totals::default(),
+            allowance: CATCH_UP,
+            stale_since: None,
+            steps_seen: 0,
+            pool_seen: 0,
+            cpu_seen_ns: 0,
+            wait_seen_ns: 0,
+            multicast_data: 0,
+        }
+    }
+
+    /// The monotonic time of t = 0.
+    pub fn start_ns(&self) -> u64 {
+        self.clock.to_monotonic(Time::ZERO)
+    }
+
+    /// Runs until the command channel is closed. Returns the whole run's histograms.
+    pub fn run(mut self) -> io::Result<Totals> {
+        self.discard_early();
+        self.cpu_seen_ns = cpu::own_cpu_ns();
+        self.wait_seen_ns = cpu::own_run_wait_ns();
+        loop {
+            let now = self.clock.now();
+            self.clock.refresh(now);
+            if second_of(now) != self.second.number {
+                self.close_second(now, false);
+            }
+            let (taken, reached) = self.take_arrivals(now);
+            self.engine.advance(reached);
+            let sent = self.send_due();
+            if !self.obey() {
+                break;
+            }
+            self.waiter.earned(taken + sent);
+            if taken + sent == 0 {
+                self.wait(now)?;
+            }
+        }
+        let now = self.clock.now();
+        self.close_second(now, true);
+        self.totals.cpu = Span::from_ns(cpu::own_cpu_ns());
+        Ok(self.totals)
+    }
+
+    /// Frames from before t = 0 belong to no experiment.
+    fn discard_early(&mut self) {
+        while self.io.peek().is_some_and(|a| self.clock.of_stamp(a.stamp_ns).is_none()) {
+            self.io.release();
+        }
+        self.io.take_drops();
+    }
+
+    /// Takes a bounded batch of arrivals stamped at or before `now`. Returns how many, and how
+    /// far the engine may advance.
+    fn take_arrivals(&mut self, now: Time) -> (usize, Time) {
+        let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
+        while taken < ARRIVALS && shed < SHED {
+            let Some(arrival) = self.io.peek() else {
+                self.stale_since = None;
+                return (taken + shed, now);
+            };
+            let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
+            if stamp > now {
+                self.stale_since = None;
+                return (taken + shed, now);
+            }
+            let age = now.since(stamp);
+            self.totals.staleness.record(age);
+            last = last.max(stamp);
+            if age > self.tolerance && sheds(&mut self.stale_since, &mut self.allowance, now) {
+                shed += 1;
+                self.second.drops.shed += 1;
+            } else {
+                taken += 1;
+                let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
+                self.multicast_data += u64::from(multicast);
+            }
+            self.io.release();
+        }
+        (taken + shed, last)
+    }
+
+    /// Sends everything that has come out. Returns how many packets.
+    fn send_due(&mut self) -> usize {
+        let mut sent = 0;
+        loop {
+            let mut batch: [Option<Egress>; DEPARTURES] = [const { None }; DEPARTURES];
+            let mut len = 0;
+            while len < DEPARTURES
+                && let Some(egress) = self.engine.poll_egress()
+            {
+                batch[len] = Some(egress);
+                len += 1;
+            }
+            if len == 0 {
+                return sent;
+            }
+            let empty = Departure { host: 0, vnet: VnetHeader::default(), frame: &[] };
+            let mut departures = [empty; DEPARTURES];
+            for (departure, egress) in departures.iter_mut().zip(batch.iter().flatten()) {
+                departure.host = self.hosts[egress.host.index()];
+                departure.frame = self.engine.frame(egress);
+            }
+            let refused = self.io.send(&departures[..len]);
+            let clock = self.clock.now();
+            self.second.drops.send += refused as u64;
+            for egress in batch.into_iter().flatten() {
+                let lateness = clock.since(egress.due);
+                self.lateness.record(lateness);
+                let host = self.hosts[egress.host.index()];
+                self.second.packet(lateness, egress.staleness, egress.path_delay, self.tolerance, host);
+                self.engine.release(egress);
+            }
+            sent += len;
+        }
+    }
+
+    /// Carries out what the run asks; false when it asks for nothing more.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Set { pipe, params, done }) => {
+                    self.engine.set(pipe, params);
+                    let _ = done.try_send(self.engine.now());
+                }
+                Ok(Command::Params { pipe, done }) => {
+                    let _ = done.try_send(self.engine.params(pipe));
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Waits for the next due packet, an arrival, the bell or the end of the second.
+    fn wait(&mut self, now: Time) -> io::Result<()> {
+        let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
+        let next = self.engine.next_due().map_or(end_of_second, |due| due.min(end_of_second));
+        let deadline = self.clock.to_monotonic(next);
+        self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;
+        Ok(())
+    }
+
+    /// Ends the current second: reports it and begins the one of `now`.
+    fn close_second(&mut self, now: Time, last: bool) {
+        let mut second = std::mem::take(&mut self.second);
+        second.lateness = self.lateness.quantiles();
+        self.totals.lateness.absorb(&mut self.lateness);
+        second.drops.ring = self.io.take_drops();
+        let counters = *self.engine.counters();
+        second.drops.pool = counters.pool_exhausted - self.pool_seen;
+        self.pool_seen = counters.pool_exhausted;
+        second.clock_steps = self.clock.steps() - self.steps_seen;
+        self.steps_seen = self.clock.steps();
+        let (cpu_ns, wait_ns) = (cpu::own_cpu_ns(), cpu::own_run_wait_ns());
+        second.core_busy = (cpu_ns - self.cpu_seen_ns) as f64 / 1e9;
+        second.core_wait = Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns));
+        (self.cpu_seen_ns, self.wait_seen_ns) = (cpu_ns, wait_ns);
+        let pipes = (0..self.engine.topology().pipes().len() as u32).map(PipeId);
+        let report = Report {
+            second,
+            counters,
+            pipes: pipes.map(|pipe| self.engine.pipe_counters(pipe)).collect(),
+            inside: self.engine.inside(),
+            multicast_data: self.multicast_data,
+            last,
+        };
+        // The run takes reports all the time; if it hangs, the engine does not wait for it.
+        let _ = self.reports.try_send(report);
+        self.allowance = CATCH_UP;
+        self.second.number = second_of(now);
+    }
+}
+
+/// Whether a stale frame is shed. While the loop has been behind for no longer than the
+/// second's allowance, it may catch up instead.
+fn sheds(stale_since: &mut Option<Time>, allowance: &mut Span, now: Time) -> bool {
+    let behind = now.since(*stale_since.get_or_insert(now));
+    if behind <= *allowance {
+        return false;
+    }
+    *allowance = Span::ZERO;
+    true
+}
+
+/// Hands an arrival to the engine; true for multicast that a program has sent.
+fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'_>) -> bool {
+    let Some(&node) = nodes.get(arrival.host) else { return false };
+    // A frame that was cut short, or whose tag the kernel took off, must not pass for whole.
+    let frame = if arrival.tagged || arrival.frame.len() < arrival.full_len {
+        &[]
+    } else {
+        arrival.frame
+    };
+    let refused = engine.arrive(node, stamp, frame);
+    refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+}
+
+/// Whether a frame goes to the groups of MLDv2 or IGMPv3 routers: the kernel's own business.
+fn is_membership(frame: &[u8]) -> bool {
+    const MLD: &[u8] = &[0x33, 0x33, 0, 0, 0, 0x16];
+    const IGMP: &[u8] = &[0x01, 0, 0x5e, 0, 0, 0x16];
+    frame.starts_with(MLD) || frame.starts_with(IGMP)
+}

@@ -1,0 +1,408 @@
+//! The verdict: did the emulation keep its promise, measured packet by packet.
+//!
+//! Purpose: turn what the drive loop saw into one word with its reasons. Theory: a packet's
+//! error is how much later it left than it should have (**lateness**, the clock after the send
+//! call minus its due time) plus how much later it entered than its kernel stamp because the
+//! engine was already past it (the **shift**). Reading an arrival late is no error by itself:
+//! it enters at its stamp as long as its first pipe can still serve it there.
+//!
+//! A second is *bad* when more than one packet in 1000 has an error beyond the tolerance (the
+//! file's, or 1 % of the packet's own path delay where that is more), or a packet was lost by
+//! the machine, or the clock was stepped, or a host was starved of CPU. No bad second:
+//! `faithful`; at most 1 % of the seconds: `degraded`; else `broken`. See docs/fidelity.md.
+
+use hdrhistogram::Histogram;
+use longhaul_core::{Span, Time};
+use serde::Serialize;
+
+/// Of the packets of a second, this part may be late: 1 in 1000.
+const LATE_PART: u64 = 1000;
+/// Of the seconds of a run, this part may be bad in a degraded run: 1 in 100.
+const BAD_PART: u64 = 100;
+/// The path's own delay divided by this is tolerated too.
+const PATH_PART: u64 = 100;
+/// A host whose tasks waited this long for a CPU within a second was starved.
+pub const STARVED_NS: u64 = 500_000_000;
+/// The most reasons that are spelled out.
+const REASONS_MAX: usize = 20;
+
+/// A histogram of nanoseconds, within 1 % of each value.
+#[derive(Debug, Clone)]
+pub struct Delays(Histogram<u64>);
+
+impl Default for Delays {
+    fn default() -> Self {
+        // Bounds of the histogram: a minute is far beyond any delay that leaves a run useful.
+        Self(Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("constant bounds are valid"))
+    }
+}
+
+impl Delays {
+    /// Counts one value; what lies beyond the bounds counts as the bound.
+    #[inline]
+    pub fn record(&mut self, span: Span) {
+        self.0.saturating_record(span.as_ns());
+    }
+
+    /// Takes over all of `other` and empties it.
+    pub fn absorb(&mut self, other: &mut Self) {
+        self.0.add(&other.0).expect("histograms of the same bounds");
+        other.0.reset();
+    }
+
+    /// The figures of `summary.json`.
+    pub fn quantiles(&self) -> Quantiles {
+        let at = |quantile: f64| if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile) };
+        Quantiles {
+            p50: at(0.50),
+            p90: at(0.90),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.0.max(),
+        }
+    }
+}
+
+/// Quantiles in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Quantiles {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// Packets lost by the machine, by the place where it lost them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PhysicalDrops {
+    /// The receive ring of the core was full.
+    pub ring: u64,
+    /// Read so late that the core shed them at the door.
+    pub shed: u64,
+    /// No free slot in the packet pool.
+    pub pool: u64,
+    /// The kernel refused to send them.
+    pub send: u64,
+    /// A cable lost them on the way to the core.
+    pub to_core: u64,
+    /// A cable lost them on the way to the host.
+    pub from_core: u64,
+}
+
+impl PhysicalDrops {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.ring + self.shed + self.pool + self.send + self.to_core + self.from_core
+    }
+
+    /// Adds `other` to each.
+    pub fn add(&mut self, other: &Self) {
+        self.ring += other.ring;
+        self.shed += other.shed;
+        self.pool += other.pool;
+        self.send += other.send;
+        self.to_core += other.to_core;
+        self.from_core += other.from_core;
+    }
+
+    /// The places that lost something, in words.
+    fn places(&self) -> String {
+        let places = [
+            (self.ring, "in the core's receive ring"),
+            (self.shed, "at the door, read too late"),
+            (self.pool, "for want of a free packet slot"),
+            (self.send, "refused by the kernel on sending"),
+            (self.to_core, "on cables to the core"),
+            (self.from_core, "on cables to hosts"),
+        ];
+        let lost = places.iter().filter(|(n, _)| *n > 0).map(|(n, place)| format!("{n} {place}"));
+        lost.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The error of the worst packet of a second and where it was going.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Worst {
+    /// Lateness plus shift.
+    pub error: Span,
+    /// The host's number.
+    pub host: usize,
+}
+
+/// What the drive loop saw in one second of the run.
+#[derive(Debug, Clone, Default)]
+pub struct Second {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Packets sent to hosts.
+    pub packets: u64,
+    /// Those whose error was beyond the tolerance.
+    pub late: u64,
+    /// The worst of them.
+    pub worst: Worst,
+    /// Lateness of this second's packets.
+    pub lateness: Quantiles,
+    /// Lost by the machine.
+    pub drops: PhysicalDrops,
+    /// How often the clock was stepped.
+    pub clock_steps: u64,
+    /// Hosts that were starved, with the time that their tasks waited.
+    pub starved: Vec<(usize, Span)>,
+    /// The share of the second that the core's thread was on its CPU.
+    pub core_busy: f64,
+    /// How long the core's thread waited for its CPU.
+    pub core_wait: Span,
+}
+
+impl Second {
+    /// Counts a packet that has been sent at `sent`.
+    #[inline]
+    pub fn packet(&mut self, lateness: Span, shift: Span, path_delay: Span, tolerance: Span, host: usize) {
+        let error = lateness + shift;
+        self.packets += 1;
+        if error > tolerance && error.as_ns() > path_delay.as_ns() / PATH_PART {
+            self.late += 1;
+            if error > self.worst.error {
+                self.worst = Worst { error, host };
+            }
+        }
+    }
+
+    fn is_bad(&self) -> bool {
+        self.late * LATE_PART > self.packets
+            || self.drops.total() > 0
+            || self.clock_steps > 0
+            || !self.starved.is_empty()
+    }
+}
+
+/// How a run is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Every second kept the promise.
+    Faithful,
+    /// At most one second in a hundred did not.
+    Degraded,
+    /// More did not.
+    Broken,
+}
+
+impl State {
+    /// As `summary.json` and the terminal name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faithful => "faithful",
+            Self::Degraded => "degraded",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// The verdict as `summary.json` holds it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// The word.
+    pub state: State,
+    /// What spoke against the run, second by second; empty for a faithful one.
+    pub reasons: Vec<String>,
+    /// The tolerance in nanoseconds.
+    pub tolerance_ns: u64,
+    /// Seconds judged.
+    pub seconds: u64,
+    /// Bad ones among them.
+    pub bad_seconds: u64,
+    /// Lateness of all packets; `null` in a virtual run.
+    pub lateness_ns: Option<Quantiles>,
+    /// How old arrivals were when they were read; `null` in a virtual run.
+    pub staleness_ns: Option<Quantiles>,
+    /// All packets lost by the machine.
+    pub physical_drops: u64,
+    /// The same by place.
+    pub physical_drops_by_place: PhysicalDrops,
+    /// How often the clock was stepped.
+    pub clock_steps: u64,
+}
+
+/// Collects seconds and judges them.
+#[derive(Debug)]
+pub struct Judge {
+    tolerance: Span,
+    host_names: Vec<String>,
+    seconds: u64,
+    bad: u64,
+    drops: PhysicalDrops,
+    clock_steps: u64,
+    reasons: Vec<String>,
+    unspoken: u64,
+}
+
+impl Judge {
+    /// A judge of a run whose hosts have these names.
+    pub fn new(tolerance: Span, host_names: Vec<String>) -> Self {
+        Self {
+            tolerance,
+            host_names,
+            seconds: 0,
+            bad: 0,
+            drops: PhysicalDrops::default(),
+            clock_steps: 0,
+            reasons: Vec::new(),
+            unspoken: 0,
+        }
+    }
+
+    /// Takes one second into account.
+    pub fn second(&mut self, second: &Second) {
+        self.seconds += 1;
+        self.drops.add(&second.drops);
+        self.clock_steps += second.clock_steps;
+        if !second.is_bad() {
+            return;
+        }
+        self.bad += 1;
+        let name = |host: usize| self.host_names.get(host).map_or("?", String::as_str);
+        let mut reasons = Vec::new();
+        if second.late * LATE_PART > second.packets {
+            reasons.push(format!(
+                "{} of {} packets were late beyond the tolerance, the worst by {} on its way to {}{}",
+                second.late,
+                second.packets,
+                readable(second.worst.error),
+                name(second.worst.host),
+                core_excuse(second),
+            ));
+        }
+        if second.drops.total() > 0 {
+            let places = second.drops.places();
+            reasons.push(format!("the machine lost packets: {places}"));
+        }
+        if second.clock_steps > 0 {
+            reasons.push("the machine's clock was stepped".to_owned());
+        }
+        for (host, wait) in &second.starved {
+            let wait = readable(*wait);
+            reasons.push(format!("programs on {} waited {wait} for a CPU", name(*host)));
+        }
+        for reason in reasons {
+            if self.reasons.len() < REASONS_MAX {
+                self.reasons.push(format!("second {}: {reason}", second.number));
+            } else {
+                self.unspoken += 1;
+            }
+        }
+    }
+
+    /// The state if the run ended now.
+    pub fn state(&self) -> State {
+        match self.bad {
+            0 => State::Faithful,
+            bad if bad * BAD_PART <= self.seconds => State::Degraded,
+            _ => State::Broken,
+        }
+    }
+
+    /// The final word.
+    pub fn verdict(&self, lateness: &Delays, staleness: &Delays) -> Verdict {
+        let mut reasons = self.reasons.clone();
+        if self.unspoken > 0 {
+            reasons.push(format!("and {} more", self.unspoken));
+        }
+        Verdict {
+            state: self.state(),
+            reasons,
+            tolerance_ns: self.tolerance.as_ns(),
+            seconds: self.seconds,
+            bad_seconds: self.bad,
+            lateness_ns: Some(lateness.quantiles()),
+            staleness_ns: Some(staleness.quantiles()),
+            physical_drops: self.drops.total(),
+            physical_drops_by_place: self.drops,
+            clock_steps: self.clock_steps,
+        }
+    }
+}
+
+/// Why the core itself was late, where the kernel says so.
+fn core_excuse(second: &Second) -> String {
+    let wait = second.core_wait;
+    if wait.as_ns() > 1_000_000 {
+        return format!(" (the core waited {} for its CPU)", readable(wait));
+    }
+    if second.core_busy > 0.95 {
+        return " (the core had no CPU time left)".to_owned();
+    }
+    String::new()
+}
+
+/// A span with three significant digits, for people.
+pub fn readable(span: Span) -> String {
+    let ns = span.as_ns();
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// The second of the run that a point belongs to.
+pub fn second_of(time: Time) -> u64 {
+    time.as_ns() / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(number: u64, packets: u64, late: u64) -> Second {
+        let mut second = Second { number, ..Second::default() };
+        for index in 0..packets {
+            let error = if index < late { Span::from_ms(1) } else { Span::ZERO };
+            second.packet(error, Span::ZERO, Span::from_ms(1), Span::from_us(200), 0);
+        }
+        second
+    }
+
+    fn judged(seconds: impl IntoIterator<Item = Second>) -> Judge {
+        let mut judge = Judge::new(Span::from_us(200), vec!["a".to_owned()]);
+        seconds.into_iter().for_each(|second| judge.second(&second));
+        judge
+    }
+
+    #[test]
+    fn one_late_packet_in_a_thousand_is_allowed() {
+        assert_eq!(judged([second(0, 1000, 1)]).state(), State::Faithful);
+        assert_eq!(judged([second(0, 999, 1)]).state(), State::Broken);
+    }
+
+    #[test]
+    fn one_bad_second_in_a_hundred_degrades() {
+        let run = |bad: u64| judged((0..200).map(|n| second(n, 10, u64::from(n < bad))));
+        assert_eq!(run(0).state(), State::Faithful);
+        assert_eq!(run(2).state(), State::Degraded);
+        assert_eq!(run(3).state(), State::Broken);
+    }
+
+    #[test]
+    fn one_per_cent_of_the_path_is_tolerated() {
+        let mut second = Second::default();
+        let (tolerance, far) = (Span::from_us(200), Span::from_ms(100));
+        second.packet(Span::from_us(900), Span::ZERO, far, tolerance, 0);
+        assert_eq!(second.late, 0);
+        second.packet(Span::from_us(900), Span::from_us(200), far, tolerance, 0);
+        assert_eq!(second.late, 1);
+    }
+
+    #[test]
+    fn a_physical_drop_names_its_place_and_second() {
+        let mut bad = second(7, 10, 0);
+        bad.drops.ring = 3;
+        let verdict = judged([bad]).verdict(&Delays::default(), &Delays::default());
+        assert_eq!(verdict.state, State::Broken);
+        assert!(verdict.reasons[0].contains("second 7") && verdict.reasons[0].contains("ring"));
+        assert_eq!(verdict.physical_drops, 3);
+    }
+}

@@ -1,0 +1,160 @@
+//! The experiment file: text to typed values, with the place of every problem.
+//!
+//! Three steps: YAML becomes a tree of texts that remember where they stand ([`tree`]);
+//! overrides change the tree ([`set`]); the tree becomes the types of [`spec`] ([`decode`]),
+//! from which the JSON Schema is generated too. What the values mean together is checked by
+//! [`crate::plan`].
+//!
+//! Hostile files are expected: size, depth, number of values and the growth by aliases are
+//! bounded, and nothing recurses deeper than the depth bound.
+
+pub(crate) mod decode;
+pub(crate) mod error;
+pub(crate) mod set;
+pub(crate) mod spec;
+pub(crate) mod tree;
+pub(crate) mod wrap;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+pub use error::{Errors, FileError, Place};
+use error::{Fault, Faults, Sources};
+use spec::Experiment;
+
+/// The largest experiment file in bytes.
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
+
+const EXAMPLE_HINT: &str = "an experiment file is YAML text, and `topology: { nodes: { a: {} } }` \
+                            is the smallest one";
+
+/// The JSON Schema of the experiment file, for editors.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Experiment).to_value();
+    forbid_null(&mut schema);
+    schema
+}
+
+/// A field is there or absent: only maps may be empty, as sections without entries.
+fn forbid_null(schema: &mut serde_json::Value) {
+    use serde_json::Value;
+    match schema {
+        Value::Object(fields) => {
+            let map = fields
+                .get("type")
+                .is_some_and(|t| *t == serde_json::json!(["object", "null"]));
+            if let Some(Value::Array(types)) = fields.get_mut("type").filter(|_| !map) {
+                types.retain(|name| name != "null");
+            }
+            for key in ["anyOf", "enum"] {
+                if let Some(Value::Array(options)) = fields.get_mut(key) {
+                    options.retain(|o| !o.is_null() && *o != serde_json::json!({ "type": "null" }));
+                }
+            }
+            fields.values_mut().for_each(forbid_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forbid_null),
+        _ => {}
+    }
+}
+
+/// A file's types with the texts that its problems point into.
+pub(crate) struct Loaded {
+    pub(crate) spec: Experiment,
+    pub(crate) sources: Sources,
+}
+
+/// Reads the text of a file, within bounds.
+pub(crate) fn read(path: &Path) -> Result<String, Errors> {
+    let name = path.display().to_string();
+    let whole = |message: String, hint: &str| Errors::from(FileError::whole(&name, message, hint));
+    let failed = |e: std::io::Error| whole(format!("cannot read the file: {e}"), "check its path");
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(whole(
+            "this is a directory".into(),
+            "name the experiment file in it",
+        ));
+    }
+    let mut bytes = Vec::new();
+    if metadata.len() <= MAX_FILE_BYTES {
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+    }
+    if metadata.len().max(bytes.len() as u64) > MAX_FILE_BYTES {
+        return Err(too_large(&name, metadata.len().max(bytes.len() as u64)));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        whole(
+            format!("this is not text: line {line} is not valid UTF-8"),
+            EXAMPLE_HINT,
+        )
+    })
+}
+
+fn too_large(name: &str, bytes: u64) -> Errors {
+    let message = format!(
+        "the file has {} MiB; at most {} MiB are read",
+        bytes.div_ceil(1 << 20),
+        MAX_FILE_BYTES >> 20
+    );
+    FileError::whole(
+        name,
+        message,
+        "groups (`count`) describe large networks in few words",
+    )
+    .into()
+}
+
+/// Reads the types from `text`, with `overrides` (path, value) applied first.
+pub(crate) fn load(
+    text: &str,
+    name: &str,
+    overrides: &[(String, String)],
+) -> Result<Loaded, Errors> {
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_large(name, text.len() as u64));
+    }
+    let whole = |message: &str, hint: &str| Err(FileError::whole(name, message, hint).into());
+    if text.contains('\0') {
+        return whole("this is not text: it holds NUL bytes", EXAMPLE_HINT);
+    }
+    if overrides.len() >= usize::from(u16::MAX) {
+        return whole("too many overrides", "write them into the file");
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut sources = Sources {
+        list: vec![(name.to_owned(), text.to_owned())],
+    };
+    let mut faults = Faults::default();
+    let fail = |sources: &Sources, fault: Fault| {
+        let mut faults = Faults::default();
+        faults.push(fault);
+        Err(sources.explain(faults))
+    };
+    let mut root = match tree::parse(text, 0) {
+        Ok(root) => root,
+        Err(fault) => return fail(&sources, fault),
+    };
+    if root.value == tree::Value::Empty {
+        return whole("the file is empty", EXAMPLE_HINT);
+    }
+    for ((path, value), source) in overrides.iter().zip(1..) {
+        sources
+            .list
+            .push(("--set".to_owned(), format!("{path}={value}")));
+        if let Err(fault) = set::apply(&mut root, path, value, source) {
+            faults.push(fault);
+        }
+    }
+    let spec = decode::decode(&root, &mut faults);
+    match spec.filter(|_| faults.is_empty()) {
+        Some(spec) => Ok(Loaded { spec, sources }),
+        None => Err(sources.explain(faults)),
+    }
+}

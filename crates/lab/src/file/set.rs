@@ -1,0 +1,268 @@
+//! Overrides: `--set links.ga-gb.delay=5 ms` changes the tree before anything is checked.
+//!
+//! A path names fields with dots between them. An entry of a list is named by its number from
+//! 0, a link also by its name. `links` and `nodes` stand for `topology.links` and
+//! `topology.nodes`. Names may hold dots themselves: the longest name that exists wins.
+
+use super::error::{Fault, Pos, near_miss, shown};
+use super::tree::{self, Key, Node, Value};
+
+/// Sets `path` to `value`; problems point into the text `path=value`, source `source`.
+pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Result<(), Fault> {
+    let value = parse_value(value, path.chars().count() as u32 + 1, source)?;
+    let head = path.split('.').next().unwrap_or_default();
+    let shorthand = matches!(head, "links" | "nodes");
+    let full = if shorthand {
+        format!("topology.{path}")
+    } else {
+        path.to_owned()
+    };
+    let skipped = if shorthand { "topology.".len() } else { 0 };
+    Setter {
+        path: &full,
+        skipped,
+        source,
+    }
+    .set(root, 0, value)
+}
+
+/// A value is taken as it is, unless it starts as YAML's lists, maps and quoted texts do.
+fn parse_value(value: &str, shift: u32, source: u16) -> Result<Node, Fault> {
+    if !value.trim_start().starts_with(['[', '{', '"', '\'']) {
+        let text = value.trim().to_owned();
+        let width = text.chars().count() as u32;
+        let at = Pos {
+            source,
+            line: 1,
+            column: shift + 1,
+            width,
+        };
+        return Ok(Node {
+            at,
+            value: Value::Text { text, plain: true },
+        });
+    }
+    let mut node = tree::parse(value, source).map_err(|mut fault| {
+        fault.at.iter_mut().for_each(|at| moved(at, shift));
+        fault
+    })?;
+    shift_all(&mut node, shift);
+    Ok(node)
+}
+
+fn moved(at: &mut Pos, shift: u32) {
+    if at.line == 1 {
+        at.column += shift;
+    }
+}
+
+fn shift_all(node: &mut Node, shift: u32) {
+    moved(&mut node.at, shift);
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| shift_all(item, shift)),
+        Value::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+            moved(&mut key.at, shift);
+            shift_all(value, shift);
+        }),
+        Value::Empty | Value::Text { .. } => {}
+    }
+}
+
+struct Setter<'a> {
+    path: &'a str,
+    /// How much of `path` the user did not write.
+    skipped: usize,
+    source: u16,
+}
+
+impl Setter<'_> {
+    /// Sets what `path[done..]` names within `node`.
+    fn set(&self, node: &mut Node, done: usize, value: Node) -> Result<(), Fault> {
+        let rest = &self.path[done..];
+        let segment = rest.split('.').next().unwrap_or_default();
+        if segment.is_empty() {
+            return Err(self.fault(done, 1, "a name is missing in this path".into()));
+        }
+        if node.value == Value::Empty {
+            node.value = Value::Map(Vec::new());
+        }
+        match &mut node.value {
+            Value::Map(entries) => self.set_in_map(entries, done, segment, value),
+            Value::List(items) => self.set_in_list(items, done, segment, value),
+            Value::Empty | Value::Text { .. } => {
+                let before = self.path[..done].trim_end_matches('.');
+                let message = format!(
+                    "`{}` is a value and has no field `{segment}`",
+                    shown(before)
+                );
+                Err(self.fault(done, segment.chars().count(), message))
+            }
+        }
+    }
+
+    fn set_in_map(
+        &self,
+        entries: &mut Vec<(Key, Node)>,
+        done: usize,
+        segment: &str,
+        value: Node,
+    ) -> Result<(), Fault> {
+        let rest = &self.path[done..];
+        let known = entries
+            .iter()
+            .enumerate()
+            .filter(|(_, (key, _))| names(rest, &key.text));
+        if let Some((index, _)) = known.max_by_key(|(_, (key, _))| key.text.len()) {
+            let (key, node) = &mut entries[index];
+            return self.enter(node, done + key.text.len(), value);
+        }
+        let parent = self.path[..done].trim_end_matches('.');
+        let kind = match parent {
+            "topology.nodes" => Some("node"),
+            "programs" => Some("program"),
+            _ => None,
+        };
+        if let (Some(kind), true) = (kind, rest.len() > segment.len()) {
+            let known = entries.iter().map(|(key, _)| key.text.as_str());
+            return Err(self.unknown(done, segment, kind, known));
+        }
+        let at = self.pos(done, segment.chars().count());
+        let mut node = Node {
+            at,
+            value: Value::Empty,
+        };
+        self.enter(&mut node, done + segment.len(), value)?;
+        entries.push((
+            Key {
+                at,
+                text: segment.to_owned(),
+            },
+            node,
+        ));
+        Ok(())
+    }
+
+    fn set_in_list(
+        &self,
+        items: &mut [Node],
+        done: usize,
+        segment: &str,
+        value: Node,
+    ) -> Result<(), Fault> {
+        let rest = &self.path[done..];
+        if let Ok(index) = segment.parse::<usize>() {
+            let (count, width) = (items.len(), segment.len());
+            return match items.get_mut(index) {
+                Some(item) => self.enter(item, done + segment.len(), value),
+                None => {
+                    let message =
+                        format!("there is no entry {index}: the list has {count}, from 0 on");
+                    Err(self.fault(done, width, message))
+                }
+            };
+        }
+        let labels = link_names(items);
+        let known = labels
+            .iter()
+            .enumerate()
+            .filter(|(_, label)| names(rest, label));
+        match known.max_by_key(|(_, label)| label.len()) {
+            Some((index, label)) => self.enter(&mut items[index], done + label.len(), value),
+            None => {
+                let segment = rest.split('.').next().unwrap_or_default();
+                Err(self.unknown(done, segment, "link", labels.iter().map(String::as_str)))
+            }
+        }
+    }
+
+    /// Goes on within `node`, which `path[..end]` names, or replaces it at the path's end.
+    fn enter(&self, node: &mut Node, end: usize, value: Node) -> Result<(), Fault> {
+        if end == self.path.len() {
+            *node = value;
+            return Ok(());
+        }
+        self.set(node, end + 1, value)
+    }
+
+    fn unknown<'a>(
+        &self,
+        done: usize,
+        segment: &str,
+        kind: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Fault {
+        let message = format!("there is no {kind} called `{}`", shown(segment));
+        let fault = self.fault(done, segment.chars().count(), message);
+        match near_miss(segment, known.clone()) {
+            Some(meant) => fault.hint(format!("did you mean `{}`?", shown(meant))),
+            None => {
+                let known: Vec<String> = known.take(10).map(shown).collect();
+                fault.hint(format!("the {kind}s of the file are {}", known.join(", ")))
+            }
+        }
+    }
+
+    fn fault(&self, done: usize, width: usize, message: String) -> Fault {
+        Fault::new(message).at(self.pos(done, width))
+    }
+
+    /// The place of `path[done..]` in the text that the user wrote.
+    fn pos(&self, done: usize, width: usize) -> Pos {
+        let written = self.path[..done].get(self.skipped..).unwrap_or_default();
+        let column = written.chars().count() as u32 + 1;
+        Pos {
+            source: self.source,
+            line: 1,
+            column,
+            width: width as u32,
+        }
+    }
+}
+
+/// Whether the path `rest` begins with the whole name `name`.
+fn names(rest: &str, name: &str) -> bool {
+    rest.strip_prefix(name)
+        .is_some_and(|after| after.is_empty() || after.starts_with('.'))
+}
+
+/// What the entries of `links` are called: their `name`, or their ends `x-y`, counted up where
+/// several join the same two.
+fn link_names(items: &[Node]) -> Vec<String> {
+    let mut seen = std::collections::HashMap::new();
+    let name = |item: &Node| {
+        let Value::Map(fields) = &item.value else {
+            return String::new();
+        };
+        let field = |name: &str| {
+            fields
+                .iter()
+                .find(|(key, _)| key.text == name)
+                .map(|(_, v)| &v.value)
+        };
+        if let Some(Value::Text { text, .. }) = field("name") {
+            return text.clone();
+        }
+        let Some(Value::List(ends)) = field("ends") else {
+            return String::new();
+        };
+        let ends: Vec<&str> = ends.iter().filter_map(text).collect();
+        let mut pair = ends.clone();
+        pair.sort_unstable();
+        let count = seen
+            .entry(pair.join(">"))
+            .and_modify(|n| *n += 1)
+            .or_insert(1);
+        match *count {
+            1 => ends.join("-"),
+            n => format!("{}#{n}", ends.join("-")),
+        }
+    };
+    items.iter().map(name).collect()
+}
+
+fn text(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Text { text, .. } => Some(text),
+        _ => None,
+    }
+}

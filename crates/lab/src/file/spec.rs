@@ -1,0 +1,203 @@
+//! The types of the experiment file, field by field as a person writes it.
+//!
+//! The comments of the public fields are the descriptions in the JSON Schema. What the fields
+//! mean together is checked by [`crate::plan`].
+
+use longhaul_core::Span;
+use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit, Rate};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
+
+/// An experiment: a network, and the programs that run on its hosts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an experiment (`topology: …`, `programs: …`)"
+)]
+#[schemars(title = "Longhaul experiment")]
+pub(crate) struct Experiment {
+    /// What the experiment is called: letters, digits, `-`, `_` and `.`. Default: the file's
+    /// name without its ending.
+    pub(crate) name: Option<At<String>>,
+    /// Every random draw follows from it. Default: 1.
+    pub(crate) seed: Option<At<u64>>,
+    /// What drives the experiment's time. Default: `real`.
+    pub(crate) clock: Option<At<Clock>>,
+    /// Upper bound of the run; it ends earlier when its programs have ended. Default: none.
+    pub(crate) duration: Option<Quantity<Span>>,
+    /// The largest IP packet of links that do not say their own, in bytes, 1280 to 9216.
+    /// Default: 1500.
+    pub(crate) mtu: Option<Quantity<Mtu>>,
+    /// Which bytes of a packet use up a link's rate, for links that do not say their own.
+    /// Default: `ethernet`.
+    pub(crate) framing: Option<Quantity<Framing>>,
+    /// How late packets may be in a run that is called faithful. Default: 200 us.
+    pub(crate) tolerance: Option<Quantity<Span>>,
+    /// Nodes and the links between them.
+    pub(crate) topology: TopologySpec,
+    /// TCP of all hosts that do not say their own.
+    pub(crate) tcp: Option<Tcp>,
+    /// The programs to run, by name.
+    #[serde(default)]
+    pub(crate) programs: Named<Checked<Program>>,
+}
+
+/// What drives the experiment's time.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(
+    rename_all = "lowercase",
+    expecting = "`real`, `virtual` or `{ dilated: 10 }`"
+)]
+pub(crate) enum Clock {
+    /// The machine's clock: programs run at their own speed.
+    Real,
+    /// As fast as the machine computes; for traffic that is modelled.
+    Virtual,
+    /// So many seconds of real time carry one second of experiment time.
+    Dilated(#[expect(dead_code, reason = "this version runs only the real clock")] u32),
+}
+
+/// Nodes and links.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a topology (`nodes: …`, `links: …`)")]
+pub(crate) struct TopologySpec {
+    /// Hosts and routers by name.
+    pub(crate) nodes: Named<Checked<NodeSpec>>,
+    /// Duplex links between them.
+    #[serde(default)]
+    pub(crate) links: Vec<Checked<At<LinkSpec>>>,
+}
+
+/// A node, or a group of equal nodes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a node, like `{ kind: host }`")]
+pub(crate) struct NodeSpec {
+    /// Hosts run programs, routers forward. Default: `host`.
+    #[serde(default)]
+    pub(crate) kind: Kind,
+    /// Makes this a group: the nodes NAME0, NAME1 and so on, so many of them.
+    pub(crate) count: Option<At<u32>>,
+    /// An IPv4 address, an IPv6 address or a list of one of each. Default: given automatically.
+    #[serde(default)]
+    pub(crate) address: OneOrMany,
+    /// TCP of this host.
+    pub(crate) tcp: Option<At<Tcp>>,
+}
+
+/// What a node does with packets that are not for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", expecting = "`host` or `router`")]
+pub(crate) enum Kind {
+    /// Runs programs; never forwards.
+    #[default]
+    Host,
+    /// Forwards packets; runs no programs.
+    Router,
+}
+
+/// A duplex link.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a link, like `{ ends: [a, b], rate: 1 Gbit/s, delay: 5 ms }`"
+)]
+pub(crate) struct LinkSpec {
+    /// The two nodes or groups that it joins.
+    #[schemars(length(equal = 2))]
+    pub(crate) ends: At<Vec<At<String>>>,
+    /// Replaces the name `x-y`. Links of a group get NAME0, NAME1 and so on.
+    pub(crate) name: Option<At<String>>,
+    /// Serialisation rate. Default: unlimited.
+    pub(crate) rate: Option<Quantity<Rate>>,
+    /// Propagation delay, one way. Default: none.
+    pub(crate) delay: Option<Quantity<Span>>,
+    /// Independent loss of each packet. Default: none.
+    pub(crate) loss: Option<Quantity<Probability>>,
+    /// What may wait in its queue, in packets or bytes. Default: 1000 packets.
+    pub(crate) queue: Option<Quantity<QueueLimit>>,
+    /// The largest IP packet it carries, in bytes, 1280 to 9216. Default: the experiment's.
+    pub(crate) mtu: Option<Quantity<Mtu>>,
+    /// Which bytes of a packet use up its rate. Default: the experiment's.
+    pub(crate) framing: Option<Quantity<Framing>>,
+    /// What differs in the direction from the second end to the first.
+    pub(crate) back: Option<Back>,
+}
+
+/// The direction from a link's second end to its first. What is absent is as forward.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "what differs on the way back, like `{ rate: 100 Mbit/s }`"
+)]
+pub(crate) struct Back {
+    /// Serialisation rate.
+    pub(crate) rate: Option<Quantity<Rate>>,
+    /// Propagation delay, one way.
+    pub(crate) delay: Option<Quantity<Span>>,
+    /// Independent loss of each packet.
+    pub(crate) loss: Option<Quantity<Probability>>,
+    /// What may wait in its queue, in packets or bytes.
+    pub(crate) queue: Option<Quantity<QueueLimit>>,
+}
+
+/// The TCP of a host's kernel.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "TCP settings, like `{ congestion: reno }`"
+)]
+pub(crate) struct Tcp {
+    /// Congestion control. Default: `cubic`.
+    pub(crate) congestion: Option<At<String>>,
+    /// Largest receive buffer. Default: four times the largest bandwidth-delay product.
+    pub(crate) rmem: Option<Quantity<Bytes>>,
+    /// Largest send buffer. Default: four times the largest bandwidth-delay product.
+    pub(crate) wmem: Option<Quantity<Bytes>>,
+    /// Explicit congestion notification. Default: false.
+    pub(crate) ecn: Option<bool>,
+}
+
+/// A program.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a program, like `{ on: a, run: iperf3 -s }`"
+)]
+pub(crate) struct Program {
+    /// The host, the group or the list of them that it runs on.
+    pub(crate) on: OneOrMany,
+    /// The command: a text that is split like a shell word list, or a list of words.
+    pub(crate) run: OneOrMany,
+    /// When it counts as ready: `tcp PORT`, `log REGEX` or a time such as `2 s`.
+    pub(crate) ready: Option<At<String>>,
+    /// The program or programs that must be ready, or have exited 0, before this one starts.
+    #[serde(default)]
+    pub(crate) after: OneOrMany,
+    /// A service does not hold the run and is stopped at its end. Default: false.
+    #[serde(default)]
+    pub(crate) service: bool,
+    /// Further environment variables.
+    #[serde(default)]
+    #[schemars(with = "Named<Scalar>")]
+    pub(crate) env: Named<At<String>>,
+    /// Where it runs. Default: a folder per host inside the run folder.
+    pub(crate) cwd: Option<At<String>>,
+    /// How long it may run before it is stopped, which is a failure. Default: no limit.
+    pub(crate) timeout: Option<Quantity<Span>>,
+    /// Whose rights it has. Default: `caller`.
+    #[serde(default, rename = "as")]
+    pub(crate) user: User,
+}
+
+/// Whose rights a program has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", expecting = "`caller` or `root`")]
+pub(crate) enum User {
+    /// The user's own.
+    #[default]
+    Caller,
+    /// Those of root within the run's own namespaces.
+    Root,
+}

@@ -1,0 +1,295 @@
+//! Building blocks of the file's types: values with places, quantities, names, one or many.
+//!
+//! Each knows how it is decoded ([`super::decode`]) and how it looks in the JSON Schema.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use longhaul_core::Span;
+use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit, Rate, UnitError};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::decode::{AT, CHECKED, LIST};
+use super::error::{Faults, Pos};
+
+/// A value with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct At<T> {
+    pub(crate) at: Pos,
+    pub(crate) value: T,
+}
+
+/// A quantity with its unit; read when it is used, so that every wrong one is reported.
+#[derive(Debug, Clone)]
+pub(crate) struct Quantity<T> {
+    text: At<String>,
+    kind: PhantomData<T>,
+}
+
+/// A map from names to values, in the order of the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Named<T>(pub(crate) Vec<(At<String>, T)>);
+
+/// One text, or a list of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OneOrMany {
+    /// Whether it was written as a list.
+    pub(crate) listed: bool,
+    pub(crate) items: Vec<At<String>>,
+}
+
+/// A value, or nothing where it had a problem that has been recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct Checked<T>(pub(crate) Option<T>);
+
+/// The largest IP packet of a link in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mtu(pub(crate) u32);
+
+impl FromStr for Mtu {
+    type Err = UnitError;
+
+    /// Bytes by definition, so that `9000` and `9000 B` are the same.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let bytes = text.strip_suffix('B').unwrap_or(text).trim_end();
+        bytes.parse().map(Self).map_err(|_| UnitError {
+            problem: format!("`{}` is no number of bytes", super::error::shown(text)),
+            example: "1500",
+        })
+    }
+}
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: FromStr<Err = UnitError>> Quantity<T> {
+    pub(crate) fn at(&self) -> Pos {
+        self.text.at
+    }
+
+    /// The quantity; `None` where it is wrong, which goes to `faults`.
+    pub(crate) fn get(&self, faults: &mut Faults) -> Option<T> {
+        match self.text.value.parse() {
+            Ok(value) => Some(value),
+            Err(UnitError { problem, example }) => {
+                faults.add(self.text.at, problem, format!("write it like `{example}`"));
+                None
+            }
+        }
+    }
+}
+
+/// A visitor of the sequences that reserved newtype names give.
+struct Parts<T, F>(F, PhantomData<T>);
+
+macro_rules! visit_parts {
+    ($self:ident, $seq:ident => $body:block, $target:ty, [$($generics:tt)*]) => {
+        impl<'de, $($generics)*> Deserialize<'de> for $target {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_newtype_struct(Self::MARK, Parts((), PhantomData::<Self>))
+            }
+        }
+
+        impl<'de, $($generics)*> Visitor<'de> for Parts<$target, ()> {
+            type Value = $target;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>($self, mut $seq: A) -> Result<Self::Value, A::Error> $body
+        }
+    };
+}
+
+impl<T> At<T> {
+    const MARK: &'static str = AT;
+}
+
+visit_parts!(self, seq => {
+    let missing = || A::Error::custom("a value is missing");
+    let at = Pos::unpack(seq.next_element()?.ok_or_else(missing)?);
+    Ok(At { at, value: seq.next_element()?.ok_or_else(missing)? })
+}, At<T>, [T: Deserialize<'de>]);
+
+impl<T> Checked<T> {
+    const MARK: &'static str = CHECKED;
+}
+
+visit_parts!(self, seq => { seq.next_element().map(Checked) }, Checked<T>, [T: Deserialize<'de>]);
+
+impl OneOrMany {
+    const MARK: &'static str = LIST;
+}
+
+visit_parts!(self, seq => {
+    let listed = seq.next_element()?.unwrap_or_default();
+    let mut items = Vec::new();
+    while let Some(item) = seq.next_element()? {
+        items.push(item);
+    }
+    Ok(OneOrMany { listed, items })
+}, OneOrMany, []);
+
+impl<'de, T> Deserialize<'de> for Quantity<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self {
+            text: At::deserialize(deserializer)?,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NamedVisitor(PhantomData))
+    }
+}
+
+struct NamedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+    type Value = Named<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of names to values (`name: …`)")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Named(entries))
+    }
+}
+
+/// Passes a type's schema through a wrapper that the file does not show.
+macro_rules! same_schema {
+    ($($wrapper:ident),*) => {$(
+        impl<T: JsonSchema> JsonSchema for $wrapper<T> {
+            fn inline_schema() -> bool {
+                T::inline_schema()
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                T::schema_name()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                T::json_schema(generator)
+            }
+        }
+    )*};
+}
+
+same_schema!(At, Checked);
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("NamesOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        json_schema!({ "type": ["object", "null"], "additionalProperties": value })
+    }
+}
+
+/// In the JSON Schema, a text that may look like a number or a boolean.
+pub(crate) struct Scalar;
+
+impl JsonSchema for Scalar {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl JsonSchema for OneOrMany {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OneOrMany".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Scalar>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+/// The schema of a quantity: a text with a number and one of `units`.
+macro_rules! quantity_schema {
+    ($($type:ty: $schema:tt,)*) => {$(
+        impl JsonSchema for Quantity<$type> {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )*};
+}
+
+quantity_schema! {
+    Rate: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?bit/s\\s*$",
+        "examples": ["1 Gbit/s", "100 Mbit/s"]
+    },
+    Bytes: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?B\\s*$",
+        "examples": ["4 MiB", "100 MB"]
+    },
+    Span: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(ns|us|µs|ms|s|min|h)\\s*$",
+        "examples": ["5 ms", "200 us", "30 s"]
+    },
+    Probability: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*%\\s*$",
+        "examples": ["0.01 %"]
+    },
+    QueueLimit: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B)\\s*$",
+        "examples": ["250 packets", "64 KiB"]
+    },
+    Framing: { "type": "string", "enum": ["ip", "ethernet", "wire"] },
+    Mtu: {
+        "anyOf": [
+            { "type": "integer", "minimum": 1280, "maximum": 9216 },
+            { "type": "string", "pattern": "^\\s*[0-9]+\\s*B?\\s*$" }
+        ],
+        "examples": [1500, 9000]
+    },
+}

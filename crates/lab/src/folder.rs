@@ -1,0 +1,163 @@
+//! The run folder: where everything of a run goes.
+//!
+//! ```text
+//! DIR/experiment.yaml    the file as it was run (the mark of a run folder)
+//! DIR/hosts.txt          one line per host: name, IPv4, IPv6
+//! DIR/logs/NAME.out .err raw output of each program
+//! DIR/hosts/NAME/        each host's working folder
+//! DIR/series/*.csv       time series
+//! DIR/summary.json report.html
+//! DIR/control.sock       while the run is under way
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a folder cannot be a run's.
+#[derive(Debug, Error)]
+pub enum FolderError {
+    /// It holds an earlier run.
+    #[error("{0} holds an earlier run; choose another folder with --out, or overwrite it with --force")]
+    EarlierRun(PathBuf),
+    /// It holds other things.
+    #[error("{0} holds files that are no run's; choose another folder with --out")]
+    NotEmpty(PathBuf),
+    /// A run in it is under way.
+    #[error("a run is under way in {0}")]
+    Busy(PathBuf),
+    /// It cannot be made or written.
+    #[error("run folder {path}: {error}")]
+    Io {
+        /// The folder or file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+}
+
+/// A run's folder.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+/// What makes a folder a run's.
+const MARK: &str = "experiment.yaml";
+/// Everything that a run writes.
+const OURS: [&str; 8] = [
+    MARK,
+    "hosts.txt",
+    "logs",
+    "hosts",
+    "series",
+    "summary.json",
+    "report.html",
+    "control.sock",
+];
+
+impl RunFolder {
+    /// Makes a new folder with `experiment` as its mark; an earlier run in it is removed with
+    /// `force` and refused without.
+    pub fn create(path: &Path, experiment: &str, force: bool) -> Result<Self, FolderError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| FolderError::Io { path, error }
+        };
+        fs::create_dir_all(path).map_err(failed(path))?;
+        let path = path.canonicalize().map_err(failed(path))?;
+        let empty = fs::read_dir(&path).map_err(failed(&path))?.next().is_none();
+        if !empty {
+            if !path.join(MARK).is_file() {
+                return Err(FolderError::NotEmpty(path));
+            }
+            if crate::control::is_alive(&path.join("control.sock")) {
+                return Err(FolderError::Busy(path));
+            }
+            if !force {
+                return Err(FolderError::EarlierRun(path));
+            }
+            for name in OURS {
+                remove(&path.join(name)).map_err(failed(&path))?;
+            }
+        }
+        let folder = Self { path };
+        for name in ["logs", "hosts", "series"] {
+            fs::create_dir(folder.path.join(name)).map_err(failed(&folder.path))?;
+        }
+        folder.write(MARK, experiment)?;
+        Ok(folder)
+    }
+
+    /// The first free folder `runs/NAME`, `runs/NAME-2`, … below `parent`.
+    pub fn next_free(parent: &Path, name: &str) -> PathBuf {
+        let first = std::iter::once(parent.join(name));
+        let more = (2u64..).map(|number| parent.join(format!("{name}-{number}")));
+        first.chain(more).find(|path| !path.exists()).expect("numbers do not end")
+    }
+
+    /// The folder itself, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A program's log; slashes cannot occur in names.
+    pub fn log(&self, program: &str, stream: &str) -> PathBuf {
+        self.path.join("logs").join(format!("{program}.{stream}"))
+    }
+
+    /// A host's working folder.
+    pub fn host(&self, name: &str) -> PathBuf {
+        self.path.join("hosts").join(name)
+    }
+
+    /// The list of hosts for programs that want a file.
+    pub fn hostfile(&self) -> PathBuf {
+        self.path.join("hosts.txt")
+    }
+
+    /// A time series.
+    pub fn series(&self, name: &str) -> PathBuf {
+        self.path.join("series").join(name)
+    }
+
+    /// The control socket.
+    pub fn control_socket(&self) -> PathBuf {
+        self.path.join("control.sock")
+    }
+
+    /// Makes the hosts' working folders.
+    pub fn create_hosts<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<(), FolderError> {
+        for name in names {
+            let path = self.host(name);
+            fs::create_dir(&path).map_err(|error| FolderError::Io { path, error })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a whole file: under a temporary name first, so that a full disk or a kill never
+    /// leaves half of one.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), FolderError> {
+        let path = self.path.join(name);
+        let partial = self.path.join(format!("{name}.partial"));
+        let result = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+        result.map_err(|error| {
+            let _ = fs::remove_file(&partial);
+            FolderError::Io { path, error }
+        })
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let result = if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

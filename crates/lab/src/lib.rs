@@ -1,0 +1,20 @@
+//! From an experiment file to a report: file → plan → run → report.
+//!
+//! Only this crate knows the file's format ([`file`]); a [`plan`] is the file checked against
+//! nothing but itself and lowered to numbers; a [`run`](mod@run) is one execution of it.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod control;
+pub mod drive;
+pub mod fidelity;
+pub mod file;
+pub mod folder;
+mod logs;
+mod nic;
+pub mod plan;
+mod programs;
+pub mod report;
+pub mod run;
+mod series;
+pub mod summary;

@@ -1,0 +1,97 @@
+//! A program's output: from its pipe to a file, bounded, with an eye on a pattern.
+//!
+//! Programs write into pipes, the run copies to `logs/NAME.out` and `NAME.err`. A program that
+//! floods its log fills its file up to [`LOG_MAX`]; what comes after is read and thrown away,
+//! counted, and reported.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use regex::bytes::Regex;
+
+/// The most bytes that one stream of one program may leave behind.
+pub(crate) const LOG_MAX: u64 = 256 << 20;
+/// The most of an unfinished line that is kept to look for a pattern in.
+const LINE_MAX: usize = 64 << 10;
+/// How much is read in one go, so that one program cannot keep the run busy.
+const CHUNK: usize = 256 << 10;
+
+/// One output stream of a program.
+#[derive(Debug)]
+pub(crate) struct LogStream {
+    pipe: File,
+    file: File,
+    written: u64,
+    discarded: u64,
+    open: bool,
+    line: Vec<u8>,
+}
+
+impl LogStream {
+    /// A stream that ends in the file `path`, and the descriptor to give to the program.
+    pub(crate) fn create(path: &Path) -> io::Result<(Self, OwnedFd)> {
+        let (pipe, program_end) = longhaul_linux::log_pipe()?;
+        let file = File::create(path)?;
+        let line = Vec::new();
+        Ok((Self { pipe, file, written: 0, discarded: 0, open: true, line }, program_end))
+    }
+
+    /// The descriptor to wait for, while the program may still write.
+    pub(crate) fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.open.then(|| self.pipe.as_fd())
+    }
+
+    /// Bytes thrown away.
+    pub(crate) const fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// Copies what has been written since the last call, a bounded piece of it. True when a line
+    /// matches `pattern`.
+    pub(crate) fn pump(&mut self, pattern: Option<&Regex>) -> io::Result<bool> {
+        let mut buffer = [0; 16 << 10];
+        let (mut matched, mut total) = (false, 0);
+        while self.open && total < CHUNK {
+            let read = match self.pipe.read(&mut buffer) {
+                Ok(0) => {
+                    self.open = false;
+                    matched |= pattern.is_some_and(|p| p.is_match(&self.line));
+                    break;
+                }
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            total += read;
+            self.keep(&buffer[..read])?;
+            matched |= pattern.is_some_and(|pattern| self.look(&buffer[..read], pattern));
+        }
+        Ok(matched)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(LOG_MAX - self.written).unwrap_or(usize::MAX);
+        let kept = bytes.len().min(room);
+        self.file.write_all(&bytes[..kept])?;
+        self.written += kept as u64;
+        self.discarded += (bytes.len() - kept) as u64;
+        Ok(())
+    }
+
+    /// Whether a line that `bytes` completes, or the prompt at its end, matches.
+    fn look(&mut self, bytes: &[u8], pattern: &Regex) -> bool {
+        let mut found = false;
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let room = LINE_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            found |= pattern.is_match(self.line.trim_ascii_end());
+            if piece.ends_with(b"\n") {
+                self.line.clear();
+            }
+        }
+        found
+    }
+}

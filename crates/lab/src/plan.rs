@@ -1,0 +1,441 @@
+//! The plan: an experiment file checked against nothing but itself and lowered to numbers.
+//!
+//! The same file gives the same plan on every machine, whatever the order of its entries:
+//! hosts are numbered and addressed in the natural order of their names (`a2` before `a10`).
+//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links,
+//! [`addresses`] gives addresses, [`paths`] finds unreachable pairs, buffers and queues that are
+//! too short, [`programs`] orders programs. Problems of independent entries are all reported.
+//!
+//! Left out: whether this machine can run the plan (`doctor`, and the run itself).
+
+mod addresses;
+mod links;
+mod nodes;
+mod paths;
+mod programs;
+
+use std::path::{Path, PathBuf};
+
+use longhaul_core::units::Framing;
+use longhaul_core::{NodeId, PipeId, Span, Topology};
+use regex::bytes::Regex;
+
+use crate::file::error::{Errors, Faults, shown};
+use crate::file::spec::{Clock, Experiment, Tcp};
+use crate::file::wrap::{Mtu, Quantity};
+use crate::file::{self, Loaded};
+
+/// The most hosts of an experiment.
+pub const MAX_HOSTS: usize = 20_000;
+/// The most routers.
+pub const MAX_ROUTERS: usize = 100_000;
+/// The most links.
+pub const MAX_LINKS: usize = 200_000;
+/// The most programs, each counted once per host that it runs on.
+pub const MAX_PROGRAMS: usize = 10_000;
+
+/// The smallest MTU: IPv6 requires 1280 bytes (RFC 8200 §5).
+const MTU_MIN: u32 = 1280;
+/// The largest MTU: jumbo frames.
+const MTU_MAX: u32 = 9216;
+const MTU_DEFAULT: u32 = 1500;
+/// The largest and smallest TCP buffers that a file may ask for.
+const TCP_BUFFER: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+
+/// An experiment, ready to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What it is called.
+    pub name: String,
+    /// What every random draw follows from.
+    pub seed: u64,
+    /// Upper bound of the run.
+    pub duration: Option<Span>,
+    /// The default MTU of links.
+    pub mtu: u32,
+    /// How late packets may be in a run that is called faithful.
+    pub tolerance: Span,
+    /// The network.
+    pub topology: Topology,
+    /// The hosts, by node number.
+    pub hosts: Vec<HostPlan>,
+    /// The programs, in the natural order of their names.
+    pub programs: Vec<ProgramPlan>,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<String>,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Its node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// The smallest MTU of its links.
+    pub mtu: u32,
+    /// Its kernel's TCP.
+    pub tcp: TcpProfile,
+    /// The pipes that leave it: its NICs.
+    pub nic: Vec<PipeId>,
+}
+
+/// The TCP of a host's kernel, pinned whatever the machine's defaults are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpProfile {
+    /// Congestion control.
+    pub congestion: String,
+    /// The maximum of `tcp_rmem` in bytes.
+    pub rmem_max: u64,
+    /// The maximum of `tcp_wmem` in bytes.
+    pub wmem_max: u64,
+    /// Explicit congestion notification.
+    pub ecn: bool,
+}
+
+/// A program on one host.
+#[derive(Debug, Clone)]
+pub struct ProgramPlan {
+    /// `client`, or `client@a0` where it runs on several hosts.
+    pub name: String,
+    /// Its host, as an index into [`Plan::hosts`].
+    pub host: usize,
+    /// The command and its arguments; never empty.
+    pub argv: Vec<String>,
+    /// Further environment variables.
+    pub env: Vec<(String, String)>,
+    /// Where it runs; relative to the host's folder inside the run folder.
+    pub cwd: Option<PathBuf>,
+    /// How long it may run.
+    pub timeout: Option<Span>,
+    /// Whether it keeps uid 0.
+    pub as_root: bool,
+    /// Whether it is stopped at the run's end instead of holding it.
+    pub service: bool,
+    /// When it counts as ready.
+    pub ready: Option<Ready>,
+    /// What must be ready, or have exited 0, first: indices into [`Plan::programs`].
+    pub after: Vec<usize>,
+}
+
+/// When a program counts as ready.
+#[derive(Debug, Clone)]
+pub enum Ready {
+    /// A socket listens on this port in its host.
+    Tcp(u16),
+    /// A line of its output matches.
+    Log(Regex),
+    /// So long after its start.
+    Delay(Span),
+}
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(a), Self::Tcp(b)) => a == b,
+            (Self::Log(a), Self::Log(b)) => a.as_str() == b.as_str(),
+            (Self::Delay(a), Self::Delay(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Plan {
+    /// Reads and checks an experiment file.
+    pub fn from_file(path: &Path) -> Result<Self, Errors> {
+        Self::from_file_with(path, &[])
+    }
+
+    /// Reads an experiment file, applies overrides (path, value) and checks the result.
+    pub fn from_file_with(path: &Path, overrides: &[(String, String)]) -> Result<Self, Errors> {
+        let text = file::read(path)?;
+        Self::from_text_with(&text, &path.display().to_string(), overrides)
+    }
+
+    /// Checks the text of an experiment file; `file_name` is what errors call it.
+    pub fn from_text(text: &str, file_name: &str) -> Result<Self, Errors> {
+        Self::from_text_with(text, file_name, &[])
+    }
+
+    /// Applies overrides, such as (`links.ga-gb.delay`, `5 ms`), to the text of an experiment
+    /// file and checks the result.
+    pub fn from_text_with(
+        text: &str,
+        file_name: &str,
+        overrides: &[(String, String)],
+    ) -> Result<Self, Errors> {
+        let Loaded { spec, sources } = file::load(text, file_name, overrides)?;
+        let mut faults = Faults::default();
+        let plan = lower(&spec, file_name, &mut faults);
+        match plan.filter(|_| faults.is_empty()) {
+            Some(plan) => Ok(plan),
+            None => Err(sources.explain(faults)),
+        }
+    }
+
+    /// How many packets the pool must hold: what may be under way and in queues, at most what
+    /// fits into 1 GiB.
+    pub fn packet_slots(&self) -> usize {
+        let wanted = paths::packets_inside(&self.topology);
+        let fits = paths::POOL_BYTES / self.slot_bytes();
+        wanted.clamp(paths::POOL_MIN.min(fits), fits)
+    }
+
+    /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
+    pub fn slot_bytes(&self) -> usize {
+        let pipes = self.topology.pipes().iter().map(|pipe| pipe.mtu);
+        let mtu = pipes.max().unwrap_or(self.mtu).max(self.mtu) as usize;
+        (mtu + longhaul_core::packet::ETHERNET_LEN).next_multiple_of(256)
+    }
+
+    /// The memory of the packet pool in bytes; pages that no packet uses take none.
+    pub fn memory_bytes(&self) -> u64 {
+        self.packet_slots() as u64 * self.slot_bytes() as u64
+    }
+}
+
+/// What links inherit from the experiment.
+pub(crate) struct Defaults {
+    pub(crate) mtu: u32,
+    pub(crate) framing: Framing,
+}
+
+fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan> {
+    let name = name(spec, file_name, faults);
+    check_clock(spec, faults);
+    let duration = positive(
+        spec.duration.as_ref(),
+        "a run of no time does nothing",
+        faults,
+    );
+    let tolerance = positive(
+        spec.tolerance.as_ref(),
+        "no packet can be on time to 0 s",
+        faults,
+    );
+    let framing = spec
+        .framing
+        .as_ref()
+        .and_then(|framing| framing.get(faults));
+    let defaults = Defaults {
+        mtu: mtu(spec.mtu.as_ref(), faults).unwrap_or(MTU_DEFAULT),
+        framing: framing.unwrap_or_default(),
+    };
+    let tcp = TcpWish::new(spec.tcp.as_ref(), faults);
+
+    let nodes = nodes::expand(&spec.topology, faults);
+    let links = links::expand(&spec.topology, &nodes, &defaults, faults);
+    let programs = programs::expand(&spec.programs, &nodes, faults);
+    let addressed = addresses::assign(&spec.topology, &nodes, faults);
+    if !faults.is_empty() {
+        return None;
+    }
+    let topology = match Topology::new(addressed, links.list) {
+        Ok(topology) => topology,
+        // All of them are found before, with their place.
+        Err(error) => {
+            faults.push(crate::file::error::Fault::new(error.to_string()));
+            return None;
+        }
+    };
+    paths::check_reachable(&topology, &nodes, faults);
+    let reach = paths::measure(&topology);
+    let hosts = hosts(
+        spec,
+        &topology,
+        &nodes,
+        &reach,
+        (&tcp, defaults.mtu),
+        faults,
+    );
+    let mut warnings = paths::short_queues(&topology, &reach, &links.origin);
+    let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
+    Some(Plan {
+        name,
+        seed: spec.seed.as_ref().map_or(1, |seed| seed.value),
+        duration,
+        mtu: defaults.mtu,
+        tolerance: tolerance.unwrap_or(Span::from_us(200)),
+        topology,
+        hosts,
+        programs,
+        warnings,
+    })
+}
+
+/// The experiment's name: given, or made of the file's.
+fn name(spec: &Experiment, file_name: &str, faults: &mut Faults) -> String {
+    if let Some(name) = &spec.name {
+        if let Err(problem) = nodes::check_name(&name.value) {
+            let message = format!("`{}` is no name: {problem}", shown(&name.value));
+            faults.add(name.at, message, nodes::NAME_HINT);
+        }
+        return name.value.clone();
+    }
+    let stem = Path::new(file_name)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = stem.chars().take(60).map(allowed).collect();
+    let name = name.trim_matches(['-', '.']);
+    if name.is_empty() {
+        "experiment".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+fn check_clock(spec: &Experiment, faults: &mut Faults) {
+    let Some(clock) = &spec.clock else { return };
+    let asked = match clock.value {
+        Clock::Real => return,
+        Clock::Virtual => "virtual",
+        Clock::Dilated(_) => "dilated",
+    };
+    let message = format!("this version runs only the real clock, not the {asked} one");
+    faults.add(clock.at, message, "write `clock: real`, or leave it out");
+}
+
+/// A span that must not be zero.
+fn positive(field: Option<&Quantity<Span>>, problem: &str, faults: &mut Faults) -> Option<Span> {
+    let field = field?;
+    let span = field.get(faults)?;
+    if span == Span::ZERO {
+        faults.add(
+            field.at(),
+            problem,
+            "write a time such as `30 s`, or leave it out",
+        );
+        return None;
+    }
+    Some(span)
+}
+
+/// An MTU within what IPv6 and Ethernet allow.
+fn mtu(field: Option<&Quantity<Mtu>>, faults: &mut Faults) -> Option<u32> {
+    let field = field?;
+    let Mtu(mtu) = field.get(faults)?;
+    let message = if mtu < MTU_MIN {
+        format!("an MTU of {mtu} is too small: IPv6 needs at least {MTU_MIN} bytes")
+    } else if mtu > MTU_MAX {
+        format!("an MTU of {mtu} is too large: at most {MTU_MAX} bytes")
+    } else {
+        return Some(mtu);
+    };
+    faults.add(
+        field.at(),
+        message,
+        "write a number such as `1500` or `9000`",
+    );
+    None
+}
+
+/// The TCP that a file asks for; what is absent is pinned to the defaults.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TcpWish {
+    congestion: Option<String>,
+    rmem: Option<u64>,
+    wmem: Option<u64>,
+    ecn: Option<bool>,
+}
+
+impl TcpWish {
+    fn new(spec: Option<&Tcp>, faults: &mut Faults) -> Self {
+        let Some(spec) = spec else {
+            return Self::default();
+        };
+        let mut buffer = |field: &Option<Quantity<longhaul_core::units::Bytes>>| {
+            let field = field.as_ref()?;
+            let bytes = field.get(faults)?.0;
+            if !TCP_BUFFER.contains(&bytes) {
+                let message = "a TCP buffer must have between 4 KiB and 1 GiB";
+                faults.add(field.at(), message, "write it like `16 MiB`");
+            }
+            Some(bytes)
+        };
+        let (rmem, wmem) = (buffer(&spec.rmem), buffer(&spec.wmem));
+        let congestion = spec.congestion.as_ref().map(|name| {
+            // The kernel's bound is TCP_CA_NAME_MAX, 16 with the closing zero.
+            let fits = (1..16).contains(&name.value.len());
+            let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if !fits || !name.value.chars().all(known) {
+                let message = format!("`{}` is no congestion control", shown(&name.value));
+                faults.add(
+                    name.at,
+                    message,
+                    "write a name such as `cubic`, `reno` or `bbr`",
+                );
+            }
+            name.value.clone()
+        });
+        Self {
+            congestion,
+            rmem,
+            wmem,
+            ecn: spec.ecn,
+        }
+    }
+
+    /// With what is absent here taken from `other`.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            congestion: self.congestion.or_else(|| other.congestion.clone()),
+            rmem: self.rmem.or(other.rmem),
+            wmem: self.wmem.or(other.wmem),
+            ecn: self.ecn.or(other.ecn),
+        }
+    }
+}
+
+fn hosts(
+    spec: &Experiment,
+    topology: &Topology,
+    nodes: &nodes::Nodes,
+    reach: &paths::Reach,
+    (tcp, mtu): (&TcpWish, u32),
+    faults: &mut Faults,
+) -> Vec<HostPlan> {
+    let entries = &spec.topology.nodes.0;
+    let wishes: Vec<TcpWish> = entries
+        .iter()
+        .map(|(_, node)| {
+            let own = node.0.as_ref().and_then(|node| node.tcp.as_ref());
+            TcpWish::new(own.map(|own| &own.value), faults).or(tcp)
+        })
+        .collect();
+    let host = |(id, node): (NodeId, &longhaul_core::topology::Node)| {
+        let entry = nodes
+            .find(&node.name)
+            .map_or(0, |index| nodes.list[index].entry);
+        let wish = wishes.get(entry).unwrap_or(tcp);
+        let nic = topology.outgoing(id).to_vec();
+        let buffer = reach.tcp_buffer(id);
+        HostPlan {
+            node: id,
+            name: node.name.clone(),
+            mtu: nic
+                .iter()
+                .map(|pipe| topology.pipe(*pipe).mtu)
+                .min()
+                .unwrap_or(mtu),
+            tcp: TcpProfile {
+                congestion: wish
+                    .congestion
+                    .clone()
+                    .unwrap_or_else(|| "cubic".to_owned()),
+                rmem_max: wish.rmem.unwrap_or(buffer),
+                wmem_max: wish.wmem.unwrap_or(buffer),
+                ecn: wish.ecn.unwrap_or(false),
+            },
+            nic,
+        }
+    };
+    topology.hosts().map(host).collect()
+}

@@ -1,0 +1,295 @@
+//! One execution of a plan on the real clock: set up, drive, supervise, judge, clean up.
+//!
+//! Two threads. The drive loop has a CPU to itself where there are two or more and touches
+//! nothing but packets; this one, beside the programs, starts and watches them, copies their
+//! logs, serves the control socket, judges each second and tells the observer.
+
+mod supervise;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
+use longhaul_core::{Span, Time};
+use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::cpu::{self, CoreCpu};
+use longhaul_linux::packet_io::{RingConfig, RingSocket};
+use longhaul_linux::sandbox::{HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig};
+use longhaul_linux::wait::{Bell, termination_signals};
+use longhaul_proto::RouterReplies;
+use thiserror::Error;
+
+use crate::drive::{Command, Drive, Parts, Report, Totals};
+use crate::fidelity::State;
+use crate::folder::{FolderError, RunFolder};
+use crate::nic;
+use crate::plan::Plan;
+use crate::summary::{self, Machine, Summary};
+
+/// What the caller decides about a run beside the plan.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The run folder.
+    pub out: PathBuf,
+    /// Whether an earlier run in it is overwritten.
+    pub force: bool,
+    /// The text of the experiment file, kept in the run folder.
+    pub experiment_text: String,
+    /// The folder of the experiment file: `LONGHAUL_DIR` of programs, base of a relative `cwd`.
+    pub experiment_dir: PathBuf,
+}
+
+/// How a run comes along.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// Hosts come up.
+    Hosts {
+        /// How many are up.
+        up: usize,
+        /// How many there will be.
+        total: usize,
+    },
+    /// t = 0: programs start.
+    Started,
+    /// The run is under way.
+    Running {
+        /// Experiment time.
+        time: Time,
+        /// Its upper bound.
+        duration: Option<Span>,
+        /// Packets delivered in the last second.
+        packets_per_s: u64,
+        /// The verdict so far.
+        state: State,
+        /// Programs that have ended.
+        ended: usize,
+        /// All programs.
+        programs: usize,
+    },
+    /// Something that the user should know at once.
+    Note(String),
+    /// The run is being wound up.
+    Stopping,
+}
+
+/// Who is told how a run comes along.
+pub trait Observer {
+    /// Called often, and never for long.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// Why there is no summary.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The run folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The sandbox could not be made.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The system refused something else.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        error: io::Error,
+    },
+}
+
+fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |error| RunError::Io { what, error }
+}
+
+/// Runs a plan and returns what came of it, which is also in the run folder.
+///
+/// Call it while the process has one thread.
+pub fn run(
+    plan: &Plan,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<Summary, RunError> {
+    let begun_ns = monotonic_ns();
+    let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
+    let names = plan.hosts.iter().map(|host| host.name.as_str());
+    folder.create_hosts(names)?;
+    folder.write("hosts.txt", &host_list(plan))?;
+    let placement = Placement::choose();
+    let signals = termination_signals().map_err(io_error("blocking signals"))?;
+    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, &folder, &placement))?;
+    let hosts = host_configs(plan);
+    let total = hosts.len();
+    observer.progress(&Progress::Hosts { up: 0, total });
+    sandbox.add_hosts(&hosts, |up| observer.progress(&Progress::Hosts { up, total }))?;
+    let ring = sandbox.open_ring(RingConfig::for_mtu(largest_mtu(plan)))?;
+    let setup = Span::from_ns(monotonic_ns() - begun_ns);
+    if !placement.programs.is_empty() {
+        cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
+    }
+    let core = Core::start(plan, ring, &placement)?;
+    let supervisor = supervise::Supervisor::new(plan, options, &folder, core, sandbox, signals)?;
+    let mut summary = supervisor.run(observer, placement.machine())?;
+    summary.setup_s = setup.as_s();
+    summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
+    folder.write("summary.json", &summary.to_json())?;
+    folder.write("report.html", &crate::report::html(&summary, folder.path()))?;
+    Ok(summary)
+}
+
+/// Which CPUs do what.
+struct Placement {
+    core: Option<CoreCpu>,
+    programs: Vec<usize>,
+    all: usize,
+}
+
+impl Placement {
+    fn choose() -> Self {
+        let all = cpu::allowed().unwrap_or_default();
+        let core = cpu::claim_core_cpu();
+        let is_core = |cpu: &usize| core.as_ref().is_some_and(|core| core.cpu == *cpu);
+        let programs = match &core {
+            Some(_) => all.iter().copied().filter(|cpu| !is_core(cpu)).collect(),
+            None => Vec::new(),
+        };
+        Self { core, programs, all: all.len() }
+    }
+
+    fn machine(&self) -> Machine {
+        let core = self.core.as_ref().map(|core| core.cpu);
+        summary::machine(core, self.programs.clone(), self.all)
+    }
+}
+
+fn sandbox_config(
+    plan: &Plan,
+    options: &RunOptions,
+    folder: &RunFolder,
+    placement: &Placement,
+) -> SandboxConfig {
+    SandboxConfig {
+        hosts_file: hosts_file(plan),
+        keep: vec![options.experiment_dir.clone(), folder.path().to_owned()],
+        cpus: placement.programs.clone(),
+        remove: folder.control_socket(),
+        gateway_mac: GATEWAY_MAC,
+    }
+}
+
+/// Every host's `/etc/hosts`: itself, and all nodes by name.
+fn hosts_file(plan: &Plan) -> String {
+    let nodes = plan.topology.nodes().iter();
+    let lines = nodes.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
+    let local = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
+    std::iter::once(local).chain(lines).collect()
+}
+
+/// `hosts.txt`: name, IPv4 and IPv6 address of each host.
+fn host_list(plan: &Plan) -> String {
+    let line = |host: &crate::plan::HostPlan| {
+        let node = plan.topology.node(host.node);
+        format!("{} {} {}\n", node.name, node.ipv4, node.ipv6)
+    };
+    plan.hosts.iter().map(line).collect()
+}
+
+fn host_configs(plan: &Plan) -> Vec<HostConfig> {
+    let config = |host: &crate::plan::HostPlan| {
+        let node = plan.topology.node(host.node);
+        let nic: Vec<_> = host.nic.iter().map(|&pipe| plan.topology.pipe(pipe).params).collect();
+        HostConfig {
+            name: host.name.clone(),
+            mac: host_mac(host.node),
+            ipv4: node.ipv4,
+            ipv6: node.ipv6,
+            mtu: host.mtu,
+            tcp: TcpConfig {
+                congestion: host.tcp.congestion.clone(),
+                rmem_max: host.tcp.rmem_max,
+                wmem_max: host.tcp.wmem_max,
+                ecn: host.tcp.ecn,
+            },
+            shaper: nic::shaper(&nic, host.mtu),
+        }
+    };
+    plan.hosts.iter().map(config).collect()
+}
+
+fn largest_mtu(plan: &Plan) -> u32 {
+    plan.hosts.iter().map(|host| host.mtu).max().unwrap_or(plan.mtu)
+}
+
+/// The drive loop in its thread, as the supervisor knows it.
+struct Core {
+    thread: Option<JoinHandle<io::Result<Totals>>>,
+    /// Dropped to end the loop.
+    commands: Option<Sender<Command>>,
+    reports: Receiver<Report>,
+    bell: Arc<Bell>,
+    start_ns: u64,
+}
+
+/// Reports that may wait for the supervisor: a minute's worth.
+const REPORTS: usize = 64;
+
+impl Core {
+    fn start(plan: &Plan, ring: RingSocket, placement: &Placement) -> Result<Self, RunError> {
+        let config = EngineConfig {
+            seed: plan.seed,
+            slot_size: plan.slot_bytes(),
+            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+        };
+        let mut engine =
+            Engine::new(plan.topology.clone(), config, Box::new(RouterReplies::new()));
+        let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
+        // Route tables are made now, not at the first packet to each host.
+        nodes.iter().for_each(|&node| engine.prepare_routes(node));
+        let bell = Arc::new(Bell::new().map_err(io_error("making a bell"))?);
+        let (commands, command_end) = channel();
+        let (report_end, reports) = sync_channel(REPORTS);
+        let (cpu, ring_bell, tolerance) =
+            (placement.core.as_ref().map(|core| core.cpu), Arc::clone(&bell), plan.tolerance);
+        let (started, start) = sync_channel(1);
+        let body = move || {
+            if let Some(cpu) = cpu {
+                cpu::pin(&[cpu])?;
+            }
+            cpu::prefer_latency();
+            let drive = Drive::new(Parts {
+                engine,
+                io: ring,
+                nodes,
+                tolerance,
+                bell: ring_bell,
+                commands: command_end,
+                reports: report_end,
+            });
+            let _ = started.send(drive.start_ns());
+            drive.run()
+        };
+        let thread = std::thread::Builder::new().name("longhaul-core".to_owned()).spawn(body);
+        let thread = thread.map_err(io_error("starting the core's thread"))?;
+        let start_ns = start.recv().unwrap_or_else(|_| monotonic_ns());
+        Ok(Self { thread: Some(thread), commands: Some(commands), reports, bell, start_ns })
+    }
+
+    fn now(&self) -> Time {
+        Time::from_ns(monotonic_ns().saturating_sub(self.start_ns))
+    }
+
+    /// Hands a command to the loop; without a loop nobody will answer it.
+    fn command(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
+            self.bell.ring();
+        }
+    }
+}
+
+/// The default place of run folders, below the working folder.
+pub fn default_out(plan: &Plan) -> PathBuf {
+    RunFolder::next_free(Path::new("longhaul-runs"), &plan.name)
+}

@@ -1,0 +1,517 @@
+//! The supervisor: everything of a run that is not packets.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::{Span, Time};
+use longhaul_linux::channel::{Channel, Listener};
+use longhaul_linux::sandbox::{Event, HostCounters, ProgramId, Sandbox, SandboxError, SpawnSpec};
+use longhaul_linux::wait::take_signal;
+use longhaul_linux::wait_readable;
+
+use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
+use crate::control::{self, Reply, Request, Status};
+use crate::drive::{Command, Report, Totals};
+use crate::fidelity::{Judge, STARVED_NS};
+use crate::folder::RunFolder;
+use crate::nic;
+use crate::plan::Plan;
+use crate::programs::{GRACE, Programs, run_environment};
+use crate::series::Series;
+use crate::summary::{
+    CoreSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second, seconds,
+};
+
+/// How often the supervisor looks after programs when nothing calls for it.
+const TICK: Duration = Duration::from_millis(20);
+/// How often the observer hears of a run under way.
+const PROGRESS: Span = Span::from_ms(200);
+/// How long the drive loop may take to answer a command.
+const ANSWER: Duration = Duration::from_secs(1);
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+/// Somebody connected to the control socket.
+struct Caller {
+    channel: Channel,
+    /// The program that it has started with `exec`, while it runs.
+    program: Option<ProgramId>,
+}
+
+/// Where the run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Stopping { since: Time },
+}
+
+pub(super) struct Supervisor<'a> {
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    core: Core,
+    sandbox: Sandbox,
+    signals: OwnedFd,
+    listener: Listener,
+    callers: Vec<Caller>,
+    programs: Programs,
+    series: Series,
+    judge: Judge,
+    env: Vec<(String, String)>,
+    host_counters: Vec<HostCounters>,
+    shaped: HashMap<PipeId, usize>,
+    params: HashMap<PipeId, PipeParams>,
+    latest: Option<Report>,
+    delivered_per_s: u64,
+    phase: Phase,
+    error: Option<String>,
+    warnings: Vec<String>,
+    experiment_dir: PathBuf,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        options: &RunOptions,
+        folder: &'a RunFolder,
+        core: Core,
+        sandbox: Sandbox,
+        signals: OwnedFd,
+    ) -> Result<Self, RunError> {
+        let programs = Programs::new(plan, folder, &options.experiment_dir);
+        let pipe_names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone()).collect();
+        let host_names = plan.hosts.iter().map(|host| host.name.clone()).collect();
+        let shaped = plan.hosts.iter().zip(0..).flat_map(|(host, number)| {
+            host.nic.iter().map(move |&pipe| (pipe, number))
+        });
+        let listener = Listener::bind(&folder.control_socket());
+        Ok(Self {
+            plan,
+            folder,
+            core,
+            sandbox,
+            signals,
+            listener: listener.map_err(io_error("making the control socket"))?,
+            callers: Vec::new(),
+            programs: programs.map_err(io_error("preparing programs"))?,
+            series: Series::create(folder, pipe_names).map_err(io_error("time series"))?,
+            judge: Judge::new(plan.tolerance, host_names),
+            env: run_environment(plan, folder, &options.experiment_dir),
+            host_counters: vec![HostCounters::default(); plan.hosts.len()],
+            shaped: shaped.collect(),
+            params: HashMap::new(),
+            latest: None,
+            delivered_per_s: 0,
+            phase: Phase::Running,
+            error: None,
+            warnings: plan.warnings.clone(),
+            experiment_dir: options.experiment_dir.clone(),
+        })
+    }
+
+    /// Runs to the end and returns the summary, without the figures that only the caller knows.
+    pub(super) fn run(
+        mut self,
+        observer: &mut dyn Observer,
+        machine: Machine,
+    ) -> Result<Summary, RunError> {
+        observer.progress(&Progress::Started);
+        let mut told = Time::ZERO;
+        loop {
+            match self.step(observer) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.error.get_or_insert(error.to_string());
+                    break;
+                }
+            }
+            let now = self.core.now();
+            if now.since(told) >= PROGRESS {
+                told = now;
+                let (ended, programs) = self.programs.progress();
+                observer.progress(&Progress::Running {
+                    time: now,
+                    duration: self.plan.duration,
+                    packets_per_s: self.delivered_per_s,
+                    state: self.judge.state(),
+                    ended,
+                    programs,
+                });
+            }
+        }
+        self.finish(machine)
+    }
+
+    /// One round: waits for something to do and does it. False when the run is over.
+    fn step(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
+        let ready = {
+            let mut fds = vec![self.sandbox.as_fd(), self.signals.as_fd(), self.listener.as_fd()];
+            fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
+            fds.extend(self.programs.readiness());
+            wait_readable(&fds, Some(TICK)).map_err(io_error("waiting"))?
+        };
+        while let Some(event) = self.sandbox.poll_event()? {
+            self.take_event(event);
+        }
+        if let Some(signal) = ready[1].then(|| take_signal(self.signals.as_fd())).flatten() {
+            observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
+            self.error.get_or_insert(format!("interrupted by signal {signal}"));
+            self.stop(observer)?;
+        }
+        if ready[2] {
+            while let Some(channel) = self.listener.accept().map_err(io_error("control socket"))? {
+                self.callers.push(Caller { channel, program: None });
+            }
+        }
+        let calling: Vec<usize> = (0..self.callers.len().min(ready.len() - 3))
+            .filter(|index| ready[3 + index])
+            .collect();
+        for index in calling.into_iter().rev() {
+            self.serve(index)?;
+        }
+        self.programs.pump().map_err(io_error("writing a program's log"))?;
+        while let Some(report) = self.next_report()? {
+            self.take_report(report)?;
+        }
+        self.decide(observer)
+    }
+
+    /// Starts programs, and decides whether the run goes on.
+    fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
+        let now = self.core.now();
+        self.programs.tick(now, &mut self.sandbox, self.folder)?;
+        match self.phase {
+            Phase::Running => {
+                let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
+                let none = self.programs.list().is_empty();
+                if over || self.error.is_some() || (!none && self.programs.are_done()) {
+                    self.stop(observer)?;
+                }
+                Ok(true)
+            }
+            Phase::Stopping { since } => {
+                let guests = self.callers.iter().any(|caller| caller.program.is_some());
+                let patience = GRACE + Span::from_s(2);
+                Ok((self.programs.any_running() || guests) && now.since(since) < patience)
+            }
+        }
+    }
+
+    fn stop(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        if self.phase != Phase::Running {
+            return Ok(());
+        }
+        observer.progress(&Progress::Stopping);
+        let now = self.core.now();
+        self.phase = Phase::Stopping { since: now };
+        self.programs.stop_all(now, &mut self.sandbox)?;
+        for caller in &self.callers {
+            if let Some(id) = caller.program {
+                self.sandbox.signal(id, SIGTERM)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Exited { id, exit, cpu } => {
+                if self.programs.ended(id, exit, cpu, self.core.now()) {
+                    return;
+                }
+                if let Some(caller) = self.callers.iter_mut().find(|c| c.program == Some(id)) {
+                    caller.program = None;
+                    let _ = caller.channel.send(&Reply::Exited { code: exit.code() }, &[]);
+                }
+            }
+            Event::HostDied { host } => {
+                let name = self.plan.hosts.get(host).map_or("?", |host| host.name.as_str());
+                self.error.get_or_insert(format!("host {name} died: its init was killed"));
+            }
+        }
+    }
+
+    fn next_report(&mut self) -> Result<Option<Report>, RunError> {
+        match self.core.reports.try_recv() {
+            Ok(report) => Ok(Some(report)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                self.error.get_or_insert("the drive loop ended by itself".to_owned());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Completes a second with what the sandbox knows and judges it.
+    fn take_report(&mut self, mut report: Report) -> Result<(), RunError> {
+        let counters = self.sandbox.counters()?;
+        for (host, (now, before)) in counters.iter().zip(&self.host_counters).enumerate() {
+            report.second.drops.to_core += now.to_core_dropped - before.to_core_dropped;
+            report.second.drops.from_core += now.from_core_dropped - before.from_core_dropped;
+            let waited = now.run_wait_ns.saturating_sub(before.run_wait_ns);
+            if waited >= STARVED_NS {
+                report.second.starved.push((host, Span::from_ns(waited)));
+            }
+        }
+        self.host_counters = counters;
+        self.judge.second(&report.second);
+        self.series.add(&report).map_err(io_error("writing time series"))?;
+        let before = self.latest.as_ref().map_or(0, |report| report.counters.delivered);
+        self.delivered_per_s = report.counters.delivered - before;
+        self.latest = Some(report);
+        Ok(())
+    }
+
+    /// Serves one request of a caller.
+    fn serve(&mut self, index: usize) -> Result<(), RunError> {
+        let message = self.callers[index].channel.receive::<Request>();
+        let (request, fds) = match message {
+            Ok(Some(message)) => message,
+            Err(error) if error.kind() == std::io::ErrorKind::Other => {
+                let reply = Reply::Error(format!("not a request: {error}"));
+                let _ = self.callers[index].channel.send(&reply, &[]);
+                return Ok(());
+            }
+            Ok(None) | Err(_) => {
+                let caller = self.callers.swap_remove(index);
+                if let Some(id) = caller.program {
+                    self.sandbox.signal(id, SIGKILL)?;
+                }
+                return Ok(());
+            }
+        };
+        let reply = self.reply_to(index, request, &fds)?;
+        let _ = self.callers[index].channel.send(&reply, &[]);
+        Ok(())
+    }
+
+    fn reply_to(
+        &mut self,
+        index: usize,
+        request: Request,
+        fds: &[OwnedFd],
+    ) -> Result<Reply, RunError> {
+        match request {
+            Request::Status {} => Ok(Reply::Status(Status {
+                run: self.folder.path().to_owned(),
+                experiment: self.plan.name.clone(),
+                time_s: self.core.now().as_s(),
+                verdict: self.judge.state().name().to_owned(),
+                hosts: self.plan.hosts.iter().map(|host| host.name.clone()).collect(),
+            })),
+            Request::Set { link, values } => Ok(self.set(&link, &values)?),
+            Request::Exec { host, argv, env, cwd, as_root } => {
+                let Some(number) = self.plan.hosts.iter().position(|h| h.name == host) else {
+                    return Ok(Reply::Error(format!("there is no host `{host}`")));
+                };
+                if self.phase != Phase::Running || self.callers[index].program.is_some() {
+                    return Ok(Reply::Error("not now: the run is being wound up".to_owned()));
+                }
+                let mut all = self.env.clone();
+                all.push(("LONGHAUL_HOST".to_owned(), host.clone()));
+                all.retain(|(key, _)| env.iter().all(|(other, _)| other != key));
+                all.extend(env);
+                let cwd = cwd.map_or(self.folder.host(&host), |cwd| self.experiment_dir.join(cwd));
+                let spec = SpawnSpec { host: number, argv, env: all, cwd, as_root };
+                let streams: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+                let Ok(streams) = <[BorrowedFd<'_>; 3]>::try_from(streams) else {
+                    return Ok(Reply::Error("exec needs three descriptors".to_owned()));
+                };
+                match self.sandbox.spawn(&spec, streams) {
+                    Ok(id) => {
+                        self.callers[index].program = Some(id);
+                        Ok(Reply::Started {})
+                    }
+                    Err(SandboxError::Setup(reason)) => Ok(Reply::Error(reason)),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Changes a link or pipe, and the shaper of a host whose network card it is.
+    fn set(
+        &mut self,
+        link: &str,
+        values: &std::collections::BTreeMap<String, String>,
+    ) -> Result<Reply, SandboxError> {
+        let pipes = self.plan.topology.find_pipes(link);
+        if pipes.is_empty() {
+            return Ok(Reply::Error(format!("there is no link or pipe `{link}`")));
+        }
+        let now = |pipe: PipeId| {
+            let planned = self.plan.topology.pipe(pipe).params;
+            self.params.get(&pipe).copied().unwrap_or(planned)
+        };
+        let changes: Result<Vec<_>, String> = pipes
+            .iter()
+            .map(|&pipe| Ok((pipe, control::changed(now(pipe), values)?)))
+            .collect();
+        let changes = match changes {
+            Ok(changes) => changes,
+            Err(reason) => return Ok(Reply::Error(reason)),
+        };
+        let mut at = Time::ZERO;
+        for (pipe, params) in changes {
+            let (done, answer) = sync_channel(1);
+            self.core.command(Command::Set { pipe, params, done });
+            match answer.recv_timeout(ANSWER) {
+                Ok(time) => at = at.max(time),
+                Err(_) => return Ok(Reply::Error("the core does not answer".to_owned())),
+            }
+            self.params.insert(pipe, params);
+            if let Some(&host) = self.shaped.get(&pipe) {
+                let plan = &self.plan.hosts[host];
+                let params = |pipe: &PipeId| {
+                    let planned = self.plan.topology.pipe(*pipe).params;
+                    self.params.get(pipe).copied().unwrap_or(planned)
+                };
+                let nic: Vec<_> = plan.nic.iter().map(params).collect();
+                self.sandbox.set_shaper(host, nic::shaper(&nic, plan.mtu))?;
+            }
+        }
+        let pipes = pipes.iter().map(|&pipe| self.plan.topology.pipe(pipe).name.clone()).collect();
+        Ok(Reply::Set { pipes, at_s: at.as_s() })
+    }
+
+    /// Ends the drive loop and the sandbox, in this order, and sums up.
+    fn finish(mut self, machine: Machine) -> Result<Summary, RunError> {
+        if let Err(error) = self.programs.pump() {
+            self.error.get_or_insert(format!("writing a program's log: {error}"));
+        }
+        self.note_leftovers();
+        let simulated = self.core.now();
+        self.core.commands = None;
+        self.core.bell.ring();
+        let mut totals = Totals::default();
+        loop {
+            match self.core.reports.recv_timeout(Duration::from_secs(5)) {
+                Ok(report) => {
+                    if let Err(error) = self.take_report(report.clone()) {
+                        // Without the sandbox its counters are gone, not the core's.
+                        self.error.get_or_insert(error.to_string());
+                        self.judge.second(&report.second);
+                        self.latest = Some(report);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.error.get_or_insert("the drive loop did not end".to_owned());
+                    break;
+                }
+            }
+        }
+        match self.core.thread.take().map(JoinHandle::join) {
+            Some(Ok(Ok(done))) => totals = done,
+            Some(Ok(Err(error))) => {
+                self.error.get_or_insert(format!("the drive loop failed: {error}"));
+            }
+            Some(Err(_)) => {
+                self.error.get_or_insert("the drive loop panicked; please report this".to_owned());
+            }
+            None => {}
+        }
+        self.summarise(simulated, machine, &totals)
+    }
+
+    /// Warns of processes that outlived their programs; the sandbox's end is theirs too.
+    fn note_leftovers(&mut self) {
+        let Ok(counters) = self.sandbox.counters() else { return };
+        for (host, counters) in self.plan.hosts.iter().zip(&counters) {
+            if counters.processes > 0 {
+                self.warnings.push(format!(
+                    "{} processes on {} outlived their programs and were ended with the run",
+                    counters.processes, host.name
+                ));
+            }
+        }
+    }
+
+    fn summarise(
+        mut self,
+        simulated: Time,
+        machine: Machine,
+        totals: &Totals,
+    ) -> Result<Summary, RunError> {
+        let latest = self.latest.take();
+        let counters = latest.as_ref().map(|report| report.counters).unwrap_or_default();
+        let inside = latest.as_ref().map_or(0, |report| report.inside);
+        let multicast_data = latest.as_ref().map_or(0, |report| report.multicast_data);
+        if multicast_data > 0 {
+            self.warnings.push(format!(
+                "{multicast_data} broadcast or multicast packets were not carried: only a lan segment does that"
+            ));
+        }
+        let pipes = latest.map(|report| report.pipes).unwrap_or_default();
+        let plan = self.plan;
+        let pipe = |(pipe, counters): (&longhaul_core::topology::Pipe, &longhaul_core::observe::PipeCounters)| {
+            let busy = per_second(counters.busy_ns, simulated.since(Time::ZERO)) / 1e9;
+            PipeSummary {
+                name: pipe.name.clone(),
+                packets: counters.packets,
+                bytes: counters.bytes,
+                drops: counters.drops_queue + counters.drops_loss,
+                drops_queue: counters.drops_queue,
+                drops_loss: counters.drops_loss,
+                utilisation: pipe.params.rate.map(|_| busy),
+                framing: pipe.params.framing.to_string(),
+            }
+        };
+        let programs: Vec<ProgramSummary> =
+            self.programs.list().iter().map(program_summary).collect();
+        let summary = Summary {
+            experiment: plan.name.clone(),
+            clock: "real".to_owned(),
+            seed: plan.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: self.folder.path().display().to_string(),
+            machine,
+            verdict: self.judge.verdict(&totals.lateness, &totals.staleness),
+            packets: Packets::new(&counters, inside, multicast_data),
+            trace_hash: None,
+            simulated_s: seconds(simulated),
+            wall_s: 0.0,
+            setup_s: 0.0,
+            hops_per_s: per_second(counters.hops, totals.cpu),
+            error: self.error.take(),
+            warnings: std::mem::take(&mut self.warnings),
+            programs,
+            flows: Vec::new(),
+            pipes: plan.topology.pipes().iter().zip(&pipes).map(pipe).collect(),
+            cores: vec![CoreSummary {
+                pipes: plan.topology.pipes().len(),
+                packets: counters.entered + counters.created,
+                cross_core: 0,
+                busy: totals.cpu.as_s() / simulated.as_s().max(1e-9),
+            }],
+            efficiency: None,
+        };
+        self.series.finish().map_err(io_error("writing time series"))?;
+        drop(self.listener);
+        drop(self.callers);
+        // Killing is enough: the kernel takes everything apart, and we wait for it.
+        let _ = self.sandbox.shutdown();
+        Ok(summary)
+    }
+}
+
+fn program_summary(program: &crate::programs::Program) -> ProgramSummary {
+    ProgramSummary {
+        name: program.name().to_owned(),
+        host: program.host.clone(),
+        exit: program.exit_code(),
+        log: format!("logs/{}", program.name()),
+        start_s: program.started.map(seconds),
+        finish_s: program.finished.map(seconds),
+        service: program.is_service(),
+        ended_by_run: program.ended_by == Some(crate::programs::EndedBy::Run),
+        cpu_s: program.cpu.as_secs_f64(),
+        log_discarded_bytes: program.log_discarded(),
+        failure: program.failure(),
+    }
+}

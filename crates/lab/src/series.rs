@@ -1,0 +1,77 @@
+//! Time series of a run: one row per second, and one per second and busy pipe.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use longhaul_core::observe::PipeCounters;
+
+use crate::drive::Report;
+use crate::folder::RunFolder;
+
+/// The files `series/seconds.csv` and `series/pipes.csv`, written as the run goes on.
+#[derive(Debug)]
+pub(crate) struct Series {
+    seconds: BufWriter<File>,
+    pipes: BufWriter<File>,
+    names: Vec<String>,
+    before: Vec<PipeCounters>,
+}
+
+impl Series {
+    /// Begins both files. `names` are the pipes', by number.
+    pub(crate) fn create(folder: &RunFolder, names: Vec<String>) -> io::Result<Self> {
+        let open = |name: &str| File::create(folder.series(name)).map(BufWriter::new);
+        let (mut seconds, mut pipes) = (open("seconds.csv")?, open("pipes.csv")?);
+        writeln!(
+            seconds,
+            "second,packets,late,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
+             physical_drops,inside,core_busy,core_wait_ns"
+        )?;
+        writeln!(pipes, "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns")?;
+        let before = vec![PipeCounters::default(); names.len()];
+        Ok(Self { seconds, pipes, names, before })
+    }
+
+    /// Adds a second.
+    pub(crate) fn add(&mut self, report: &Report) -> io::Result<()> {
+        let second = &report.second;
+        let l = &second.lateness;
+        writeln!(
+            self.seconds,
+            "{},{},{},{},{},{},{},{},{},{:.3},{}",
+            second.number,
+            second.packets,
+            second.late,
+            l.p50,
+            l.p99,
+            l.p999,
+            l.max,
+            second.drops.total(),
+            report.inside,
+            second.core_busy,
+            second.core_wait.as_ns(),
+        )?;
+        for ((name, now), before) in self.names.iter().zip(&report.pipes).zip(&mut self.before) {
+            if now != before {
+                writeln!(
+                    self.pipes,
+                    "{},{name},{},{},{},{},{}",
+                    second.number,
+                    now.packets - before.packets,
+                    now.bytes - before.bytes,
+                    now.drops_queue - before.drops_queue,
+                    now.drops_loss - before.drops_loss,
+                    now.busy_ns - before.busy_ns,
+                )?;
+                *before = *now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes out what is still buffered.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.seconds.flush()?;
+        self.pipes.flush()
+    }
+}

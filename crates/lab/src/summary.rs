@@ -1,0 +1,247 @@
+//! `summary.json`: what a run was and what came of it. The names are documented in
+//! docs/summary.md and do not change lightly.
+
+use longhaul_core::observe::{Counters, Dropped, RefusedFrames};
+use longhaul_core::{Span, Time};
+use serde::Serialize;
+
+use crate::fidelity::Verdict;
+
+/// The machine that a run was made on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// CPUs that the run could use.
+    pub cpus: usize,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's name.
+    pub processor: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The CPU that the core had, if it had one to itself.
+    pub core_cpu: Option<usize>,
+    /// The CPUs that programs had.
+    pub program_cpus: Vec<usize>,
+}
+
+/// What became of all packets, each MTU-sized:
+/// `entered + created = delivered + dropped + inside`.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct Packets {
+    pub entered: u64,
+    pub created: u64,
+    pub delivered: u64,
+    pub inside: u64,
+    pub hops: u64,
+    pub dropped: Drops,
+    pub refused: Refusals,
+    pub replies_suppressed: u64,
+}
+
+/// Packets that ended inside the network, by cause.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs)]
+pub struct Drops {
+    pub queue: u64,
+    pub loss: u64,
+    pub hop_limit: u64,
+    pub no_route: u64,
+    pub too_big: u64,
+    pub misdelivered: u64,
+    pub absorbed: u64,
+}
+
+/// Frames that never entered, by cause.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Refusals {
+    /// Broken headers.
+    pub malformed: u64,
+    /// Neither IPv4 nor IPv6.
+    pub not_ip: u64,
+    /// Broadcast and multicast, which only a lan segment carries.
+    pub multicast: u64,
+    /// Of those, sent by programs and not by the kernel's group membership.
+    pub multicast_data: u64,
+    /// Longer than any link's MTU.
+    pub too_long: u64,
+}
+
+impl Packets {
+    /// The engine's counters as the summary shows them.
+    pub fn new(counters: &Counters, inside: u64, multicast_data: u64) -> Self {
+        let Dropped { queue, loss, hop_limit, no_route, too_big, misdelivered, absorbed } =
+            counters.dropped;
+        let RefusedFrames { malformed, not_ip, multicast, too_long } = counters.refused;
+        Self {
+            entered: counters.entered,
+            created: counters.created,
+            delivered: counters.delivered,
+            inside,
+            hops: counters.hops,
+            dropped: Drops { queue, loss, hop_limit, no_route, too_big, misdelivered, absorbed },
+            refused: Refusals { malformed, not_ip, multicast, multicast_data, too_long },
+            replies_suppressed: counters.replies_suppressed,
+        }
+    }
+}
+
+/// One program.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProgramSummary {
+    /// Its name.
+    pub name: String,
+    /// Its host.
+    pub host: String,
+    /// The code that a shell would show; `null` for one that never ran.
+    pub exit: Option<i32>,
+    /// Its logs: this path with `.out` and `.err`, relative to the run folder.
+    pub log: String,
+    /// When it was started and when it ended, in experiment time.
+    pub start_s: Option<f64>,
+    /// See `start_s`.
+    pub finish_s: Option<f64>,
+    /// Stopped at the end of the run as a matter of course.
+    pub service: bool,
+    /// Still running when the run was over, and ended by it.
+    pub ended_by_run: bool,
+    /// CPU time of it and its children.
+    pub cpu_s: f64,
+    /// Bytes of output beyond the bound of a log.
+    pub log_discarded_bytes: u64,
+    /// What went wrong; `null` where nothing did.
+    pub failure: Option<String>,
+}
+
+/// One pipe.
+#[derive(Debug, Clone, Serialize)]
+pub struct PipeSummary {
+    /// Its name.
+    pub name: String,
+    /// Packets that came out of it.
+    pub packets: u64,
+    /// Their bytes as its framing counts them.
+    pub bytes: u64,
+    /// Packets lost in it.
+    pub drops: u64,
+    /// Those of them that found the queue full.
+    pub drops_queue: u64,
+    /// Those of them lost at random.
+    pub drops_loss: u64,
+    /// The part of the run that it spent sending; `null` for an unlimited rate.
+    pub utilisation: Option<f64>,
+    /// Which bytes count: ip, ethernet or wire.
+    pub framing: String,
+}
+
+/// One emulation core.
+#[derive(Debug, Clone, Serialize)]
+pub struct CoreSummary {
+    /// Pipes that it owns.
+    pub pipes: usize,
+    /// Packets that it processed.
+    pub packets: u64,
+    /// Packets that came from or went to other cores.
+    pub cross_core: u64,
+    /// The part of the run that it was on its CPU.
+    pub busy: f64,
+}
+
+/// One modelled flow.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct FlowSummary {
+    pub name: String,
+    pub from: String,
+    pub to: String,
+    pub bytes: u64,
+    pub start_s: f64,
+    pub finish_s: Option<f64>,
+    pub goodput_bps: f64,
+}
+
+/// The whole.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The clock: real.
+    pub clock: String,
+    /// The seed of all random draws.
+    pub seed: u64,
+    /// The version that ran it.
+    pub version: String,
+    /// The run folder.
+    pub run: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Whether it can be trusted.
+    pub verdict: Verdict,
+    /// What became of all packets.
+    pub packets: Packets,
+    /// Hash over all events; only in virtual time.
+    pub trace_hash: Option<String>,
+    /// Experiment time that passed.
+    pub simulated_s: f64,
+    /// Real time that passed, set-up and clean-up included.
+    pub wall_s: f64,
+    /// Of it, the set-up of hosts and cables.
+    pub setup_s: f64,
+    /// Packet-hops per second of the drive loop's CPU time.
+    pub hops_per_s: f64,
+    /// What went wrong with the run itself; `null` where nothing did.
+    pub error: Option<String>,
+    /// What is worth knowing.
+    pub warnings: Vec<String>,
+    /// Every program.
+    pub programs: Vec<ProgramSummary>,
+    /// Modelled flows: none in this version.
+    pub flows: Vec<FlowSummary>,
+    /// Every pipe.
+    pub pipes: Vec<PipeSummary>,
+    /// Every core.
+    pub cores: Vec<CoreSummary>,
+    /// Edge packets over all packets that cores processed; `null` with one core.
+    pub efficiency: Option<f64>,
+}
+
+impl Summary {
+    /// Exit code 1 applies: the run or one of its programs failed.
+    pub fn failed(&self) -> bool {
+        self.error.is_some() || self.programs.iter().any(|program| program.failure.is_some())
+    }
+
+    /// The JSON text of `summary.json`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data") + "\n"
+    }
+}
+
+/// The machine as it is now.
+pub fn machine(core_cpu: Option<usize>, program_cpus: Vec<usize>, cpus: usize) -> Machine {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(':')).map_or(String::new(), |(_, v)| v.trim().to_owned())
+    };
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let kib: u64 = memory.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    Machine {
+        cpus,
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        processor: field(&read("/proc/cpuinfo"), "model name"),
+        memory_bytes: kib * 1024,
+        core_cpu,
+        program_cpus,
+    }
+}
+
+/// Seconds of a point in experiment time.
+pub fn seconds(time: Time) -> f64 {
+    time.as_s()
+}
+
+/// A rate over a span; zero for no time at all.
+pub fn per_second(count: u64, span: Span) -> f64 {
+    if span == Span::ZERO { 0.0 } else { count as f64 / span.as_s() }
+}
