@@ -15,6 +15,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 
 use longhaul_core::engine::{Egress, Engine, Refused};
@@ -77,6 +78,42 @@ pub struct Report {
     pub last: bool,
 }
 
+/// What the loop publishes all the time, for whoever steers the hosts.
+#[derive(Debug)]
+pub struct Load {
+    /// Nanoseconds that the loop has spent waiting.
+    idle_ns: AtomicU64,
+    /// Packets and bytes that have arrived from each host.
+    arrived: Vec<[AtomicU64; 2]>,
+}
+
+impl Load {
+    /// Of a loop with so many hosts.
+    pub fn new(hosts: usize) -> Self {
+        let arrived = (0..hosts).map(|_| Default::default()).collect();
+        Self { idle_ns: AtomicU64::new(0), arrived }
+    }
+
+    /// Time that the loop has spent waiting since t = 0.
+    pub fn idle(&self) -> Span {
+        Span::from_ns(self.idle_ns.load(Ordering::Relaxed))
+    }
+
+    /// Packets and bytes that have arrived from a host since t = 0.
+    pub fn arrived(&self, host: usize) -> (u64, u64) {
+        let [packets, bytes] = &self.arrived[host];
+        (packets.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+    }
+
+    /// Only the loop writes, so a plain load and store will do.
+    fn count(&self, host: usize, len: usize) {
+        if let Some([packets, bytes]) = self.arrived.get(host) {
+            packets.store(packets.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            bytes.store(bytes.load(Ordering::Relaxed) + len as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Histograms over the whole run.
 #[derive(Debug, Default)]
 pub struct Totals {
@@ -103,6 +140,7 @@ pub struct Drive<I> {
     hosts: Vec<usize>,
     tolerance: Span,
     second: Second,
+    second_began: Time,
     lateness: Delays,
     totals: Totals,
     allowance: Span,
@@ -112,6 +150,7 @@ pub struct Drive<I> {
     cpu_seen_ns: u64,
     wait_seen_ns: u64,
     multicast_data: u64,
+    load: Arc<Load>,
 }
 
 /// What a drive loop is made of.
@@ -130,6 +169,8 @@ pub struct Parts<I> {
     pub commands: Receiver<Command>,
     /// Where reports go.
     pub reports: SyncSender<Report>,
+    /// What the loop publishes all the time.
+    pub load: Arc<Load>,
 }
 
 impl<I: PacketIo> Drive<I> {
@@ -151,6 +192,7 @@ impl<I: PacketIo> Drive<I> {
             hosts,
             tolerance: parts.tolerance,
             second: Second::default(),
+            second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
             allowance: CATCH_UP,
@@ -160,6 +202,7 @@ impl<I: PacketIo> Drive<I> {
             cpu_seen_ns: 0,
             wait_seen_ns: 0,
             multicast_data: 0,
+            load: parts.load,
         }
     }
 
@@ -226,6 +269,7 @@ impl<I: PacketIo> Drive<I> {
                 self.second.drops.shed += 1;
             } else {
                 taken += 1;
+                self.load.count(arrival.host, arrival.frame.len());
                 let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
                 self.multicast_data += u64::from(multicast);
             }
@@ -292,6 +336,8 @@ impl<I: PacketIo> Drive<I> {
         let next = self.engine.next_due().map_or(end_of_second, |due| due.min(end_of_second));
         let deadline = self.clock.to_monotonic(next);
         self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;
+        let idle = self.load.idle() + self.clock.now().since(now);
+        self.load.idle_ns.store(idle.as_ns(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -307,7 +353,8 @@ impl<I: PacketIo> Drive<I> {
         second.clock_steps = self.clock.steps() - self.steps_seen;
         self.steps_seen = self.clock.steps();
         let (cpu_ns, wait_ns) = (cpu::own_cpu_ns(), cpu::own_run_wait_ns());
-        second.core_busy = (cpu_ns - self.cpu_seen_ns) as f64 / 1e9;
+        let length = now.since(self.second_began).as_s().max(1e-9);
+        second.core_busy = Span::from_ns(cpu_ns - self.cpu_seen_ns).as_s() / length;
         second.core_wait = Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns));
         (self.cpu_seen_ns, self.wait_seen_ns) = (cpu_ns, wait_ns);
         let pipes = (0..self.engine.topology().pipes().len() as u32).map(PipeId);
@@ -322,6 +369,7 @@ impl<I: PacketIo> Drive<I> {
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
         self.allowance = CATCH_UP;
+        self.second_began = now;
         self.second.number = second_of(now);
     }
 }

@@ -254,9 +254,15 @@ impl Judge {
         }
     }
 
-    /// Takes one second into account.
+    /// Takes one second into account, and those since the last one in which the core did not
+    /// come to its end: it was stopped, and whatever was due then is late.
     pub fn second(&mut self, second: &Second) {
-        self.seconds += 1;
+        let missed = second.number.saturating_sub(self.seconds);
+        if missed > 0 {
+            self.bad += missed;
+            self.say(self.seconds, &format!("the core stood still for {missed} seconds"));
+        }
+        self.seconds = second.number + 1;
         self.drops.add(&second.drops);
         self.clock_steps += second.clock_steps;
         if !second.is_bad() {
@@ -287,11 +293,15 @@ impl Judge {
             reasons.push(format!("programs on {} waited {wait} for a CPU", name(*host)));
         }
         for reason in reasons {
-            if self.reasons.len() < REASONS_MAX {
-                self.reasons.push(format!("second {}: {reason}", second.number));
-            } else {
-                self.unspoken += 1;
-            }
+            self.say(second.number, &reason);
+        }
+    }
+
+    fn say(&mut self, second: u64, reason: &str) {
+        if self.reasons.len() < REASONS_MAX {
+            self.reasons.push(format!("second {second}: {reason}"));
+        } else {
+            self.unspoken += 1;
         }
     }
 
@@ -387,6 +397,15 @@ mod tests {
     }
 
     #[test]
+    fn seconds_without_the_core_are_bad() {
+        let judge = judged([second(0, 10, 0), second(5, 10, 0)]);
+        assert_eq!(judge.state(), State::Broken);
+        let verdict = judge.verdict(&Delays::default(), &Delays::default());
+        assert_eq!((verdict.seconds, verdict.bad_seconds), (6, 4));
+        assert!(verdict.reasons[0].contains("second 1") && verdict.reasons[0].contains("4 seconds"));
+    }
+
+    #[test]
     fn one_per_cent_of_the_path_is_tolerated() {
         let mut second = Second::default();
         let (tolerance, far) = (Span::from_us(200), Span::from_ms(100));
@@ -400,7 +419,7 @@ mod tests {
     fn a_physical_drop_names_its_place_and_second() {
         let mut bad = second(7, 10, 0);
         bad.drops.ring = 3;
-        let verdict = judged([bad]).verdict(&Delays::default(), &Delays::default());
+        let verdict = judged((0..7).map(|n| second(n, 10, 0)).chain([bad])).verdict(&Delays::default(), &Delays::default());
         assert_eq!(verdict.state, State::Broken);
         assert!(verdict.reasons[0].contains("second 7") && verdict.reasons[0].contains("ring"));
         assert_eq!(verdict.physical_drops, 3);

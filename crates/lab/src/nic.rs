@@ -1,43 +1,167 @@
 //! The backpressure of a host's network card.
 //!
-//! Where a host's first link is slower than the machine, the host's own kernel must queue, as
-//! it would behind a real card: programs that send UDP then block, and TCP's small queues work.
-//! A token bucket on the host's interface does that, a little faster than the link, so that
-//! exact spacing stays with the engine.
+//! A real card makes its host wait: programs that send UDP block, and TCP's small queues work.
+//! A token bucket on the host's interface does the same here.
+//!
+//! - Where a host's first link is slower than the machine, the bucket has exactly the link's
+//!   rate: the backlog in the engine stays below the bucket's depth, and exact spacing stays
+//!   with the engine.
+//! - Where it is unlimited or faster than the machine, the machine itself is the card. Its speed
+//!   is unknown and changes, so the [`Governor`] watches the core: while it has time to spare,
+//!   buckets grow, and before it has none, they shrink. Programs that can wait then never
+//!   overrun the machine.
 
+use longhaul_core::Span;
+use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::Framing;
 use longhaul_linux::sandbox::Shaper;
 
-/// From this rate on the machine itself is the bottleneck.
-const FAST_BITS_PER_S: u64 = 10_000_000_000;
-/// The bucket is faster than the link by this part: 1 in 1000.
-const FASTER_PART: u64 = 1000;
-/// The bucket holds so much time at its rate: more than a timer of the kernel is ever late.
-const BURST_NS: u64 = 250_000;
+/// From this rate on the machine is the card: what a core carries at the usual MTU, and at
+/// jumbo frames.
+const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
+const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
+const JUMBO_MTU: u32 = 4000;
+/// A link's bucket holds so much time at its rate: more than a timer of the kernel is ever late,
+/// so that the link never idles while its host has something to send.
+const LINK_DEPTH: Span = Span::from_ms(1);
+/// The machine's bucket holds less: what it lets through at once, the core must carry at once.
+const MACHINE_DEPTH: Span = Span::from_us(100);
 /// Linux's `txqueuelen`.
 const QUEUE_PACKETS: u64 = 1000;
+/// What a packet costs the core beside its bytes, as a number of bytes.
+const PACKET_COST_BYTES: u64 = 833;
+/// What the core of a machine of speed 1 carries, in bytes of cost per second.
+const COST_BYTES_PER_S: f64 = 833e6;
 
-/// The shaper of a host whose outgoing pipes are `nic`; `None` where none is needed.
-pub(crate) fn shaper(nic: &[PipeParams], mtu: u32) -> Option<Shaper> {
+/// What limits a host's card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Its link: this shaper holds until the link changes.
+    Link(Shaper),
+    /// The machine: the [`Governor`] decides.
+    Machine,
+}
+
+/// What limits a host whose outgoing pipes are `nic`.
+pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
     let rates: Option<Vec<u64>> =
         nic.iter().map(|pipe| pipe.rate.map(|rate| rate.bits_per_s())).collect();
-    let bits_per_s = rates?.iter().fold(0u64, |sum, rate| sum.saturating_add(*rate));
-    if bits_per_s == 0 || bits_per_s >= FAST_BITS_PER_S {
-        return None;
+    let machine = if mtu >= JUMBO_MTU { MACHINE_JUMBO_BITS_PER_S } else { MACHINE_BITS_PER_S };
+    let bits_per_s = match rates {
+        Some(rates) if !rates.is_empty() => rates.iter().fold(0u64, |sum, r| sum.saturating_add(*r)),
+        _ => return Limit::Machine,
+    };
+    if bits_per_s >= machine {
+        return Limit::Machine;
     }
-    let bytes_per_s = (bits_per_s / 8 + bits_per_s / 8 / FASTER_PART).max(1);
     let framing = nic.first().map_or(Framing::Ethernet, |pipe| pipe.framing);
     // The kernel counts the Ethernet header and no frame check sequence.
-    let overhead = framing.counted(0) as i32 - longhaul_core::packet::ETHERNET_LEN as i32;
+    let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
     let frame = u64::from(framing.counted(mtu));
-    let burst = (bytes_per_s * BURST_NS / 1_000_000_000).max(2 * frame);
-    Some(Shaper {
+    Limit::Link(bucket((bits_per_s / 8).max(1), LINK_DEPTH, overhead, frame))
+}
+
+/// The shaper of a host that the machine limits, at a speed from the [`Governor`].
+pub(crate) fn machine_shaper(speed: f64, mtu: u32) -> Shaper {
+    let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;
+    let frame = u64::from(mtu) + ETHERNET_LEN as u64 + PACKET_COST_BYTES;
+    bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
+}
+
+fn bucket(bytes_per_s: u64, depth: Span, overhead: i32, frame: u64) -> Shaper {
+    let depth = bytes_per_s / (1_000_000_000 / depth.as_ns());
+    Shaper {
         bytes_per_s,
         overhead,
-        burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
+        burst_bytes: u32::try_from(depth.max(2 * frame)).unwrap_or(u32::MAX),
         limit_bytes: u32::try_from(QUEUE_PACKETS * frame).unwrap_or(u32::MAX),
-    })
+    }
+}
+
+/// Speeds stay within these bounds; the first one lets most machines keep up at once.
+const SPEED_MIN: f64 = 0.02;
+const SPEED_START: f64 = 0.6;
+const SPEED_MAX: f64 = 16.0;
+/// Below this load buckets grow, above the other one they shrink.
+const LOAD_LOW: f64 = 0.75;
+const LOAD_HIGH: f64 = 0.88;
+const GROW: f64 = 1.15;
+const SHRINK: f64 = 0.8;
+/// A host that uses so much of its bucket is held back by it.
+const HELD_BACK: f64 = 0.7;
+/// A host's bucket is changed when it is off by more than this.
+const WORTH_A_CHANGE: f64 = 0.04;
+/// Most buckets changed at a time.
+const CHANGES_MAX: usize = 32;
+
+/// Finds the speed at which hosts may send where only the machine limits them.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    speed: f64,
+    hosts: Vec<Governed>,
+}
+
+/// A host that the machine limits.
+#[derive(Debug, Clone)]
+struct Governed {
+    number: usize,
+    mtu: u32,
+    applied: f64,
+    /// Packets and bytes that had arrived from it at the last look.
+    arrived: (u64, u64),
+}
+
+impl Governor {
+    /// A governor of hosts (number, MTU), whose buckets start at its first speed.
+    pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>) -> Self {
+        let governed = |(number, mtu)| Governed { number, mtu, applied: SPEED_START, arrived: (0, 0) };
+        Self { speed: SPEED_START, hosts: hosts.map(governed).collect() }
+    }
+
+    /// The speed of buckets before the governor has seen anything.
+    pub(crate) const fn first_speed() -> f64 {
+        SPEED_START
+    }
+
+    /// Looks at the core's `load` (busy part of `elapsed`) and at what has arrived from each
+    /// host so far (packets, bytes); says which buckets are to change.
+    pub(crate) fn look(
+        &mut self,
+        load: f64,
+        elapsed: Span,
+        arrived: impl Fn(usize) -> (u64, u64),
+    ) -> Vec<(usize, Shaper)> {
+        let mut held_back = false;
+        let mut active = Vec::new();
+        for (index, host) in self.hosts.iter_mut().enumerate() {
+            let now = arrived(host.number);
+            let (packets, bytes) = (now.0 - host.arrived.0, now.1 - host.arrived.1);
+            host.arrived = now;
+            if packets > 0 {
+                active.push(index);
+                let cost = (bytes + packets * PACKET_COST_BYTES) as f64;
+                let allowed = COST_BYTES_PER_S * host.applied * elapsed.as_s();
+                held_back |= cost > HELD_BACK * allowed;
+            }
+        }
+        if load > LOAD_HIGH {
+            self.speed *= SHRINK;
+        } else if load < LOAD_LOW && held_back {
+            self.speed *= GROW;
+        }
+        self.speed = self.speed.clamp(SPEED_MIN, SPEED_MAX);
+        let mut changes = Vec::new();
+        for index in active {
+            let host = &mut self.hosts[index];
+            let off = (host.applied / self.speed - 1.0).abs();
+            if off > WORTH_A_CHANGE && changes.len() < CHANGES_MAX {
+                host.applied = self.speed;
+                changes.push((host.number, machine_shaper(self.speed, host.mtu)));
+            }
+        }
+        changes
+    }
 }
 
 #[cfg(test)]
@@ -50,17 +174,56 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_gets_a_slightly_faster_bucket() {
-        let shaper = shaper(&[pipe(100_000_000, Framing::Ethernet)], 1500).unwrap();
-        assert_eq!(shaper.bytes_per_s, 12_512_500);
+    fn a_slow_link_gets_a_bucket_of_its_own_rate() {
+        let Limit::Link(shaper) = limit(&[pipe(100_000_000, Framing::Ethernet)], 1500) else {
+            panic!("a link of 100 Mbit/s is slower than any machine");
+        };
+        assert_eq!(shaper.bytes_per_s, 12_500_000);
         assert_eq!(shaper.overhead, 4);
-        assert!(shaper.burst_bytes >= 2 * 1518 && shaper.limit_bytes == 1000 * 1518);
+        assert_eq!((shaper.burst_bytes, shaper.limit_bytes), (12_500, 1000 * 1518));
+        let Limit::Link(ip) = limit(&[pipe(1_000_000, Framing::Ip)], 1500) else { panic!() };
+        assert_eq!(ip.overhead, -14);
     }
 
     #[test]
-    fn unlimited_and_fast_links_need_none() {
-        assert_eq!(shaper(&[PipeParams::default()], 1500), None);
-        assert_eq!(shaper(&[pipe(10_000_000_000, Framing::Ip)], 1500), None);
-        assert_eq!(shaper(&[pipe(1_000_000, Framing::Ip)], 1500).unwrap().overhead, -14);
+    fn unlimited_and_fast_links_are_the_machines() {
+        assert_eq!(limit(&[PipeParams::default()], 1500), Limit::Machine);
+        assert_eq!(limit(&[], 1500), Limit::Machine);
+        assert_eq!(limit(&[pipe(10_000_000_000, Framing::Ip)], 1500), Limit::Machine);
+    }
+
+    /// A machine of `capacity` (bytes of cost per second) with one host that always sends.
+    fn settle(capacity: f64) -> f64 {
+        let mut governor = Governor::new([(0, 1500)].into_iter());
+        let tick = Span::from_ms(20);
+        let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
+        let mut load = 0.0;
+        for _ in 0..500 {
+            bytes += allowed * tick.as_s();
+            load = allowed / capacity;
+            let packets = bytes / (1514.0 + PACKET_COST_BYTES as f64);
+            let arrived = (packets as u64, (packets * 1514.0) as u64);
+            for (_, shaper) in governor.look(load.min(1.0), tick, |_| arrived) {
+                allowed = shaper.bytes_per_s as f64;
+            }
+        }
+        load
+    }
+
+    #[test]
+    fn a_greedy_host_settles_below_the_capacity_of_the_machine() {
+        for capacity in [1e8, 4e8, 1e9, 4e9] {
+            let load = settle(capacity);
+            assert!((0.6..=LOAD_HIGH).contains(&load), "capacity {capacity}: load {load}");
+        }
+    }
+
+    #[test]
+    fn a_modest_host_is_left_alone() {
+        let mut governor = Governor::new([(0, 1500)].into_iter());
+        for tick in 1..100 {
+            let changes = governor.look(0.1, Span::from_ms(20), |_| (tick, tick * 100));
+            assert!(changes.is_empty());
+        }
     }
 }

@@ -104,7 +104,7 @@ pub struct ProgramPlan {
     pub argv: Vec<String>,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// Where it runs; relative to the host's folder inside the run folder.
+    /// Where it runs, relative to the experiment file's folder; the host's own folder if absent.
     pub cwd: Option<PathBuf>,
     /// How long it may run.
     pub timeout: Option<Span>,

@@ -1,11 +1,259 @@
 //! `report.html`: the summary for people, in one file that opens without a network.
+//!
+//! Purpose: what happened in a run and whether it can be trusted, readable on any machine for
+//! as long as there are browsers. How: static HTML without any script; charts are SVG drawn
+//! here, from the time series of the run folder. A series that is missing, damaged or too long
+//! costs its chart or a note, never the report.
+//!
+//! Every text comes from a file or a program, so every text is escaped (in `text`), and links
+//! lead only into the run folder. Everything is bounded: a run with thousands of hosts makes a
+//! page of less than a megabyte, which says what it leaves out and where that is found.
+//!
+//! Left out: interaction beyond the browser's tooltips, and figures that `summary.json` does
+//! not hold.
 
+mod chart;
+mod figures;
+mod series;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::fmt::Write;
 use std::path::Path;
 
+use crate::fidelity::{Quantiles, State};
 use crate::summary::Summary;
+use series::Series;
+use tables::{Cell, table};
+use text::{count, escape, nanoseconds, of};
+
+/// Most warnings that are shown.
+const WARNINGS_MAX: usize = 100;
+/// Most reasons that are not folded away.
+const REASONS_OPEN: usize = 5;
+/// Most failed programs that the headline names.
+const FAILED_MAX: usize = 10;
 
 /// The page of a run whose folder is `folder`.
 pub fn html(summary: &Summary, folder: &Path) -> String {
-    let _ = folder;
-    format!("<!doctype html><title>{}</title>", summary.experiment)
+    let series = Series::read(folder, summary);
+    let sections = [
+        head(summary),
+        headline(summary),
+        failures(summary),
+        warnings(&summary.warnings),
+        figures::charts(summary, &series),
+        timing(summary),
+        tables::packets(&summary.packets),
+        tables::programs(&summary.programs, folder),
+        tables::flows(&summary.flows),
+        tables::pipes(summary),
+        tables::cores(summary),
+        tables::run(summary),
+        "</main>\n</body>\n</html>\n".to_owned(),
+    ];
+    sections.concat()
+}
+
+fn head(summary: &Summary) -> String {
+    let name = escape(&summary.experiment);
+    let style = include_str!("report/style.css");
+    // The policy is a second wall behind the escaping: this page never loads or runs anything.
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <title>{name}: {state}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{name}</h1>\n",
+        state = summary.verdict.state.name(),
+    )
+}
+
+/// The verdict in one word, one sentence and its reasons.
+fn headline(summary: &Summary) -> String {
+    let verdict = &summary.verdict;
+    let (sign, advice) = match verdict.state {
+        State::Faithful => ("✓", ""),
+        State::Degraded => ("!", " Read this run's figures with care."),
+        State::Broken => ("✗", " Do not rely on this run's figures."),
+    };
+    let seconds = of(verdict.seconds, "second");
+    let sentence = match (verdict.seconds, verdict.bad_seconds) {
+        (0, _) => "No second of this run was judged.".to_owned(),
+        (1, 0) => "The run's only second kept the promise.".to_owned(),
+        (_, 0) => format!("All {seconds} kept the promise."),
+        (_, bad) => format!("{} of {seconds} did not keep the promise.", count(bad)),
+    };
+    let state = verdict.state.name();
+    format!(
+        "<section class=\"card {state}\">\n<p class=\"word\"><span class=\"sign\">{sign}</span> \
+         {state}</p>\n<p>{sentence}{advice}</p>\n{}</section>\n",
+        reasons(&verdict.reasons),
+    )
+}
+
+/// The first reasons, and the others folded away.
+fn reasons(reasons: &[String]) -> String {
+    let (open, folded) = reasons.split_at(reasons.len().min(REASONS_OPEN));
+    let mut html = list(open, usize::MAX);
+    if !folded.is_empty() {
+        let (others, folded) = (folded.len(), list(folded, usize::MAX));
+        let _ = writeln!(
+            html,
+            "<details><summary>{others} more lines</summary>\n{folded}</details>"
+        );
+    }
+    html
+}
+
+/// What went wrong with the run or its programs; nothing where nothing did.
+fn failures(summary: &Summary) -> String {
+    let failed = || {
+        summary
+            .programs
+            .iter()
+            .filter(|program| program.failure.is_some())
+    };
+    let mut lines = Vec::new();
+    lines.extend(
+        summary
+            .error
+            .as_ref()
+            .map(|error| format!("The run: {error}")),
+    );
+    let programs = failed().map(|program| {
+        let failure = program.failure.as_deref().unwrap_or_default();
+        format!("{} on {}: {failure}", program.name, program.host)
+    });
+    lines.extend(programs.take(FAILED_MAX));
+    let more = failed().count().saturating_sub(FAILED_MAX);
+    if more > 0 {
+        lines.push(format!("and {} more", of(more as u64, "program")));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section class=\"card failed\">\n<p class=\"word\"><span class=\"sign\">✗</span> \
+         failed</p>\n{}</section>\n",
+        list(&lines, usize::MAX)
+    )
+}
+
+fn warnings(warnings: &[String]) -> String {
+    if warnings.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section>\n<h2>Warnings</h2>\n{}</section>\n",
+        list(warnings, WARNINGS_MAX)
+    )
+}
+
+/// A list of texts, at most `max` of them.
+fn list(texts: &[String], max: usize) -> String {
+    if texts.is_empty() {
+        return String::new();
+    }
+    let mut html = "<ul>\n".to_owned();
+    for text in texts.iter().take(max) {
+        let _ = writeln!(html, "<li>{}</li>", escape(text));
+    }
+    if texts.len() > max {
+        let more = count((texts.len() - max) as u64);
+        let _ = writeln!(html, "<li>and {more} more, in summary.json</li>");
+    }
+    html + "</ul>\n"
+}
+
+/// Lateness and staleness, and what the machine lost.
+fn timing(summary: &Summary) -> String {
+    let verdict = &summary.verdict;
+    let row = |what: &str, meaning: &str, quantiles: &Option<Quantiles>| {
+        let at = |pick: fn(&Quantiles) -> u64| {
+            Cell::number(
+                quantiles
+                    .as_ref()
+                    .map_or("—".to_owned(), |q| nanoseconds(pick(q))),
+            )
+        };
+        let figures = [
+            at(|q| q.p50),
+            at(|q| q.p90),
+            at(|q| q.p99),
+            at(|q| q.p999),
+            at(|q| q.max),
+        ];
+        let mut cells = vec![Cell::text(what)];
+        cells.extend(figures);
+        cells.push(Cell::text(meaning));
+        cells
+    };
+    let rows = [
+        row(
+            "lateness",
+            "how much later than due a packet was sent",
+            &verdict.lateness_ns,
+        ),
+        row(
+            "staleness",
+            "how old an arrival was when it was read",
+            &verdict.staleness_ns,
+        ),
+    ];
+    let head = ["", "p50", "p90", "p99", "p99.9", "max", ""];
+    let tolerance = nanoseconds(verdict.tolerance_ns);
+    format!(
+        "<section>\n<h2>Fidelity</h2>\n{}<p>A second keeps the promise when at most one packet \
+         in 1000 is later than tolerated (by {tolerance}, or 1 % of its own path's delay where that is \
+         more), and the machine loses none, steps no clock and starves no host of CPU.</p>\n\
+         {}</section>\n",
+        table(&head, rows),
+        physical(summary),
+    )
+}
+
+/// Physical drops and clock steps.
+fn physical(summary: &Summary) -> String {
+    let verdict = &summary.verdict;
+    let steps = match verdict.clock_steps {
+        0 => String::new(),
+        steps => format!(
+            "<p>The machine's clock was stepped {}.</p>\n",
+            of(steps, "time")
+        ),
+    };
+    if verdict.physical_drops == 0 {
+        return format!("<p>The machine itself lost no packet.</p>\n{steps}");
+    }
+    let by_place = &verdict.physical_drops_by_place;
+    let places = [
+        ("ring", by_place.ring, "the core's receive ring was full"),
+        (
+            "shed",
+            by_place.shed,
+            "read so late that the core shed them at the door",
+        ),
+        ("pool", by_place.pool, "no free slot in the packet pool"),
+        ("send", by_place.send, "the kernel refused to send them"),
+        ("to_core", by_place.to_core, "lost on cables to the core"),
+        ("from_core", by_place.from_core, "lost on cables to hosts"),
+    ];
+    let places = places.into_iter().filter(|(_, lost, _)| *lost > 0);
+    let rows = places.map(|(place, lost, meaning)| {
+        vec![
+            Cell::text(place),
+            Cell::number(count(lost)),
+            Cell::text(meaning),
+        ]
+    });
+    format!(
+        "<p>The machine itself lost {}:</p>\n{}{steps}",
+        of(verdict.physical_drops, "packet"),
+        table(&["place", "packets", ""], rows),
+    )
 }

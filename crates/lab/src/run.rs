@@ -22,10 +22,10 @@ use longhaul_linux::wait::{Bell, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
 
-use crate::drive::{Command, Drive, Parts, Report, Totals};
+use crate::drive::{Command, Drive, Load, Parts, Report, Totals};
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
-use crate::nic;
+use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
 use crate::summary::{self, Machine, Summary};
 
@@ -212,7 +212,10 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 wmem_max: host.tcp.wmem_max,
                 ecn: host.tcp.ecn,
             },
-            shaper: nic::shaper(&nic, host.mtu),
+            shaper: Some(match nic::limit(&nic, host.mtu) {
+                Limit::Link(shaper) => shaper,
+                Limit::Machine => nic::machine_shaper(Governor::first_speed(), host.mtu),
+            }),
         }
     };
     plan.hosts.iter().map(config).collect()
@@ -229,6 +232,7 @@ struct Core {
     commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
     bell: Arc<Bell>,
+    load: Arc<Load>,
     start_ns: u64,
 }
 
@@ -248,6 +252,8 @@ impl Core {
         // Route tables are made now, not at the first packet to each host.
         nodes.iter().for_each(|&node| engine.prepare_routes(node));
         let bell = Arc::new(Bell::new().map_err(io_error("making a bell"))?);
+        let load = Arc::new(Load::new(nodes.len()));
+        let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let (cpu, ring_bell, tolerance) =
@@ -266,6 +272,7 @@ impl Core {
                 bell: ring_bell,
                 commands: command_end,
                 reports: report_end,
+                load: loop_load,
             });
             let _ = started.send(drive.start_ns());
             drive.run()
@@ -273,7 +280,7 @@ impl Core {
         let thread = std::thread::Builder::new().name("longhaul-core".to_owned()).spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
         let start_ns = start.recv().unwrap_or_else(|_| monotonic_ns());
-        Ok(Self { thread: Some(thread), commands: Some(commands), reports, bell, start_ns })
+        Ok(Self { thread: Some(thread), commands: Some(commands), reports, bell, load, start_ns })
     }
 
     fn now(&self) -> Time {

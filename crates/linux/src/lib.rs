@@ -11,6 +11,7 @@
 pub mod channel;
 pub mod clock;
 pub mod cpu;
+pub mod doctor;
 mod farewell;
 mod netlink;
 pub mod packet_io;

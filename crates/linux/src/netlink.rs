@@ -352,12 +352,3 @@ pub(crate) fn set_shaper(index: u32, shaper: &Shaper) -> Message {
     });
     message
 }
-
-/// Removes the root queueing discipline of an interface.
-pub(crate) fn delete_shaper(index: u32) -> Message {
-    const TC_H_ROOT: u32 = 0xffff_ffff;
-    let mut header = [0; 20];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    Message::new(libc::RTM_DELQDISC, 0, &header)
-}

@@ -82,7 +82,8 @@ pub trait PacketIo {
     /// Gives the place of the oldest arrival back.
     fn release(&mut self);
 
-    /// Sends at most [`SEND_BATCH`] frames in order; returns how many the kernel refused.
+    /// Sends at most [`SEND_BATCH`] frames in order; returns how many the kernel refused for
+    /// other reasons than a full cable, which the interface counts.
     fn send(&mut self, batch: &[Departure<'_>]) -> usize;
 
     /// Arrivals lost since the last call because there was no room for them.
@@ -164,10 +165,38 @@ pub struct RingSocket {
     ring: NonNull<u8>,
     config: RingConfig,
     head: u32,
-    addresses: Box<[libc::sockaddr_ll; SEND_BATCH]>,
+    outbox: Box<Outbox>,
 }
 
-// SAFETY: the mapping belongs to this value alone and is reached through `&mut self` only.
+/// The arguments of `sendmmsg`, joined up once: message → address and part. The pointers stay
+/// true because the box never moves its content.
+#[derive(Debug)]
+struct Outbox {
+    addresses: [libc::sockaddr_ll; SEND_BATCH],
+    parts: [libc::iovec; SEND_BATCH],
+    messages: [libc::mmsghdr; SEND_BATCH],
+}
+
+impl Outbox {
+    fn new() -> Box<Self> {
+        // SAFETY: all three structures are valid when all zero.
+        let mut outbox: Box<Self> = Box::new(unsafe { std::mem::zeroed() });
+        let Self { addresses, parts, messages } = &mut *outbox;
+        for ((address, part), message) in addresses.iter_mut().zip(parts).zip(messages) {
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_halen = 6;
+            let header = &mut message.msg_hdr;
+            header.msg_name = std::ptr::from_mut(address).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            header.msg_iov = part;
+            header.msg_iovlen = 1;
+        }
+        outbox
+    }
+}
+
+// SAFETY: the mapping and the outbox belong to this value alone, and are reached through
+// `&mut self` only.
 unsafe impl Send for RingSocket {}
 
 const HEADER_BYTES: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
@@ -190,11 +219,7 @@ impl RingSocket {
             return Err(io::Error::last_os_error());
         }
         let ring = NonNull::new(ring.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        // SAFETY: an all-zero address is valid.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_halen = 6;
-        Ok(Self { fd, ring, config, head: 0, addresses: Box::new([address; SEND_BATCH]) })
+        Ok(Self { fd, ring, config, head: 0, outbox: Outbox::new() })
     }
 
     /// The header of the oldest slot.
@@ -256,27 +281,19 @@ impl PacketIo for RingSocket {
 
     fn send(&mut self, batch: &[Departure<'_>]) -> usize {
         let batch = &batch[..batch.len().min(SEND_BATCH)];
-        // SAFETY: all-zero headers and vectors are valid; the ones in use are filled below with
-        // pointers that outlive the calls.
-        let (mut parts, mut messages): ([libc::iovec; SEND_BATCH], [libc::mmsghdr; SEND_BATCH]) =
-            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         for (index, departure) in batch.iter().enumerate() {
-            self.addresses[index].sll_ifindex = interface_of(departure.host) as i32;
-            parts[index].iov_base = departure.frame.as_ptr().cast_mut().cast();
-            parts[index].iov_len = departure.frame.len();
-            let header = &mut messages[index].msg_hdr;
-            header.msg_name = (&raw mut self.addresses[index]).cast();
-            header.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            header.msg_iov = &raw mut parts[index];
-            header.msg_iovlen = 1;
+            self.outbox.addresses[index].sll_ifindex = interface_of(departure.host) as i32;
+            let part = &mut self.outbox.parts[index];
+            part.iov_base = departure.frame.as_ptr().cast_mut().cast();
+            part.iov_len = departure.frame.len();
         }
         let (mut done, mut refused) = (0, 0);
         while done < batch.len() {
-            // SAFETY: `messages[done..batch.len()]` are filled in.
+            // SAFETY: the messages up to `batch.len()` point to frames that outlive the call.
             let sent = unsafe {
                 libc::sendmmsg(
                     self.fd.as_raw_fd(),
-                    messages.as_mut_ptr().add(done),
+                    self.outbox.messages.as_mut_ptr().add(done),
                     (batch.len() - done) as u32,
                     0,
                 )
@@ -284,9 +301,11 @@ impl PacketIo for RingSocket {
             match usize::try_from(sent) {
                 Ok(sent) => done += sent,
                 Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-                // The first message is the one refused: count it and go on behind it.
+                // The first message is the one refused: go on behind it. What a cable has no room
+                // for, its interface counts; what else is refused, we count.
                 Err(_) => {
-                    refused += 1;
+                    let full = io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS);
+                    refused += usize::from(!full);
                     done += 1;
                 }
             }

@@ -190,7 +190,7 @@ enum Request {
     Signal { id: ProgramId, signal: i32 },
     Listening { host: usize, port: u16 },
     Counters,
-    SetShaper { host: usize, shaper: Option<Shaper> },
+    SetShaper { host: usize, shaper: Shaper },
     Shutdown,
 }
 
@@ -308,12 +308,8 @@ impl Sandbox {
         }
     }
 
-    /// Changes or removes the backpressure of a host's network card.
-    pub fn set_shaper(
-        &mut self,
-        host: usize,
-        shaper: Option<Shaper>,
-    ) -> Result<(), SandboxError> {
+    /// Changes the backpressure of a host's network card.
+    pub fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), SandboxError> {
         self.expect_done(&Request::SetShaper { host, shaper })
     }
 

@@ -7,7 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::observe::PipeCounters;
+use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::{Channel, Listener};
 use longhaul_linux::sandbox::{Event, HostCounters, ProgramId, Sandbox, SandboxError, SpawnSpec};
@@ -19,7 +20,7 @@ use crate::control::{self, Reply, Request, Status};
 use crate::drive::{Command, Report, Totals};
 use crate::fidelity::{Judge, STARVED_NS};
 use crate::folder::RunFolder;
-use crate::nic;
+use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
 use crate::programs::{GRACE, Programs, run_environment};
 use crate::series::Series;
@@ -63,7 +64,11 @@ pub(super) struct Supervisor<'a> {
     judge: Judge,
     env: Vec<(String, String)>,
     host_counters: Vec<HostCounters>,
-    shaped: HashMap<PipeId, usize>,
+    /// The host whose network card a pipe is.
+    cards: HashMap<PipeId, usize>,
+    governor: Governor,
+    /// When the governor looked last, and how long the core had been idle by then.
+    governed: (Time, Span),
     params: HashMap<PipeId, PipeParams>,
     latest: Option<Report>,
     delivered_per_s: u64,
@@ -85,7 +90,7 @@ impl<'a> Supervisor<'a> {
         let programs = Programs::new(plan, folder, &options.experiment_dir);
         let pipe_names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone()).collect();
         let host_names = plan.hosts.iter().map(|host| host.name.clone()).collect();
-        let shaped = plan.hosts.iter().zip(0..).flat_map(|(host, number)| {
+        let cards = plan.hosts.iter().zip(0..).flat_map(|(host, number)| {
             host.nic.iter().map(move |&pipe| (pipe, number))
         });
         let listener = Listener::bind(&folder.control_socket());
@@ -102,7 +107,9 @@ impl<'a> Supervisor<'a> {
             judge: Judge::new(plan.tolerance, host_names),
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
-            shaped: shaped.collect(),
+            cards: cards.collect(),
+            governor: governor(plan, &HashMap::new()),
+            governed: (Time::ZERO, Span::ZERO),
             params: HashMap::new(),
             latest: None,
             delivered_per_s: 0,
@@ -181,9 +188,27 @@ impl<'a> Supervisor<'a> {
         self.decide(observer)
     }
 
+    /// Lets the machine push back on hosts that nothing else holds back.
+    fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
+        let (then, idle_then) = self.governed;
+        let elapsed = now.since(then);
+        if elapsed.as_ns() < TICK.as_nanos() as u64 {
+            return Ok(());
+        }
+        let idle = self.core.load.idle();
+        self.governed = (now, idle);
+        let load = 1.0 - idle.saturating_sub(idle_then).as_s() / elapsed.as_s();
+        let counts = &self.core.load;
+        for (host, shaper) in self.governor.look(load, elapsed, |host| counts.arrived(host)) {
+            self.sandbox.set_shaper(host, shaper)?;
+        }
+        Ok(())
+    }
+
     /// Starts programs, and decides whether the run goes on.
     fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let now = self.core.now();
+        self.govern(now)?;
         self.programs.tick(now, &mut self.sandbox, self.folder)?;
         match self.phase {
             Phase::Running => {
@@ -365,14 +390,14 @@ impl<'a> Supervisor<'a> {
                 Err(_) => return Ok(Reply::Error("the core does not answer".to_owned())),
             }
             self.params.insert(pipe, params);
-            if let Some(&host) = self.shaped.get(&pipe) {
-                let plan = &self.plan.hosts[host];
-                let params = |pipe: &PipeId| {
-                    let planned = self.plan.topology.pipe(*pipe).params;
-                    self.params.get(pipe).copied().unwrap_or(planned)
+            if let Some(&host) = self.cards.get(&pipe) {
+                let mtu = self.plan.hosts[host].mtu;
+                let shaper = match card(self.plan, host, &self.params) {
+                    Limit::Link(shaper) => shaper,
+                    Limit::Machine => nic::machine_shaper(Governor::first_speed(), mtu),
                 };
-                let nic: Vec<_> = plan.nic.iter().map(params).collect();
-                self.sandbox.set_shaper(host, nic::shaper(&nic, plan.mtu))?;
+                self.sandbox.set_shaper(host, shaper)?;
+                self.governor = governor(self.plan, &self.params);
             }
         }
         let pipes = pipes.iter().map(|&pipe| self.plan.topology.pipe(pipe).name.clone()).collect();
@@ -449,7 +474,9 @@ impl<'a> Supervisor<'a> {
         }
         let pipes = latest.map(|report| report.pipes).unwrap_or_default();
         let plan = self.plan;
-        let pipe = |(pipe, counters): (&longhaul_core::topology::Pipe, &longhaul_core::observe::PipeCounters)| {
+        let changed = &self.params;
+        let pipe = |((pipe, number), counters): ((&Pipe, u32), &PipeCounters)| {
+            let params = changed.get(&PipeId(number)).unwrap_or(&pipe.params);
             let busy = per_second(counters.busy_ns, simulated.since(Time::ZERO)) / 1e9;
             PipeSummary {
                 name: pipe.name.clone(),
@@ -458,12 +485,15 @@ impl<'a> Supervisor<'a> {
                 drops: counters.drops_queue + counters.drops_loss,
                 drops_queue: counters.drops_queue,
                 drops_loss: counters.drops_loss,
-                utilisation: pipe.params.rate.map(|_| busy),
+                utilisation: params.rate.map(|_| busy),
                 framing: pipe.params.framing.to_string(),
             }
         };
         let programs: Vec<ProgramSummary> =
             self.programs.list().iter().map(program_summary).collect();
+        if let Err(error) = self.series.finish() {
+            self.error.get_or_insert(format!("writing time series: {error}"));
+        }
         let summary = Summary {
             experiment: plan.name.clone(),
             clock: "real".to_owned(),
@@ -482,7 +512,7 @@ impl<'a> Supervisor<'a> {
             warnings: std::mem::take(&mut self.warnings),
             programs,
             flows: Vec::new(),
-            pipes: plan.topology.pipes().iter().zip(&pipes).map(pipe).collect(),
+            pipes: plan.topology.pipes().iter().zip(0..).zip(&pipes).map(pipe).collect(),
             cores: vec![CoreSummary {
                 pipes: plan.topology.pipes().len(),
                 packets: counters.entered + counters.created,
@@ -491,13 +521,25 @@ impl<'a> Supervisor<'a> {
             }],
             efficiency: None,
         };
-        self.series.finish().map_err(io_error("writing time series"))?;
         drop(self.listener);
         drop(self.callers);
         // Killing is enough: the kernel takes everything apart, and we wait for it.
         let _ = self.sandbox.shutdown();
         Ok(summary)
     }
+}
+
+/// What limits the network card of a host, with parameters that have changed since the plan.
+fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
+    let host = &plan.hosts[host];
+    let now = |pipe: &PipeId| params.get(pipe).copied().unwrap_or(plan.topology.pipe(*pipe).params);
+    nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
+}
+
+fn governor(plan: &Plan, params: &HashMap<PipeId, PipeParams>) -> Governor {
+    let machine = |host: &usize| card(plan, *host, params) == Limit::Machine;
+    let governed = (0..plan.hosts.len()).filter(machine);
+    Governor::new(governed.map(|host| (host, plan.hosts[host].mtu)))
 }
 
 fn program_summary(program: &crate::programs::Program) -> ProgramSummary {

@@ -15,9 +15,11 @@ pub(super) const INTERFACE: &str = "eth0";
 /// segmentation offload hands super-packets to the cable.
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
-/// Folders that every host has to itself, with the mode of each.
+/// Folders that every host has to itself, empty, with the mode of each.
 const PRIVATE: [(&str, &str); 4] =
-    [("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777"), ("/run", "0755")];
+    [("/run", "0755"), ("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777")];
+/// A folder that every host sees as the machine has it, and writes for itself alone.
+const OVERLAID: &str = "/var";
 
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
 pub(super) fn main(
@@ -54,13 +56,15 @@ pub(super) fn mount_proc() -> io::Result<()> {
     sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
 }
 
-/// Puts the run's names in place of `/etc/hosts`, and no name server in `/etc/resolv.conf`:
-/// inherited by every host. A file that does not exist stays so.
+/// Puts the run's names in place of `/etc/hosts`, no name server in `/etc/resolv.conf`, and IPv4
+/// first in `/etc/gai.conf`, because many programs listen on IPv4 alone: inherited by every
+/// host. A file that does not exist stays so.
 pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
     let stage = Path::new("/tmp");
     sys::mount(Path::new("tmpfs"), stage, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV, "mode=0755")?;
     std::fs::write("/tmp/hosts", hosts_file)?;
     std::fs::write("/tmp/resolv.conf", "# no name server: see /etc/hosts\n")?;
+    std::fs::write("/tmp/gai.conf", "precedence ::ffff:0:0/96 100\n")?;
     let bind = |name: &str| {
         let source = stage.join(name);
         sys::mount(&source, &Path::new("/etc").join(name), "", libc::MS_BIND, "")
@@ -68,12 +72,16 @@ pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
     bind("hosts")?;
     // Often a link into /run that hosts do not see anyway.
     bind("resolv.conf").ok();
+    bind("gai.conf").ok();
     sys::unmount(stage)
 }
 
 /// Gives the host folders of its own and keeps `keep` visible below them.
 fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
-    let below = |folder: &Path| PRIVATE.iter().any(|(private, _)| folder.starts_with(private));
+    let below = |folder: &Path| {
+        folder.starts_with(OVERLAID)
+            || PRIVATE.iter().any(|(private, _)| folder.starts_with(private))
+    };
     let mut kept = Vec::new();
     for folder in keep.iter().filter(|folder| below(folder)) {
         kept.push((folder, sys::clone_tree(folder)?));
@@ -85,6 +93,10 @@ fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         let options = format!("mode={mode}");
         sys::mount(Path::new("tmpfs"), Path::new(folder), "tmpfs", flags, &options)?;
+        if folder == "/run" {
+            // Where the kernel or the machine's file system does not allow it, /var is shared.
+            overlay(OVERLAID).ok();
+        }
     }
     for (folder, tree) in kept {
         std::fs::create_dir_all(folder)?;
@@ -95,6 +107,17 @@ fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
     sys::mount(Path::new("sysfs"), Path::new("/sys"), "sysfs", flags, "").ok();
     Ok(())
+}
+
+/// Puts a layer over `folder` that takes all writes, kept in the host's own memory.
+fn overlay(folder: &str) -> io::Result<()> {
+    const LAYER: &str = "/run/longhaul";
+    for name in ["", "upper", "work"] {
+        std::fs::create_dir(Path::new(LAYER).join(name))?;
+    }
+    let options = format!("lowerdir={folder},upperdir={LAYER}/upper,workdir={LAYER}/work,userxattr");
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    sys::mount(Path::new("overlay"), Path::new(folder), "overlay", flags, &options)
 }
 
 fn set_sysctls(config: &HostConfig) -> io::Result<()> {
@@ -151,15 +174,8 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     Ok(())
 }
 
-/// Sets or removes the shaper of this namespace's interface.
-pub(super) fn apply_shaper(shaper: Option<&Shaper>) -> io::Result<()> {
-    let mut netlink = Netlink::open()?;
+/// Sets the shaper of this namespace's interface.
+pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
-    match shaper {
-        Some(shaper) => netlink.request(netlink::set_shaper(index, shaper)),
-        None => match netlink.request(netlink::delete_shaper(index)) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-            other => other,
-        },
-    }
+    Netlink::open()?.request(netlink::set_shaper(index, shaper))
 }

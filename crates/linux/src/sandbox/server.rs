@@ -56,6 +56,8 @@ pub(super) struct Server {
     pub(super) open_files: libc::rlimit,
     netlink: Netlink,
     programs: HashMap<i32, usize>,
+    /// Whether there has been a program at all.
+    launched: bool,
     run_wait: RunWait,
 }
 
@@ -110,7 +112,8 @@ impl Server {
         let netlink = Netlink::open().map_err(step("opening netlink"))?;
         let (hosts, programs) = (Vec::new(), HashMap::new());
         let run_wait = RunWait::default();
-        Ok(Self { config, uid, gid, hosts, open_files, netlink, programs, run_wait })
+        let launched = false;
+        Ok(Self { config, uid, gid, hosts, open_files, netlink, programs, launched, run_wait })
     }
 
     fn answer(
@@ -132,6 +135,7 @@ impl Server {
                 let host = spec.host;
                 let pid = launch::launch(self, &spec, &fds)?;
                 self.programs.insert(pid, host);
+                self.launched = true;
                 Answer::Spawned(ProgramId(pid))
             }
             Request::Signal { id, signal } => {
@@ -223,14 +227,10 @@ impl Server {
         sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
     }
 
-    fn set_shaper(
-        &mut self,
-        host: usize,
-        shaper: Option<netlink::Shaper>,
-    ) -> Result<(), String> {
+    fn set_shaper(&mut self, host: usize, shaper: netlink::Shaper) -> Result<(), String> {
         let pid = self.host(host)?.pid;
         let failed = |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
-        launch::inside_network_of(pid, || boot::apply_shaper(shaper.as_ref())).map_err(failed)
+        launch::inside_network_of(pid, || boot::apply_shaper(&shaper)).map_err(failed)
     }
 
     fn counters(&mut self) -> Vec<HostCounters> {
@@ -245,8 +245,7 @@ impl Server {
                 counter.from_core_dropped = drops;
             }
         }
-        let busy = !self.programs.is_empty();
-        self.run_wait.add_to(&mut counters, hosts.iter().map(|host| host.pid), busy);
+        self.run_wait.add_to(&mut counters, hosts.iter().map(|host| host.pid), self.launched);
         counters
     }
 

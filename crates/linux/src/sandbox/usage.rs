@@ -53,15 +53,16 @@ pub(super) struct RunWait {
 
 impl RunWait {
     /// Adds each host's waiting time and number of processes to `counters`. Reads every task of
-    /// the sandbox, so it skips the work while there is no program.
+    /// the sandbox, so it skips the work until the first program has been `launched`; what a
+    /// program leaves behind counts after its end.
     pub(super) fn add_to(
         &mut self,
         counters: &mut [HostCounters],
         inits: impl Iterator<Item = i32>,
-        busy: bool,
+        launched: bool,
     ) {
         self.totals.resize(counters.len(), 0);
-        if busy || !self.seen.is_empty() {
+        if launched {
             self.scan(counters, inits);
         }
         for (counter, total) in counters.iter_mut().zip(&self.totals) {

@@ -1,0 +1,424 @@
+//! The tables of the report.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::path::Path;
+
+use super::text::{count, escape, link, of, percent, ranges, seconds, si};
+use crate::summary::{FlowSummary, Packets, ProgramSummary, Summary};
+
+/// Most programs that are shown.
+const PROGRAMS_MAX: usize = 500;
+/// Most pipes, flows and cores that are shown.
+const ROWS_MAX: usize = 200;
+
+/// A table's cell.
+pub(super) struct Cell {
+    class: &'static str,
+    html: String,
+}
+
+impl Cell {
+    /// A text, escaped here.
+    pub(super) fn text(text: impl AsRef<str>) -> Self {
+        Self {
+            class: "",
+            html: escape(text.as_ref()),
+        }
+    }
+
+    /// A figure, on the right.
+    pub(super) fn number(text: impl AsRef<str>) -> Self {
+        Self {
+            class: " class=\"n\"",
+            html: escape(text.as_ref()),
+        }
+    }
+
+    /// What went wrong.
+    fn bad(text: impl AsRef<str>) -> Self {
+        Self {
+            class: " class=\"bad\"",
+            html: escape(text.as_ref()),
+        }
+    }
+
+    /// Markup, made of escaped texts.
+    fn html(html: String) -> Self {
+        Self { class: "", html }
+    }
+}
+
+/// A table; columns of figures have their head on the right too.
+pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
+    let mut body = String::new();
+    let mut classes = vec![""; head.len()];
+    for row in rows {
+        body.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(body, "<td{}>{}</td>", cell.class, cell.html);
+            if let Some(class) = classes
+                .get_mut(column)
+                .filter(|_| cell.class.contains("\"n\""))
+            {
+                *class = cell.class;
+            }
+        }
+        body.push_str("</tr>\n");
+    }
+    let heads: String = head
+        .iter()
+        .zip(classes)
+        .map(|(name, class)| format!("<th{class}>{}</th>", escape(name)))
+        .collect();
+    format!(
+        "<div class=\"scroll\"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n\
+         </table></div>\n"
+    )
+}
+
+fn section(title: &str, content: &str) -> String {
+    format!(
+        "<section>\n<h2>{}</h2>\n{content}</section>\n",
+        escape(title)
+    )
+}
+
+/// What became of all packets: the sum exactly, then the causes.
+pub(super) fn packets(packets: &Packets) -> String {
+    let d = &packets.dropped;
+    let drops = [
+        ("queue", d.queue, "the queue was full"),
+        ("loss", d.loss, "a pipe's random loss"),
+        ("hop_limit", d.hop_limit, "the TTL or hop limit ran out"),
+        (
+            "no_route",
+            d.no_route,
+            "no node has the address, or no path leads there",
+        ),
+        (
+            "too_big",
+            d.too_big,
+            "larger than the next MTU, and not to be fragmented",
+        ),
+        (
+            "misdelivered",
+            d.misdelivered,
+            "came to a host that they were not for",
+        ),
+        ("absorbed", d.absorbed, "were for a router, which took them"),
+    ];
+    let r = &packets.refused;
+    let refused = [
+        ("malformed", r.malformed, "broken headers"),
+        ("not_ip", r.not_ip, "neither IPv4 nor IPv6"),
+        (
+            "multicast",
+            r.multicast,
+            "broadcast and multicast, which only a lan segment carries",
+        ),
+        (
+            "multicast_data",
+            r.multicast_data,
+            "those of multicast that programs had sent",
+        ),
+        ("too_long", r.too_long, "longer than any link's MTU"),
+    ];
+    let sum = |parts: &[u64]| parts.iter().map(|&part| u128::from(part)).sum::<u128>();
+    let dropped = sum(&drops.map(|(_, packets, _)| packets));
+    let came = sum(&[packets.entered, packets.created]);
+    let went = sum(&[packets.delivered, packets.inside]) + dropped;
+    let term = |number: u128, what: &str| format!("<span><b>{}</b> {what}</span>", count(number));
+    let mut content = format!(
+        "<p class=\"sum\">{} + {} {} {} + {} + {}</p>\n",
+        term(packets.entered.into(), "entered"),
+        term(packets.created.into(), "created"),
+        if came == went { "=" } else { "≠" },
+        term(packets.delivered.into(), "delivered"),
+        term(dropped, "dropped"),
+        term(packets.inside.into(), "inside"),
+    );
+    if came != went {
+        let difference = count(came.abs_diff(went));
+        let _ = writeln!(
+            content,
+            "<p class=\"bad\">The sum does not close: it is off by {difference}. \
+             Please report this.</p>"
+        );
+    }
+    let _ = writeln!(
+        content,
+        "<p>{} in all. Routers left {} unsent for their rate limit.</p>",
+        of(packets.hops, "packet-hop"),
+        if packets.replies_suppressed == 1 {
+            "1 reply".to_owned()
+        } else {
+            format!("{} replies", count(packets.replies_suppressed))
+        },
+    );
+    content += &causes("Dropped inside the network", &drops);
+    content += &causes("Refused at the door: these never entered", &refused);
+    section("Packets", &content)
+}
+
+/// The causes that occurred.
+fn causes(title: &str, causes: &[(&str, u64, &str)]) -> String {
+    let occurred = causes.iter().filter(|(_, packets, _)| *packets > 0);
+    let rows = occurred.map(|(cause, packets, meaning)| {
+        vec![
+            Cell::text(cause),
+            Cell::number(count(*packets)),
+            Cell::text(meaning),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return format!("<p>{}: none.</p>\n", escape(title));
+    }
+    format!(
+        "<h3>{}</h3>\n{}",
+        escape(title),
+        table(&["cause", "packets", ""], rows)
+    )
+}
+
+/// The programs, those that failed first.
+pub(super) fn programs(programs: &[ProgramSummary], folder: &Path) -> String {
+    if programs.is_empty() {
+        return section("Programs", "<p>None.</p>\n");
+    }
+    let mut shown: Vec<_> = programs.iter().collect();
+    if shown.len() > PROGRAMS_MAX {
+        shown.sort_by_key(|program| program.failure.is_none());
+    }
+    let rows = shown.iter().take(PROGRAMS_MAX).map(|program| {
+        let time = |time: Option<f64>| Cell::number(time.map_or("—".to_owned(), seconds));
+        let took = program
+            .start_s
+            .zip(program.finish_s)
+            .map(|(start, finish)| finish - start);
+        vec![
+            Cell::text(&program.name),
+            Cell::text(&program.host),
+            Cell::number(program.exit.map_or("—".to_owned(), |code| code.to_string())),
+            time(program.start_s),
+            time(program.finish_s),
+            time(took),
+            Cell::number(seconds(program.cpu_s)),
+            Cell::html(logs(program, folder)),
+            remarks(program),
+        ]
+    });
+    let head = [
+        "program", "host", "exit", "start", "end", "took", "CPU time", "logs", "",
+    ];
+    let note = left_out(programs.len(), PROGRAMS_MAX, "program", "failed ones first");
+    section("Programs", &(note + &table(&head, rows)))
+}
+
+/// Links to the logs that are there, with their sizes.
+fn logs(program: &ProgramSummary, folder: &Path) -> String {
+    let log = |stream: &str| {
+        let path = format!("{}.{stream}", program.log);
+        let link = link(&path)?;
+        let bytes = std::fs::metadata(folder.join(&path))
+            .ok()
+            .filter(|m| m.is_file())?
+            .len();
+        let size = si(bytes as f64, "B");
+        Some(format!(
+            "<a href=\"{link}\">{stream}</a>&#160;<small>{size}</small>"
+        ))
+    };
+    let logs: Vec<_> = ["out", "err"].into_iter().filter_map(log).collect();
+    if logs.is_empty() {
+        "—".to_owned()
+    } else {
+        logs.join(" ")
+    }
+}
+
+fn remarks(program: &ProgramSummary) -> Cell {
+    let mut remarks: Vec<String> = program.failure.iter().cloned().collect();
+    if program.service {
+        let stopped = if program.ended_by_run {
+            ", stopped with the run"
+        } else {
+            ""
+        };
+        remarks.push(format!("service{stopped}"));
+    }
+    if program.log_discarded_bytes > 0 {
+        let bytes = si(program.log_discarded_bytes as f64, "B");
+        remarks.push(format!(
+            "{bytes} of output beyond the bound of a log were not kept"
+        ));
+    }
+    let text = remarks.join("; ");
+    if program.failure.is_some() {
+        Cell::bad(text)
+    } else {
+        Cell::text(text)
+    }
+}
+
+/// Modelled flows; no section where there are none.
+pub(super) fn flows(flows: &[FlowSummary]) -> String {
+    if flows.is_empty() {
+        return String::new();
+    }
+    let rows = flows.iter().take(ROWS_MAX).map(|flow| {
+        vec![
+            Cell::text(&flow.name),
+            Cell::text(&flow.from),
+            Cell::text(&flow.to),
+            Cell::number(si(flow.bytes as f64, "B")),
+            Cell::number(seconds(flow.start_s)),
+            Cell::number(flow.finish_s.map_or("—".to_owned(), seconds)),
+            Cell::number(si(flow.goodput_bps, "bit/s")),
+        ]
+    });
+    let head = ["flow", "from", "to", "payload", "start", "end", "goodput"];
+    let note = left_out(flows.len(), ROWS_MAX, "flow", "in the order of their names");
+    section("Flows", &(note + &table(&head, rows)))
+}
+
+/// The pipes, busiest first.
+pub(super) fn pipes(summary: &Summary) -> String {
+    let mut pipes: Vec<_> = summary.pipes.iter().collect();
+    pipes.sort_by_key(|pipe| Reverse(pipe.bytes));
+    let rows = pipes.iter().take(ROWS_MAX).map(|pipe| {
+        let rate = pipe.bytes as f64 * 8.0 / summary.simulated_s;
+        vec![
+            Cell::text(&pipe.name),
+            Cell::number(count(pipe.packets)),
+            Cell::number(count(pipe.bytes)),
+            Cell::number(si(rate, "bit/s")),
+            Cell::number(pipe.utilisation.map_or("—".to_owned(), percent)),
+            Cell::number(count(pipe.drops_queue)),
+            Cell::number(count(pipe.drops_loss)),
+            Cell::text(&pipe.framing),
+        ]
+    });
+    let head = [
+        "pipe",
+        "packets",
+        "bytes",
+        "mean rate",
+        "utilisation",
+        "queue full",
+        "loss",
+        "framing",
+    ];
+    let mut note = left_out(pipes.len(), ROWS_MAX, "pipe", "most bytes first");
+    let hidden: u128 = pipes
+        .iter()
+        .skip(ROWS_MAX)
+        .map(|pipe| u128::from(pipe.drops))
+        .sum();
+    if hidden > 0 {
+        let hidden = count(hidden);
+        let _ = writeln!(
+            note,
+            "<p>Pipes that are not shown dropped {hidden} packets.</p>"
+        );
+    }
+    note += "<p>Bytes count as the pipe's framing has it. An unlimited rate has no \
+             utilisation.</p>\n";
+    section("Pipes", &(note + &table(&head, rows)))
+}
+
+/// The cores.
+pub(super) fn cores(summary: &Summary) -> String {
+    let rows = summary
+        .cores
+        .iter()
+        .enumerate()
+        .take(ROWS_MAX)
+        .map(|(number, core)| {
+            vec![
+                Cell::number(number.to_string()),
+                Cell::number(count(core.pipes as u64)),
+                Cell::number(count(core.packets)),
+                Cell::number(count(core.cross_core)),
+                Cell::number(percent(core.busy)),
+            ]
+        });
+    let head = ["core", "pipes", "packets", "cross-core", "busy"];
+    let mut content = left_out(summary.cores.len(), ROWS_MAX, "core", "in their order");
+    content += &table(&head, rows);
+    if let Some(efficiency) = summary.efficiency {
+        let efficiency = percent(efficiency);
+        let _ = writeln!(
+            content,
+            "<p>Efficiency, edge over all packets: {efficiency}.</p>"
+        );
+    }
+    section("Cores", &content)
+}
+
+/// Says what a table leaves out.
+fn left_out(all: usize, max: usize, what: &str, order: &str) -> String {
+    if all <= max {
+        return String::new();
+    }
+    let all = of(all as u64, what);
+    format!("<p>{max} of {all}, {order}; the rest is in summary.json.</p>\n")
+}
+
+/// The parameters of the run, the machine, and where everything is.
+pub(super) fn run(summary: &Summary) -> String {
+    let machine = &summary.machine;
+    let programs = match machine.program_cpus.as_slice() {
+        [] => "shared with the core".to_owned(),
+        cpus => ranges(cpus),
+    };
+    let core = machine
+        .core_cpu
+        .map_or("shared with programs".to_owned(), |cpu| cpu.to_string());
+    let facts = [
+        ("experiment", summary.experiment.clone()),
+        ("seed", summary.seed.to_string()),
+        ("clock", summary.clock.clone()),
+        ("longhaul", summary.version.clone()),
+        ("experiment time", seconds(summary.simulated_s)),
+        ("real time", seconds(summary.wall_s)),
+        ("of it set-up", seconds(summary.setup_s)),
+        (
+            "speed",
+            format!(
+                "{} packet-hops per CPU second of the drive loop",
+                count(summary.hops_per_s as u64)
+            ),
+        ),
+        (
+            "trace hash",
+            summary
+                .trace_hash
+                .clone()
+                .unwrap_or_else(|| "only in virtual time".to_owned()),
+        ),
+        ("CPUs", machine.cpus.to_string()),
+        ("CPU of the core", core),
+        ("CPUs of programs", programs),
+        ("processor", machine.processor.clone()),
+        ("memory", si(machine.memory_bytes as f64, "B")),
+        ("kernel", machine.kernel.clone()),
+        ("run folder", summary.run.clone()),
+    ];
+    let rows = facts.map(|(name, value)| vec![Cell::text(name), Cell::text(value)]);
+    let files = [
+        "experiment.yaml",
+        "hosts.txt",
+        "summary.json",
+        "series/seconds.csv",
+        "series/pipes.csv",
+    ];
+    let links = files
+        .map(|file| format!("<a href=\"{file}\">{file}</a>"))
+        .join(" · ");
+    section(
+        "Run and machine",
+        &(table(&["", ""], rows) + &format!("<p>Files: {links}</p>\n")),
+    )
+}
