@@ -119,6 +119,9 @@ pub enum ControlError {
     /// It refuses.
     #[error("{0}")]
     Refused(String),
+    /// It has ended meanwhile.
+    #[error("the run has ended")]
+    Ended,
 }
 
 /// A connection to a run.
@@ -177,7 +180,7 @@ impl Control {
         match self.channel.receive().map_err(failed)? {
             Some((Reply::Error(message), _)) => Err(ControlError::Refused(message)),
             Some((reply, _)) => Ok(reply),
-            None => Err(ControlError::Refused("the run has ended".to_owned())),
+            None => Err(ControlError::Ended),
         }
     }
 }

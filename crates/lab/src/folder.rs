@@ -98,6 +98,15 @@ impl RunFolder {
         first.chain(more).find(|path| !path.exists()).expect("numbers do not end")
     }
 
+    /// Removes the folder again: nothing has run in it.
+    pub fn abandon(self) {
+        for name in OURS {
+            let _ = remove(&self.path.join(name));
+        }
+        // Only an empty folder goes: what others have put there stays.
+        let _ = fs::remove_dir(&self.path);
+    }
+
     /// The folder itself, absolute.
     pub fn path(&self) -> &Path {
         &self.path

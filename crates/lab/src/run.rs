@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
-use longhaul_linux::cpu::{self, CoreCpu};
+use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
 use longhaul_linux::packet_io::{RingConfig, RingSocket};
 use longhaul_linux::sandbox::{HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig};
 use longhaul_linux::wait::{Bell, termination_signals};
@@ -114,12 +114,26 @@ pub fn run(
 ) -> Result<Summary, RunError> {
     let begun_ns = monotonic_ns();
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
+    let result = run_in(plan, options, &folder, observer, begun_ns);
+    if matches!(result, Err(RunError::Sandbox(_))) {
+        folder.abandon();
+    }
+    result
+}
+
+fn run_in(
+    plan: &Plan,
+    options: &RunOptions,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+    begun_ns: u64,
+) -> Result<Summary, RunError> {
     let names = plan.hosts.iter().map(|host| host.name.as_str());
     folder.create_hosts(names)?;
     folder.write("hosts.txt", &host_list(plan))?;
     let placement = Placement::choose();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
-    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, &folder, &placement))?;
+    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, &placement))?;
     let hosts = host_configs(plan);
     let total = hosts.len();
     observer.progress(&Progress::Hosts { up: 0, total });
@@ -130,8 +144,9 @@ pub fn run(
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
     }
     let core = Core::start(plan, ring, &placement)?;
-    let supervisor = supervise::Supervisor::new(plan, options, &folder, core, sandbox, signals)?;
-    let mut summary = supervisor.run(observer, placement.machine())?;
+    let machine = placement.machine(core.scheduling);
+    let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
+    let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
     summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
     folder.write("summary.json", &summary.to_json())?;
@@ -158,9 +173,9 @@ impl Placement {
         Self { core, programs, all: all.len() }
     }
 
-    fn machine(&self) -> Machine {
+    fn machine(&self, scheduling: Scheduling) -> Machine {
         let core = self.core.as_ref().map(|core| core.cpu);
-        summary::machine(core, self.programs.clone(), self.all)
+        summary::machine(core, scheduling.name(), self.programs.clone(), self.all)
     }
 }
 
@@ -234,6 +249,7 @@ struct Core {
     bell: Arc<Bell>,
     load: Arc<Load>,
     start_ns: u64,
+    scheduling: Scheduling,
 }
 
 /// Reports that may wait for the supervisor: a minute's worth.
@@ -263,7 +279,7 @@ impl Core {
             if let Some(cpu) = cpu {
                 cpu::pin(&[cpu])?;
             }
-            cpu::prefer_latency();
+            let scheduling = cpu::prefer_latency(cpu.is_some());
             let drive = Drive::new(Parts {
                 engine,
                 io: ring,
@@ -274,13 +290,15 @@ impl Core {
                 reports: report_end,
                 load: loop_load,
             });
-            let _ = started.send(drive.start_ns());
+            let _ = started.send((drive.start_ns(), scheduling));
             drive.run()
         };
         let thread = std::thread::Builder::new().name("longhaul-core".to_owned()).spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
-        let start_ns = start.recv().unwrap_or_else(|_| monotonic_ns());
-        Ok(Self { thread: Some(thread), commands: Some(commands), reports, bell, load, start_ns })
+        let (start_ns, scheduling) =
+            start.recv().unwrap_or_else(|_| (monotonic_ns(), Scheduling::Ordinary));
+        let (thread, commands) = (Some(thread), Some(commands));
+        Ok(Self { thread, commands, reports, bell, load, start_ns, scheduling })
     }
 
     fn now(&self) -> Time {

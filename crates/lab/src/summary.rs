@@ -20,6 +20,8 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The CPU that the core had, if it had one to itself.
     pub core_cpu: Option<usize>,
+    /// How the kernel scheduled the core: real-time, short-slice or ordinary.
+    pub core_scheduling: String,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,
 }
@@ -218,7 +220,12 @@ impl Summary {
 }
 
 /// The machine as it is now.
-pub fn machine(core_cpu: Option<usize>, program_cpus: Vec<usize>, cpus: usize) -> Machine {
+pub fn machine(
+    core_cpu: Option<usize>,
+    core_scheduling: &str,
+    program_cpus: Vec<usize>,
+    cpus: usize,
+) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -232,6 +239,7 @@ pub fn machine(core_cpu: Option<usize>, program_cpus: Vec<usize>, cpus: usize) -
         processor: field(&read("/proc/cpuinfo"), "model name"),
         memory_bytes: kib * 1024,
         core_cpu,
+        core_scheduling: core_scheduling.to_owned(),
         program_cpus,
     }
 }

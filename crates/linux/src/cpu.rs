@@ -71,33 +71,63 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and a short
-/// scheduling slice where the kernel has them (6.12 and later). Both need no root.
-pub fn prefer_latency() {
-    #[repr(C)]
-    #[derive(Default)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime_ns: u64,
-        deadline_ns: u64,
-        period_ns: u64,
+/// How the kernel schedules the core's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Before every ordinary program of its CPU.
+    RealTime,
+    /// As an ordinary program with a short slice.
+    ShortSlice,
+    /// As any other program.
+    Ordinary,
+}
+
+impl Scheduling {
+    /// As `summary.json` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RealTime => "real-time",
+            Self::ShortSlice => "short-slice",
+            Self::Ordinary => "ordinary",
+        }
     }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+fn set_scheduling(attr: &SchedAttr) -> bool {
+    // SAFETY: the structure is the first version of the kernel's and outlives the call.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) == 0 }
+}
+
+/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and with
+/// `own_cpu`, where the caller may, real-time scheduling; else a short slice (kernel 6.12 and
+/// later), which needs no root. On a CPU shared with programs real time would starve them.
+pub fn prefer_latency(own_cpu: bool) -> Scheduling {
     const SLICE_NS: u64 = 100_000;
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        runtime_ns: SLICE_NS,
-        ..SchedAttr::default()
-    };
-    // SAFETY: the structure is the first version of the kernel's and outlives the call. Where
-    // either call is refused the thread is only less punctual, and lateness shows it.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0);
+    let size = size_of::<SchedAttr>() as u32;
+    // SAFETY: no pointers. If it is refused the thread is only less punctual, and lateness
+    // shows it.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let policy = libc::SCHED_FIFO as u32;
+    if own_cpu && set_scheduling(&SchedAttr { size, policy, priority: 1, ..SchedAttr::default() }) {
+        return Scheduling::RealTime;
     }
+    if set_scheduling(&SchedAttr { size, runtime_ns: SLICE_NS, ..SchedAttr::default() }) {
+        return Scheduling::ShortSlice;
+    }
+    Scheduling::Ordinary
 }
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.

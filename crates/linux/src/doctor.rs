@@ -1,8 +1,8 @@
 //! The doctor: what this machine lacks for a run, and the remedy.
 //!
 //! Theory: nothing is guessed that can be tried. A throw-away sandbox goes through the same
-//! steps as a run's ([`probe`]) and says which of them the kernel refuses; the machine's
-//! settings are read ([`facts`]); from both together [`diagnosis`] names the cause and what to
+//! steps as a run's (`probe`) and says which of them the kernel refuses; the machine's
+//! settings are read (`facts`); from both together `diagnosis` names the cause and what to
 //! do about it. That last part is a function of its facts alone, so every machine that cannot
 //! be had in a test is still tested.
 //!
@@ -42,17 +42,32 @@ pub struct Finding {
 
 impl Finding {
     fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, detail: detail.into(), remedy: None }
+        Self {
+            name,
+            state: State::Ok,
+            detail: detail.into(),
+            remedy: None,
+        }
     }
 
     fn warning(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
-        Self { name, state: State::Warning, detail: detail.into(), remedy }
+        Self {
+            name,
+            state: State::Warning,
+            detail: detail.into(),
+            remedy,
+        }
     }
 
     fn failed(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
-        Self { name, state: State::Failed, detail: detail.into(), remedy }
+        Self {
+            name,
+            state: State::Failed,
+            detail: detail.into(),
+            remedy,
+        }
     }
 }
 
@@ -73,7 +88,11 @@ mod tests {
         let findings = examine();
         assert!(findings.len() >= 5);
         for finding in &findings {
-            assert_eq!(finding.state == State::Ok, finding.remedy.is_none(), "{finding:?}");
+            assert_eq!(
+                finding.state == State::Ok,
+                finding.remedy.is_none(),
+                "{finding:?}"
+            );
         }
     }
 }

@@ -122,6 +122,7 @@ fn summary() -> Summary {
         processor: "A processor".to_owned(),
         memory_bytes: 8_000_000_000,
         core_cpu: Some(3),
+        core_scheduling: "short-slice".to_owned(),
         program_cpus: vec![0, 1, 2],
     };
     Summary {

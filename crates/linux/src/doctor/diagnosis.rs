@@ -39,7 +39,12 @@ pub(super) fn diagnose(facts: &Facts) -> Vec<Finding> {
             "run `longhaul doctor`",
         )),
     }
-    findings.extend([cpus(facts), clock(facts), open_files(facts), starvation(facts)]);
+    findings.extend([
+        cpus(facts),
+        clock(facts),
+        open_files(facts),
+        starvation(facts),
+    ]);
     findings.push(memory(facts));
     findings
 }
@@ -50,7 +55,10 @@ fn words(errno: i32) -> String {
         return "unknown error".to_owned();
     }
     let text = io::Error::from_raw_os_error(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn kernel(facts: &Facts) -> Finding {
@@ -62,7 +70,8 @@ fn kernel(facts: &Facts) -> Finding {
         return Finding::failed(NAME, format!("{detail} is too old"), remedy);
     }
     if facts.kernel < KERNEL_GOOD {
-        let detail = format!("{detail} joins TCP segments on cables: those are refused as too long");
+        let detail =
+            format!("{detail} joins TCP segments on cables: those are refused as too long");
         return Finding::warning(NAME, detail, "use Linux 5.19 or later");
     }
     Finding::ok(NAME, detail)
@@ -70,11 +79,21 @@ fn kernel(facts: &Facts) -> Finding {
 
 fn namespaces(facts: &Facts, probe: &Outcomes) -> Finding {
     const NAME: &str = "namespaces";
-    let steps = [Step::UserNamespace, Step::IdMap, Step::Namespaces, Step::InnerUser];
-    let failure = steps.into_iter().find_map(|step| Some((step, probe.error(step)?)));
+    let steps = [
+        Step::UserNamespace,
+        Step::IdMap,
+        Step::Namespaces,
+        Step::InnerUser,
+    ];
+    let failure = steps
+        .into_iter()
+        .find_map(|step| Some((step, probe.error(step)?)));
     let Some((step, errno)) = failure else {
         if probe.worked(Step::Namespaces) {
-            return Finding::ok(NAME, "user, network, mount, PID, UTS and IPC namespaces work");
+            return Finding::ok(
+                NAME,
+                "user, network, mount, PID, UTS and IPC namespaces work",
+            );
         }
         let remedy = "look for what kills processes that make namespaces: a seccomp filter, or \
                       the memory limit of a container";
@@ -140,7 +159,10 @@ fn cause_of_refusal(facts: &Facts, step: Step, errno: i32) -> (String, String) {
 /// confines its processes by a filter or a profile of its own comes first.
 fn blames_apparmor(facts: &Facts) -> bool {
     let restricts = facts.apparmor_restricts.is_some_and(|value| value > 0);
-    let unconfined = facts.apparmor_label.as_deref().is_none_or(|label| label == "unconfined");
+    let unconfined = facts
+        .apparmor_label
+        .as_deref()
+        .is_none_or(|label| label == "unconfined");
     restricts
         && match facts.container {
             Some(_) => unconfined && !facts.seccomp,
@@ -150,15 +172,25 @@ fn blames_apparmor(facts: &Facts) -> bool {
 
 /// The first of `steps` that failed.
 fn first_failure(probe: &Outcomes, steps: &[Step]) -> Option<(Step, i32)> {
-    steps.iter().find_map(|&step| Some((step, probe.error(step)?)))
+    steps
+        .iter()
+        .find_map(|&step| Some((step, probe.error(step)?)))
 }
 
 fn mounts(facts: &Facts, probe: &Outcomes) -> Finding {
     const NAME: &str = "mounts";
-    let steps =
-        [Step::PrivateMounts, Step::MountProc, Step::MountTmpfs, Step::Hostname, Step::NetSysctls];
+    let steps = [
+        Step::PrivateMounts,
+        Step::MountProc,
+        Step::MountTmpfs,
+        Step::Hostname,
+        Step::NetSysctls,
+    ];
     let Some((step, errno)) = first_failure(probe, &steps) else {
-        return Finding::ok(NAME, "private /proc, /tmp, host name and network parameters work");
+        return Finding::ok(
+            NAME,
+            "private /proc, /tmp, host name and network parameters work",
+        );
     };
     let failed = format!("{step}: {}", words(errno));
     let masked = step == Step::MountProc && facts.proc_masked;
@@ -213,7 +245,10 @@ fn packets(probe: &Outcomes) -> Finding {
         None => Finding::ok(NAME, "AF_PACKET with a TPACKET_V2 receive ring works"),
         Some((step @ Step::PacketSocket, errno)) => Finding::failed(
             NAME,
-            format!("{step}: {}: this kernel has no packet sockets", words(errno)),
+            format!(
+                "{step}: {}: this kernel has no packet sockets",
+                words(errno)
+            ),
             remedy::module("af_packet"),
         ),
         Some((step, libc::ENOMEM)) => Finding::failed(
@@ -250,7 +285,11 @@ fn backpressure(probe: &Outcomes) -> Finding {
         None => Finding::ok(NAME, "tbf, the shaper of hosts' network cards, is there"),
         Some(errno) => Finding::warning(
             NAME,
-            format!("{}: {}: links with a rate do not work", Step::Shaper, words(errno)),
+            format!(
+                "{}: {}: links with a rate do not work",
+                Step::Shaper,
+                words(errno)
+            ),
             remedy::module("sch_tbf"),
         ),
     }
@@ -264,14 +303,25 @@ fn cpus(facts: &Facts) -> Finding {
             "one CPU: the core and the programs share it, so packets will be late",
             "use a machine (or a CPU set) with two CPUs or more",
         ),
-        n => Finding::ok(NAME, format!("{n}: one for the core, the rest for programs")),
+        n => Finding::ok(
+            NAME,
+            format!("{n}: one for the core, the rest for programs"),
+        ),
     }
 }
 
 fn clock(facts: &Facts) -> Finding {
     const NAME: &str = "clock";
-    let Facts { clocksource, clock_read_ns, .. } = facts;
-    let source = if clocksource.is_empty() { "unknown source" } else { clocksource };
+    let Facts {
+        clocksource,
+        clock_read_ns,
+        ..
+    } = facts;
+    let source = if clocksource.is_empty() {
+        "unknown source"
+    } else {
+        clocksource
+    };
     let detail = format!("{source}, read in {clock_read_ns} ns");
     if *clock_read_ns <= CLOCK_READ_NS {
         return Finding::ok(NAME, detail);
@@ -287,20 +337,30 @@ fn open_files(facts: &Facts) -> Finding {
     if facts.open_files >= OPEN_FILES {
         return Finding::ok(NAME, format!("at most {}", limit(facts.open_files)));
     }
-    let detail = format!("at most {}: a run with many programs needs more", facts.open_files);
+    let detail = format!(
+        "at most {}: a run with many programs needs more",
+        facts.open_files
+    );
     let remedy = "raise the hard limit: `* hard nofile 65536` in /etc/security/limits.conf, \
                   DefaultLimitNOFILE= of systemd, or `docker run --ulimit nofile=65536`";
     Finding::warning(NAME, detail, remedy)
 }
 
 fn limit(files: u64) -> String {
-    if files == u64::MAX { "unlimited".to_owned() } else { files.to_string() }
+    if files == u64::MAX {
+        "unlimited".to_owned()
+    } else {
+        files.to_string()
+    }
 }
 
 fn starvation(facts: &Facts) -> Finding {
     const NAME: &str = "starvation counter";
     if facts.schedstat {
-        return Finding::ok(NAME, "/proc/PID/schedstat tells how long programs waited for a CPU");
+        return Finding::ok(
+            NAME,
+            "/proc/PID/schedstat tells how long programs waited for a CPU",
+        );
     }
     let detail = "this kernel has no /proc/PID/schedstat: starved hosts go unnoticed";
     Finding::warning(NAME, detail, "use a kernel with CONFIG_SCHED_INFO")
@@ -316,7 +376,10 @@ fn memory(facts: &Facts) -> Finding {
         return Finding::warning(NAME, detail, remedy);
     }
     if let Some(left) = facts.committable_bytes.filter(|left| *left < COMMIT_BYTES) {
-        let detail = format!("vm.overcommit_memory is 2 and only {} may be promised", mib(left));
+        let detail = format!(
+            "vm.overcommit_memory is 2 and only {} may be promised",
+            mib(left)
+        );
         return Finding::warning(NAME, detail, remedy::sysctl("vm.overcommit_memory=0"));
     }
     Finding::ok(NAME, format!("{} available", mib(facts.memory_bytes)))

@@ -117,8 +117,13 @@ fn version(release: &str) -> (u32, u32) {
 }
 
 fn apparmor_label() -> Option<String> {
-    let files = ["/proc/self/attr/apparmor/current", "/proc/self/attr/current"];
-    let label = files.iter().find_map(|file| fs::read_to_string(file).ok())?;
+    let files = [
+        "/proc/self/attr/apparmor/current",
+        "/proc/self/attr/current",
+    ];
+    let label = files
+        .iter()
+        .find_map(|file| fs::read_to_string(file).ok())?;
     let label = label.trim_matches(['\0', '\n', ' ']).to_owned();
     (!label.is_empty()).then_some(label)
 }
@@ -161,7 +166,9 @@ fn is_chrooted(mounts: &str) -> bool {
 
 /// `Max open files  1024  1048576  files` → 1048576.
 fn open_files(limits: &str) -> u64 {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
     let hard = line.and_then(|line| line.split_whitespace().nth(1));
     hard.and_then(|hard| hard.parse().ok()).unwrap_or(u64::MAX)
 }
@@ -195,9 +202,18 @@ mod tests {
         assert_eq!(version("6.8.0-31-generic\n"), (6, 8));
         assert_eq!(version("5.10-custom"), (5, 10));
         assert_eq!(version(""), (0, 0));
-        assert_eq!(open_files("Max open files            1024                 4096   files"), 4096);
-        assert_eq!(open_files("Max open files  unlimited  unlimited  files"), u64::MAX);
-        assert_eq!(kib("MemFree: 1 kB\nMemAvailable:   2048 kB\n", "MemAvailable:"), Some(2 << 20));
+        assert_eq!(
+            open_files("Max open files            1024                 4096   files"),
+            4096
+        );
+        assert_eq!(
+            open_files("Max open files  unlimited  unlimited  files"),
+            u64::MAX
+        );
+        assert_eq!(
+            kib("MemFree: 1 kB\nMemAvailable:   2048 kB\n", "MemAvailable:"),
+            Some(2 << 20)
+        );
     }
 
     #[test]

@@ -96,7 +96,9 @@ impl Outcomes {
 
     /// Whether a step was tried and worked.
     pub(super) fn worked(&self, step: Step) -> bool {
-        self.0.iter().any(|outcome| outcome.step == step && outcome.errno.is_none())
+        self.0
+            .iter()
+            .any(|outcome| outcome.step == step && outcome.errno.is_none())
     }
 }
 
@@ -118,7 +120,10 @@ fn try_all() -> io::Result<Vec<Outcome>> {
     match &child {
         Err(error) => {
             let errno = Some(error.raw_os_error().unwrap_or(0));
-            return Ok(vec![Outcome { step: Step::UserNamespace, errno }]);
+            return Ok(vec![Outcome {
+                step: Step::UserNamespace,
+                errno,
+            }]);
         }
         Ok(Fork::Child) => {
             drop(read);
@@ -128,7 +133,9 @@ fn try_all() -> io::Result<Vec<Outcome>> {
         Ok(Fork::Parent { .. }) => drop(report),
     }
     let lines = BufReader::new(read).lines().map_while(Result::ok);
-    let outcomes = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    let outcomes = lines
+        .filter_map(|line| serde_json::from_str(&line).ok())
+        .collect();
     if let Ok(Fork::Parent { pid, .. }) = child {
         wait_for(pid);
     }
@@ -147,7 +154,10 @@ impl Report {
     /// Tries a step, reports it, and says whether it worked.
     fn attempt(&mut self, step: Step, work: impl FnOnce() -> io::Result<()>) -> bool {
         let result = work();
-        let errno = result.as_ref().err().map(|error| error.raw_os_error().unwrap_or(0));
+        let errno = result
+            .as_ref()
+            .err()
+            .map(|error| error.raw_os_error().unwrap_or(0));
         let line = serde_json::to_string(&Outcome { step, errno }).unwrap_or_default();
         // One write, far below the size that a pipe takes whole.
         let _ = self.0.write_all(format!("{line}\n").as_bytes());
@@ -190,7 +200,10 @@ fn in_user_namespace(report: &mut Report, uid: u32, gid: u32) {
 
 /// Like `sys::write_file`, with the error's number kept.
 fn write(path: &str, text: &str) -> io::Result<()> {
-    std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 /// The second child: what hosts and their cables need.
@@ -205,7 +218,13 @@ fn as_host(report: &mut Report) {
         sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
     });
     report.attempt(Step::MountTmpfs, || {
-        sys::mount(Path::new("tmpfs"), Path::new("/tmp"), "tmpfs", private, "mode=1777")
+        sys::mount(
+            Path::new("tmpfs"),
+            Path::new("/tmp"),
+            "tmpfs",
+            private,
+            "mode=1777",
+        )
     });
     report.attempt(Step::Hostname, || sys::set_hostname("probe"));
     report.attempt(Step::NetSysctls, || {
@@ -252,12 +271,21 @@ fn cable(report: &mut Report) {
         sys::ethtool_set("h0", ETHTOOL_SGRO, 1)?;
         sys::ethtool_set("eth0", ETHTOOL_STXCSUM, 0)
     });
-    report.attempt(Step::Ipv6, || write("/proc/sys/net/ipv6/conf/eth0/accept_dad", "0"));
-    let Ok(index) = sys::interface_index("eth0") else { return };
+    report.attempt(Step::Ipv6, || {
+        write("/proc/sys/net/ipv6/conf/eth0/accept_dad", "0")
+    });
+    let Ok(index) = sys::interface_index("eth0") else {
+        return;
+    };
     report.attempt(Step::Cubic, || {
         netlink.request(netlink::link_up(index))?;
         netlink.request(netlink::new_address(index, ADDRESS))?;
-        netlink.request(netlink::default_route(index, GATEWAY, ADDRESS, Some("cubic")))
+        netlink.request(netlink::default_route(
+            index,
+            GATEWAY,
+            ADDRESS,
+            Some("cubic"),
+        ))
     });
     report.attempt(Step::Shaper, || {
         netlink.request(netlink::set_shaper(
@@ -281,6 +309,8 @@ fn ring(report: &mut Report) {
         }
     });
     if socket {
-        report.attempt(Step::PacketRing, || packet_io::open(RingConfig::for_mtu(1500)).map(drop));
+        report.attempt(Step::PacketRing, || {
+            packet_io::open(RingConfig::for_mtu(1500)).map(drop)
+        });
     }
 }

@@ -54,7 +54,10 @@ fn failing(step: Step, errno: i32) -> Facts {
     let fatal = matches!(step, Step::UserNamespace | Step::IdMap | Step::Namespaces);
     let mut facts = healthy();
     let mut outcomes = facts.probe.take().unwrap().0;
-    let at = outcomes.iter().position(|outcome| outcome.step == step).unwrap();
+    let at = outcomes
+        .iter()
+        .position(|outcome| outcome.step == step)
+        .unwrap();
     outcomes[at].errno = Some(errno);
     if fatal {
         outcomes.truncate(at + 1);
@@ -66,7 +69,9 @@ fn failing(step: Step, errno: i32) -> Facts {
 /// The one thing that is wrong with a machine.
 fn only(facts: &Facts) -> Finding {
     let findings = diagnose(facts);
-    let mut wrong = findings.into_iter().filter(|finding| finding.state != State::Ok);
+    let mut wrong = findings
+        .into_iter()
+        .filter(|finding| finding.state != State::Ok);
     let first = wrong.next().expect("something is wrong");
     assert_eq!(wrong.next(), None, "only one thing is wrong");
     first
@@ -76,19 +81,31 @@ fn assert_says(facts: &Facts, state: State, cause: &str, remedy: &str) {
     let finding = only(facts);
     assert_eq!(finding.state, state, "{finding:?}");
     assert!(finding.detail.contains(cause), "{finding:?}");
-    assert!(finding.remedy.as_deref().unwrap().contains(remedy), "{finding:?}");
+    assert!(
+        finding.remedy.as_deref().unwrap().contains(remedy),
+        "{finding:?}"
+    );
 }
 
 #[test]
 fn a_healthy_machine_lacks_nothing() {
-    assert!(diagnose(&healthy()).iter().all(|finding| finding.state == State::Ok));
+    assert!(
+        diagnose(&healthy())
+            .iter()
+            .all(|finding| finding.state == State::Ok)
+    );
 }
 
 #[test]
 fn debian_forbids_by_its_own_sysctl() {
     let mut facts = failing(Step::UserNamespace, libc::EPERM);
     facts.userns_clone = Some(0);
-    assert_says(&facts, State::Failed, "unprivileged_userns_clone is 0", "userns_clone=1");
+    assert_says(
+        &facts,
+        State::Failed,
+        "unprivileged_userns_clone is 0",
+        "userns_clone=1",
+    );
     // The same sysctl does not bind root, so it is not blamed.
     facts.uid = 0;
     assert!(!only(&facts).detail.contains("userns_clone"));
@@ -98,10 +115,20 @@ fn debian_forbids_by_its_own_sysctl() {
 fn a_limit_of_no_namespaces() {
     let mut facts = failing(Step::UserNamespace, libc::ENOSPC);
     facts.forbidden_namespaces = vec!["user"];
-    assert_says(&facts, State::Failed, "max_user_namespaces is 0", "sysctl user.max_user_names");
+    assert_says(
+        &facts,
+        State::Failed,
+        "max_user_namespaces is 0",
+        "sysctl user.max_user_names",
+    );
     let mut facts = failing(Step::Namespaces, libc::ENOSPC);
     facts.forbidden_namespaces = vec!["net"];
-    assert_says(&facts, State::Failed, "max_net_namespaces is 0", "max_net_namespaces=");
+    assert_says(
+        &facts,
+        State::Failed,
+        "max_net_namespaces is 0",
+        "max_net_namespaces=",
+    );
     let facts = failing(Step::UserNamespace, libc::ENOSPC);
     assert_says(&facts, State::Failed, "is reached", "max_user_namespaces=");
 }
@@ -109,7 +136,10 @@ fn a_limit_of_no_namespaces() {
 #[test]
 fn ubuntu_forbids_by_apparmor() {
     // 23.10 refuses the namespace, 24.04 the rights within it.
-    for (step, errno) in [(Step::UserNamespace, libc::EACCES), (Step::IdMap, libc::EPERM)] {
+    for (step, errno) in [
+        (Step::UserNamespace, libc::EACCES),
+        (Step::IdMap, libc::EPERM),
+    ] {
         let mut facts = failing(step, errno);
         facts.apparmor_restricts = Some(1);
         facts.apparmor_label = Some("unconfined".to_owned());
@@ -141,13 +171,28 @@ fn a_container_forbids_by_seccomp() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let mut facts = failing(Step::UserNamespace, errno);
         (facts.container, facts.seccomp, facts.uid) = (Some(Container::Docker), true, 0);
-        assert_says(&facts, State::Failed, "seccomp", "docker run --security-opt seccomp=unconf");
+        assert_says(
+            &facts,
+            State::Failed,
+            "seccomp",
+            "docker run --security-opt seccomp=unconf",
+        );
     }
     let mut facts = failing(Step::UserNamespace, libc::EPERM);
     facts.container = Some(Container::Lxc);
-    assert_says(&facts, State::Failed, "container forbids", "security.nesting");
+    assert_says(
+        &facts,
+        State::Failed,
+        "container forbids",
+        "security.nesting",
+    );
     facts.container = Some(Container::Kubernetes);
-    assert_says(&facts, State::Failed, "container forbids", "procMount: Unmasked");
+    assert_says(
+        &facts,
+        State::Failed,
+        "container forbids",
+        "procMount: Unmasked",
+    );
     facts.container = Some(Container::Other);
     assert_says(&facts, State::Failed, "container forbids", "seccomp");
 }
@@ -156,20 +201,40 @@ fn a_container_forbids_by_seccomp() {
 fn a_container_masks_proc() {
     let mut facts = failing(Step::MountProc, libc::EPERM);
     (facts.container, facts.proc_masked) = (Some(Container::Docker), true);
-    assert_says(&facts, State::Failed, "masks parts of /proc", "systempaths=unconfined");
+    assert_says(
+        &facts,
+        State::Failed,
+        "masks parts of /proc",
+        "systempaths=unconfined",
+    );
     facts.container = Some(Container::Podman);
     assert_says(&facts, State::Failed, "masks parts of /proc", "unmask=ALL");
     facts.container = None;
-    assert_says(&facts, State::Failed, "mounted over parts of /proc", "mountinfo");
+    assert_says(
+        &facts,
+        State::Failed,
+        "mounted over parts of /proc",
+        "mountinfo",
+    );
 }
 
 #[test]
 fn a_container_forbids_mounts_by_apparmor() {
     let mut facts = failing(Step::PrivateMounts, libc::EACCES);
     facts.container = Some(Container::Docker);
-    assert_says(&facts, State::Failed, "container forbids", "apparmor=unconfined");
+    assert_says(
+        &facts,
+        State::Failed,
+        "container forbids",
+        "apparmor=unconfined",
+    );
     facts.container = None;
-    assert_says(&facts, State::Failed, "making mounts private", "security module");
+    assert_says(
+        &facts,
+        State::Failed,
+        "making mounts private",
+        "security module",
+    );
 }
 
 #[test]
@@ -190,13 +255,55 @@ fn other_sandboxes() {
 fn a_kernel_without_a_feature() {
     let eopnotsupp = libc::EOPNOTSUPP;
     let cases = [
-        (Step::Veth, eopnotsupp, State::Failed, "no veth", "modprobe veth"),
-        (Step::Offloads, eopnotsupp, State::Failed, "offloads", "5.11"),
-        (Step::Ipv6, libc::ENOENT, State::Failed, "no IPv6", "ipv6.disable=1"),
-        (Step::PacketSocket, libc::EAFNOSUPPORT, State::Failed, "AF_PACKET", "af_packet"),
-        (Step::PacketRing, libc::ENOMEM, State::Failed, "ring", "32 MiB"),
-        (Step::PacketRing, libc::EINVAL, State::Failed, "ring", "CONFIG_PACKET"),
-        (Step::Cubic, libc::ENOENT, State::Warning, "cubic", "congestion: reno"),
+        (
+            Step::Veth,
+            eopnotsupp,
+            State::Failed,
+            "no veth",
+            "modprobe veth",
+        ),
+        (
+            Step::Offloads,
+            eopnotsupp,
+            State::Failed,
+            "offloads",
+            "5.11",
+        ),
+        (
+            Step::Ipv6,
+            libc::ENOENT,
+            State::Failed,
+            "no IPv6",
+            "ipv6.disable=1",
+        ),
+        (
+            Step::PacketSocket,
+            libc::EAFNOSUPPORT,
+            State::Failed,
+            "AF_PACKET",
+            "af_packet",
+        ),
+        (
+            Step::PacketRing,
+            libc::ENOMEM,
+            State::Failed,
+            "ring",
+            "32 MiB",
+        ),
+        (
+            Step::PacketRing,
+            libc::EINVAL,
+            State::Failed,
+            "ring",
+            "CONFIG_PACKET",
+        ),
+        (
+            Step::Cubic,
+            libc::ENOENT,
+            State::Warning,
+            "cubic",
+            "congestion: reno",
+        ),
         (Step::Shaper, libc::ENOENT, State::Warning, "tbf", "sch_tbf"),
     ];
     for (step, errno, state, cause, remedy) in cases {
@@ -228,9 +335,21 @@ fn a_small_or_slow_machine() {
     let warn = |facts: &Facts, cause, remedy| assert_says(facts, State::Warning, cause, remedy);
     warn(&change(|f| f.cpus = 1), "one CPU", "two CPUs");
     warn(&change(|f| f.open_files = 1024), "1024", "nofile");
-    warn(&change(|f| f.schedstat = false), "schedstat", "CONFIG_SCHED_INFO");
-    warn(&change(|f| f.memory_bytes = 100 << 20), "100 MiB", "free some");
-    warn(&change(|f| f.committable_bytes = Some(1 << 20)), "1 MiB", "overcommit_memory=0");
+    warn(
+        &change(|f| f.schedstat = false),
+        "schedstat",
+        "CONFIG_SCHED_INFO",
+    );
+    warn(
+        &change(|f| f.memory_bytes = 100 << 20),
+        "100 MiB",
+        "free some",
+    );
+    warn(
+        &change(|f| f.committable_bytes = Some(1 << 20)),
+        "1 MiB",
+        "overcommit_memory=0",
+    );
     warn(&change(|f| f.probe = None), "not tried", "longhaul doctor");
     let slow = |f: &mut Facts| (f.clocksource, f.clock_read_ns) = ("hpet".to_owned(), 900);
     warn(&change(slow), "hpet, read in 900 ns: slow", "tsc");

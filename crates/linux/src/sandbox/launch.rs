@@ -43,7 +43,7 @@ pub(super) fn launch(
     drop(report_write);
     let mut problem = String::new();
     report_read.read_to_string(&mut problem).map_err(failed)?;
-    if problem.is_empty() { Ok(pid) } else { Err(format!("{}: {problem}", host.name)) }
+    if problem.is_empty() { Ok(pid) } else { Err(problem) }
 }
 
 /// Forks a child that is a member of the PID namespace of `init`.

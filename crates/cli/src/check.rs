@@ -1,0 +1,415 @@
+//! `longhaul check FILE`: what a file means, without touching the machine.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use longhaul_core::Span;
+use longhaul_core::topology::{NodeKind, Pipe};
+use longhaul_lab::plan::{Plan, Ready};
+use longhaul_linux::packet_io::RingConfig;
+use serde_json::{Value, json};
+
+use crate::Exit;
+use crate::experiment::{self, Overrides};
+use crate::paths::{self, Path, Paths, TABLE_HOSTS};
+use crate::style::{self, Style};
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul check wan.yaml
+  longhaul check wan.yaml --routes --set links.a-b.delay='20 ms'
+  longhaul check wan.yaml --json | jq .memory
+  longhaul check --schema > experiment.schema.json
+
+Exits with 2 if the file is wrong, else with 0: warnings are no error.";
+
+/// Rows of a list that are shown; `--json` shows all.
+const ROWS: usize = 40;
+/// Kernel memory of one host: measured over 500 of them.
+const HOST_BYTES: u64 = 300 << 10;
+
+/// Parse and plan an experiment file and print what it means; runs nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The experiment file
+    #[arg(required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of experiment files instead, for editors
+    #[arg(long, exclusive = true)]
+    schema: bool,
+    /// Print every path between hosts, pipe by pipe
+    #[arg(long)]
+    routes: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    let Some(file) = args.file.as_ref().filter(|_| !args.schema) else {
+        style::print(&style::json(&longhaul_lab::file::schema()));
+        return Exit::Done;
+    };
+    let plan = match experiment::load(file, &args.overrides) {
+        Ok(experiment) => experiment.plan,
+        Err(errors) => {
+            style::tell(errors);
+            return Exit::Wrong;
+        }
+    };
+    let hosts: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
+    let paths = Paths::find(&plan.topology, &hosts);
+    if args.json {
+        style::print(&style::json(&as_json(&plan, &paths, args.routes)));
+    } else {
+        style::print(&as_text(&plan, &paths, args.routes));
+    }
+    Exit::Done
+}
+
+fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
+    let style = Style::stdout();
+    let routers = plan.topology.nodes().len() - plan.hosts.len();
+    let mut text = format!(
+        "{}: {}, {}, {}, {}; seed {}{}\n",
+        style.bold(&plan.name),
+        style::number(plan.hosts.len(), "host"),
+        style::number(routers, "router"),
+        style::number(plan.topology.pipes().len() / 2, "link"),
+        style::number(plan.programs.len(), "program"),
+        plan.seed,
+        plan.duration
+            .map_or(String::new(), |d| format!("; at most {}", style::span(d))),
+    );
+    let mut section = |title: &str, body: String| {
+        if !body.is_empty() {
+            let _ = write!(text, "\n{}\n{body}", style.bold(title));
+        }
+    };
+    section("hosts", hosts(plan));
+    section("pipes", pipes(plan));
+    section("path delays, one way", delays(plan, paths));
+    section("bottleneck rates", rates(plan, paths));
+    if routes {
+        section("routes", route_list(plan, paths));
+    }
+    section("programs", programs(plan));
+    section("memory", memory(plan));
+    let warnings = plan
+        .warnings
+        .iter()
+        .map(|w| format!("  {} {w}\n", style.doubtful("!")));
+    section("warnings", warnings.collect());
+    text
+}
+
+/// The first rows of a list as a table, and how many more there are.
+fn listed(rows: impl ExactSizeIterator<Item = Vec<String>>) -> String {
+    let more = rows.len().saturating_sub(ROWS);
+    let table = style::table(&rows.take(ROWS).collect::<Vec<_>>());
+    if more > 0 {
+        format!("{table}  … and {more} more (all with --json)\n")
+    } else {
+        table
+    }
+}
+
+fn hosts(plan: &Plan) -> String {
+    listed(plan.hosts.iter().map(|host| {
+        let node = plan.topology.node(host.node);
+        let (v4, v6) = (node.ipv4.to_string(), node.ipv6.to_string());
+        vec![
+            host.name.clone(),
+            v4,
+            v6,
+            format!("mtu {}", host.mtu),
+            host.tcp.congestion.clone(),
+        ]
+    }))
+}
+
+fn pipes(plan: &Plan) -> String {
+    listed(plan.topology.pipes().iter().map(|pipe| {
+        let params = &pipe.params;
+        let loss = if params.loss.is_never() {
+            String::new()
+        } else {
+            format!("loss {}", params.loss)
+        };
+        vec![
+            pipe.name.clone(),
+            style::rate(params.rate).into_owned(),
+            style::span(params.delay),
+            format!("queue {}", params.queue),
+            loss,
+        ]
+    }))
+}
+
+fn name(plan: &Plan, node: longhaul_core::NodeId) -> &str {
+    &plan.topology.node(node).name
+}
+
+fn delays(plan: &Plan, paths: &Paths) -> String {
+    if paths.hosts.len() <= TABLE_HOSTS && paths.complete {
+        return square(plan, paths, |path| style::span(path.delay));
+    }
+    spread(
+        plan,
+        paths,
+        |path| path.delay,
+        |path| style::span(path.delay),
+    )
+}
+
+fn rates(plan: &Plan, paths: &Paths) -> String {
+    let mut all: Vec<u64> = paths
+        .list
+        .iter()
+        .map(|path| paths::bits(path.rate))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    if let ([_], Some(path)) = (all.as_slice(), paths.list.first()) {
+        return format!("  {} on every path\n", style::rate(path.rate));
+    }
+    if paths.hosts.len() <= TABLE_HOSTS && paths.complete {
+        return square(plan, paths, |path| style::rate(path.rate).into_owned());
+    }
+    spread(
+        plan,
+        paths,
+        |path| paths::bits(path.rate),
+        |path| style::rate(path.rate).into_owned(),
+    )
+}
+
+/// A table from each host (row) to each host (column).
+fn square(plan: &Plan, paths: &Paths, cell: impl Fn(&Path) -> String) -> String {
+    if paths.list.is_empty() {
+        return String::new();
+    }
+    let name = |node: &longhaul_core::NodeId| name(plan, *node).to_owned();
+    let head = std::iter::once("from \\ to".to_owned()).chain(paths.hosts.iter().map(name));
+    let mut rows = vec![head.collect::<Vec<_>>()];
+    for from in &paths.hosts {
+        let cells = paths
+            .hosts
+            .iter()
+            .map(|to| paths.get(*from, *to).map_or("-".to_owned(), &cell));
+        rows.push(std::iter::once(name(from)).chain(cells).collect());
+    }
+    style::table(&rows)
+}
+
+/// The smallest, the median and the largest.
+fn spread<K: Ord>(
+    plan: &Plan,
+    paths: &Paths,
+    key: impl Fn(&Path) -> K,
+    cell: impl Fn(&Path) -> String,
+) -> String {
+    let Some(three) = paths.spread(key) else {
+        return String::new();
+    };
+    let row = |(label, path): (&str, &Path)| {
+        let pair = format!("{} to {}", name(plan, path.from), name(plan, path.to));
+        vec![label.to_owned(), cell(path), pair]
+    };
+    let labels = ["smallest", "median", "largest"];
+    let rows: Vec<_> = labels.into_iter().zip(three).map(row).collect();
+    let of = if paths.complete { "all" } else { "a sample of" };
+    format!(
+        "{}  over {of} {}\n",
+        style::table(&rows),
+        style::number(paths.hosts.len(), "host")
+    )
+}
+
+fn route_list(plan: &Plan, paths: &Paths) -> String {
+    let row = |path: &Path| {
+        let pipes = path
+            .pipes
+            .iter()
+            .map(|pipe| plan.topology.pipe(*pipe).name.as_str());
+        vec![
+            format!("{} to {}", name(plan, path.from), name(plan, path.to)),
+            style::span(path.delay),
+            style::rate(path.rate).into_owned(),
+            pipes.collect::<Vec<_>>().join("  "),
+        ]
+    };
+    style::table(&paths.list.iter().map(row).collect::<Vec<_>>())
+}
+
+fn programs(plan: &Plan) -> String {
+    listed(plan.programs.iter().map(|program| {
+        let ready = match &program.ready {
+            Some(Ready::Tcp(port)) => Some(format!("ready: tcp {port}")),
+            Some(Ready::Log(regex)) => Some(format!("ready: log {}", regex.as_str())),
+            Some(Ready::Delay(span)) => Some(format!("ready: {}", style::span(*span))),
+            None => None,
+        };
+        let after = program
+            .after
+            .iter()
+            .map(|&index| plan.programs[index].name.as_str());
+        let after = after.collect::<Vec<_>>().join(", ");
+        let notes = [
+            ready,
+            (!after.is_empty()).then(|| format!("after {after}")),
+            program.service.then(|| "service".to_owned()),
+        ];
+        let command: String = program.argv.join(" ").chars().take(60).collect();
+        vec![
+            program.name.clone(),
+            format!("on {}", plan.hosts[program.host].name),
+            style::clean(&command),
+            style::clean(&notes.into_iter().flatten().collect::<Vec<_>>().join("; ")),
+        ]
+    }))
+}
+
+/// What a run takes, in bytes.
+struct Memory {
+    ring: u64,
+    hosts: u64,
+    /// Of one connection of the host with the largest buffers, to receive and to send.
+    socket: (u64, u64),
+}
+
+impl Memory {
+    fn of(plan: &Plan) -> Self {
+        let mtu = plan
+            .hosts
+            .iter()
+            .map(|host| host.mtu)
+            .max()
+            .unwrap_or(plan.mtu);
+        let ring = RingConfig::for_mtu(mtu);
+        let tcp = || plan.hosts.iter().map(|host| &host.tcp);
+        Self {
+            ring: u64::from(ring.slot_bytes) * u64::from(ring.slots),
+            hosts: HOST_BYTES * plan.hosts.len() as u64,
+            socket: (
+                tcp().map(|tcp| tcp.rmem_max).max().unwrap_or(0),
+                tcp().map(|tcp| tcp.wmem_max).max().unwrap_or(0),
+            ),
+        }
+    }
+}
+
+fn memory(plan: &Plan) -> String {
+    let memory = Memory::of(plan);
+    let (receive, send) = memory.socket;
+    let pool = format!(
+        "up to {} ({} packets of {} bytes)",
+        style::bytes(plan.memory_bytes()),
+        style::grouped(plan.packet_slots() as u64),
+        style::grouped(plan.slot_bytes() as u64)
+    );
+    let rows = [
+        ("packet pool", pool),
+        ("receive ring", style::bytes(memory.ring)),
+        ("hosts", format!("about {}", style::bytes(memory.hosts))),
+        (
+            "each TCP connection",
+            format!(
+                "up to {} to receive, {} to send",
+                style::bytes(receive),
+                style::bytes(send)
+            ),
+        ),
+    ];
+    style::table(&rows.map(|(what, size)| vec![what.to_owned(), size]))
+}
+
+fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
+    let topology = &plan.topology;
+    let seconds = |span: Option<Span>| span.map(Span::as_s);
+    let routers = topology
+        .nodes()
+        .iter()
+        .filter(|node| node.kind == NodeKind::Router);
+    let hosts = plan.hosts.iter().map(|host| {
+        let node = topology.node(host.node);
+        json!({
+            "name": host.name, "ipv4": node.ipv4, "ipv6": node.ipv6, "mtu": host.mtu,
+            "tcp": {
+                "congestion": host.tcp.congestion, "ecn": host.tcp.ecn,
+                "rmem_max": host.tcp.rmem_max, "wmem_max": host.tcp.wmem_max,
+            },
+        })
+    });
+    let programs = plan.programs.iter().map(|program| {
+        let after = program
+            .after
+            .iter()
+            .map(|&index| plan.programs[index].name.as_str());
+        json!({
+            "name": program.name, "host": plan.hosts[program.host].name, "argv": program.argv,
+            "service": program.service, "timeout_s": seconds(program.timeout),
+            "after": after.collect::<Vec<_>>(),
+        })
+    });
+    let full = routes || paths.hosts.len() <= TABLE_HOSTS;
+    let list = paths
+        .list
+        .iter()
+        .filter(|_| full)
+        .map(|path| path_json(plan, path, routes));
+    let delay = paths
+        .spread(|path| path.delay)
+        .map(|three| three.map(|p| p.delay.as_ns()));
+    let delay = delay.map(|[min, median, max]| json!({ "min": min, "median": median, "max": max }));
+    let memory = Memory::of(plan);
+    json!({
+        "name": plan.name, "seed": plan.seed, "duration_s": seconds(plan.duration),
+        "tolerance_ns": plan.tolerance.as_ns(),
+        "hosts": hosts.collect::<Vec<_>>(),
+        "routers": routers
+            .map(|node| json!({ "name": node.name, "ipv4": node.ipv4, "ipv6": node.ipv6 }))
+            .collect::<Vec<_>>(),
+        "pipes": topology.pipes().iter().map(|pipe| pipe_json(plan, pipe)).collect::<Vec<_>>(),
+        "programs": programs.collect::<Vec<_>>(),
+        "path_delay_ns": delay,
+        "paths_complete": paths.complete && full,
+        "paths": list.collect::<Vec<_>>(),
+        "memory": {
+            "packet_slots": plan.packet_slots(), "slot_bytes": plan.slot_bytes(),
+            "packet_pool_bytes": plan.memory_bytes(), "ring_bytes": memory.ring,
+            "hosts_bytes": memory.hosts,
+        },
+        "warnings": plan.warnings,
+    })
+}
+
+fn pipe_json(plan: &Plan, pipe: &Pipe) -> Value {
+    let params = &pipe.params;
+    json!({
+        "name": pipe.name, "link": pipe.link,
+        "from": name(plan, pipe.from), "to": name(plan, pipe.to), "mtu": pipe.mtu,
+        "rate_bps": params.rate.map(|rate| rate.bits_per_s()),
+        "delay_ns": params.delay.as_ns(), "loss": params.loss.as_f64(),
+        "queue": params.queue.to_string(), "framing": params.framing.to_string(),
+    })
+}
+
+fn path_json(plan: &Plan, path: &Path, routes: bool) -> Value {
+    let pipes = || {
+        path.pipes
+            .iter()
+            .map(|pipe| plan.topology.pipe(*pipe).name.as_str())
+    };
+    let mut value = json!({
+        "from": name(plan, path.from), "to": name(plan, path.to), "hops": path.pipes.len(),
+        "delay_ns": path.delay.as_ns(), "rate_bps": path.rate.map(|rate| rate.bits_per_s()),
+    });
+    if routes {
+        value["pipes"] = pipes().collect();
+    }
+    value
+}

@@ -1,0 +1,27 @@
+//! `longhaul completions SHELL`.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::{Cli, Exit, style};
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul
+  longhaul completions zsh > ~/.zfunc/_longhaul
+  longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
+    style::print(&String::from_utf8_lossy(&script));
+    Exit::Done
+}

@@ -1,0 +1,174 @@
+//! How a run comes along: a bar on a terminal, a few plain lines elsewhere.
+//!
+//! No thread ticks: the run forks its sandbox while the process has one thread. The bar is drawn
+//! whenever something changes, and the run calls its observer often enough.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longhaul_core::Span;
+use longhaul_lab::fidelity::State;
+use longhaul_lab::plan::Plan;
+use longhaul_lab::run::{Observer, Progress};
+
+use crate::style::{self, Style};
+
+/// Plain lines are this far apart.
+const LINES: Span = Span::from_s(10);
+/// The steps of the bar.
+const STEPS: u64 = 1000;
+
+enum Way {
+    Bar(ProgressBar),
+    Lines {
+        /// When the next line is due, in nanoseconds of experiment time.
+        next_ns: u64,
+    },
+    Silent,
+}
+
+/// Tells standard error.
+pub(crate) struct Reporter {
+    way: Way,
+    style: Style,
+    experiment: String,
+}
+
+impl Reporter {
+    pub(crate) fn new(plan: &Plan, quiet: bool) -> Self {
+        let way = if quiet {
+            Way::Silent
+        } else if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
+            Way::Bar(bar)
+        } else {
+            Way::Lines {
+                next_ns: LINES.as_ns(),
+            }
+        };
+        let reporter = Self {
+            way,
+            style: Style::stderr(),
+            experiment: plan.name.clone(),
+        };
+        reporter.look("{wide_msg}");
+        reporter
+    }
+
+    /// Something that is allowed but probably not meant.
+    pub(crate) fn warn(&self, warning: &str) {
+        self.line(&format!("{}: {warning}", self.style.doubtful("warning")));
+    }
+
+    /// Takes the bar away: what remains on the screen is the result.
+    pub(crate) fn finish(&self) {
+        if let Way::Bar(bar) = &self.way {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn look(&self, template: &str) {
+        if let (Way::Bar(bar), Ok(style)) = (&self.way, ProgressStyle::with_template(template)) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+    }
+
+    /// A line that stays.
+    fn line(&self, text: &str) {
+        match &self.way {
+            Way::Bar(bar) => bar.println(text),
+            Way::Lines { .. } => style::tell(text),
+            Way::Silent => {}
+        }
+    }
+
+    fn hosts(&self, up: usize, total: usize) {
+        match &self.way {
+            Way::Bar(bar) => {
+                bar.set_position(STEPS * up as u64 / total.max(1) as u64);
+                bar.set_message(format!("{}: {up} of {total} hosts are up", self.experiment));
+            }
+            Way::Lines { .. } if up == 0 => {
+                let hosts = style::number(total, "host");
+                style::tell(format_args!("{}: setting up {hosts}", self.experiment));
+            }
+            _ => {}
+        }
+    }
+
+    fn running(&mut self, progress: &Progress) {
+        let Progress::Running {
+            time,
+            duration,
+            packets_per_s,
+            state,
+            ended,
+            programs,
+        } = progress
+        else {
+            return;
+        };
+        let verdict = match state {
+            State::Faithful => self.style.good(state.name()),
+            State::Degraded => self.style.doubtful(state.name()),
+            State::Broken => self.style.bad(state.name()),
+        };
+        let of = duration.map_or(String::new(), |duration| {
+            format!(" of {}", style::span(duration))
+        });
+        let text = format!(
+            "{:.1} s{of}, {} packets/s, {verdict}, {ended}/{programs} programs ended",
+            time.as_s(),
+            style::short(*packets_per_s),
+        );
+        match &mut self.way {
+            Way::Bar(bar) => {
+                if let Some(duration) = duration {
+                    let part = time.as_s() / duration.as_s().max(1e-9);
+                    bar.set_position((part.min(1.0) * STEPS as f64) as u64);
+                }
+                bar.set_message(text);
+            }
+            Way::Lines { next_ns } if time.as_ns() >= *next_ns => {
+                *next_ns = time.as_ns() + LINES.as_ns();
+                style::tell(format_args!("{}: {text}", self.experiment));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Reporter {
+    fn progress(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Hosts { up, total } => {
+                if *up == 0 {
+                    self.look("[{bar:20}] {wide_msg}");
+                }
+                self.hosts(*up, *total);
+            }
+            Progress::Started => {
+                if let Way::Bar(bar) = &self.way {
+                    bar.set_position(0);
+                    bar.set_message(format!("{}: started", self.experiment));
+                } else {
+                    self.line(&format!(
+                        "{}: all hosts are up, programs start",
+                        self.experiment
+                    ));
+                }
+            }
+            Progress::Running { duration, .. } => {
+                if duration.is_none() {
+                    self.look("{wide_msg}");
+                }
+                self.running(progress);
+            }
+            Progress::Note(note) => self.line(note),
+            Progress::Stopping => match &self.way {
+                Way::Bar(bar) => bar.set_message(format!("{}: stopping", self.experiment)),
+                _ => self.line(&format!("{}: stopping", self.experiment)),
+            },
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A run's summary for people: the verdict and why, what failed, where the rest is.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use longhaul_lab::fidelity::{Quantiles, State, Verdict};
+use longhaul_lab::summary::{Packets, ProgramSummary, Summary};
+
+use crate::style::{self, Style};
+
+/// The last lines of a failed program's log that are shown, and how much is read for them.
+const LOG_LINES: usize = 8;
+const LOG_BYTES: u64 = 8 << 10;
+
+/// The whole text.
+pub(crate) fn text(summary: &Summary, style: Style) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, words: &str| {
+        text.push_str(&format!(
+            "{}  {words}\n",
+            style.bold(format_args!("{label:<9}"))
+        ));
+    };
+    if let Some(error) = &summary.error {
+        line("error", &style.bad(error));
+    }
+    for program in summary
+        .programs
+        .iter()
+        .filter(|program| program.failure.is_some())
+    {
+        line("failed", &failure(program, Path::new(&summary.run), style));
+    }
+    line("verdict", &verdict(&summary.verdict, style));
+    let lateness = summary
+        .verdict
+        .lateness_ns
+        .filter(|_| summary.packets.delivered > 0);
+    if let Some(lateness) = &lateness {
+        line(
+            "lateness",
+            &quantiles(lateness, summary.verdict.tolerance_ns),
+        );
+    }
+    line("packets", &packets(&summary.packets));
+    line("programs", &programs(&summary.programs));
+    line(
+        "time",
+        &format!(
+            "{:.1} s of the experiment in {:.1} s ({:.0} ms of it set-up)",
+            summary.simulated_s,
+            summary.wall_s,
+            summary.setup_s * 1e3
+        ),
+    );
+    for warning in &summary.warnings {
+        line("warning", warning);
+    }
+    line("report", &format!("{}/report.html", summary.run));
+    text
+}
+
+/// The word, what speaks against the run, and what that means.
+fn verdict(verdict: &Verdict, style: Style) -> String {
+    let seconds = |n: u64| style::number(n as usize, "second");
+    let (bad, all) = (verdict.bad_seconds, seconds(verdict.seconds));
+    let mut text = match verdict.state {
+        State::Faithful => {
+            format!(
+                "{}: the emulation kept its promise ({all} judged)",
+                style.good("faithful")
+            )
+        }
+        State::Degraded => format!(
+            "{}: {bad} of {all} broke the promise (at most 1 in 100 may)",
+            style.doubtful("degraded")
+        ),
+        State::Broken => format!(
+            "{}: {bad} of {all} broke the promise: do not trust figures of this run",
+            style.bad("broken")
+        ),
+    };
+    for reason in &verdict.reasons {
+        text.push_str(&format!("\n           - {reason}"));
+    }
+    if verdict.physical_drops > 0 {
+        let packets = style::number(verdict.physical_drops as usize, "packet");
+        text.push_str(&format!(
+            "\n           the machine, not the network, lost {packets}"
+        ));
+    }
+    if verdict.state != State::Faithful {
+        text.push_str(
+            "\n           a quieter machine, lower rates or a wider `tolerance` help; \
+             `longhaul doctor` looks at the machine",
+        );
+    }
+    text
+}
+
+fn quantiles(lateness: &Quantiles, tolerance_ns: u64) -> String {
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, worst {} (tolerance {})",
+        style::measured(lateness.p50),
+        style::measured(lateness.p99),
+        style::measured(lateness.p999),
+        style::measured(lateness.max),
+        style::measured(tolerance_ns),
+    )
+}
+
+fn packets(packets: &Packets) -> String {
+    let dropped = &packets.dropped;
+    let causes = [
+        (dropped.queue, "queue full"),
+        (dropped.loss, "loss"),
+        (dropped.hop_limit, "hop limit"),
+        (dropped.no_route, "no route"),
+        (dropped.too_big, "too big"),
+        (dropped.misdelivered, "no such address"),
+    ];
+    let total: u64 = causes.iter().map(|(n, _)| n).sum();
+    let causes: Vec<String> = causes
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, cause)| format!("{} {cause}", style::grouped(*n)))
+        .collect();
+    let causes = if causes.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", causes.join(", "))
+    };
+    format!(
+        "{} entered, {} delivered, {} dropped by the network{causes}",
+        style::grouped(packets.entered),
+        style::grouped(packets.delivered),
+        style::grouped(total),
+    )
+}
+
+fn programs(programs: &[ProgramSummary]) -> String {
+    let services = programs.iter().filter(|program| program.service).count();
+    let failed = programs
+        .iter()
+        .filter(|program| program.failure.is_some())
+        .count();
+    let services = match services {
+        0 => String::new(),
+        n => format!(", {} among them", style::number(n, "service")),
+    };
+    format!(
+        "{} ran{services}, {failed} failed",
+        style::number(programs.len(), "program")
+    )
+}
+
+/// A failed program with the end of what it wrote to its error stream, or else to its output.
+fn failure(program: &ProgramSummary, run: &Path, style: Style) -> String {
+    let why = program.failure.as_deref().unwrap_or_default();
+    let mut text = format!(
+        "{} on {}: {}",
+        style.bad(&program.name),
+        program.host,
+        style::clean(why)
+    );
+    for stream in ["err", "out"] {
+        let name = format!("{}.{stream}", program.log);
+        let lines = last_lines(&run.join(&name));
+        if lines.is_empty() {
+            continue;
+        }
+        text.push_str(&format!(
+            "\n           {}",
+            style.dim(format_args!("end of {name}:"))
+        ));
+        for line in lines {
+            text.push_str(&format!("\n           {} {line}", style.dim("|")));
+        }
+        break;
+    }
+    text
+}
+
+fn last_lines(path: &Path) -> Vec<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.len().saturating_sub(LOG_LINES);
+    lines[last..]
+        .iter()
+        .map(|line| style::clean(line))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_is_cut_and_cleaned() {
+        let path = std::env::temp_dir().join(format!("longhaul-cli-log-{}", std::process::id()));
+        let text: String = (0..5000).map(|n| format!("line {n}\x1b[2J\n\n")).collect();
+        std::fs::write(&path, text).unwrap();
+        let lines = last_lines(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(lines.len(), LOG_LINES);
+        assert_eq!(lines.last().unwrap(), "line 4999\u{fffd}[2J");
+        assert!(last_lines(Path::new("/nonexistent")).is_empty());
+    }
+}

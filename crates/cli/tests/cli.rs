@@ -1,0 +1,233 @@
+//! The binary as its users meet it, without a run: help, codes, messages, `check`.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const SMALL: &str = "\
+name: small
+duration: 30 s
+topology:
+  nodes: { a: { count: 2 }, r: { kind: router }, b: {} }
+  links:
+    - { ends: [a, r], rate: 1 Gbit/s, delay: 100 us }
+    - { ends: [r, b], rate: 100 Mbit/s, delay: 5 ms, loss: 0.5 %, queue: 50 packets }
+programs:
+  server: { on: b, run: sleep 9, ready: tcp 80, service: true }
+  client: { on: a0, run: 'true', after: server }
+";
+
+/// A file of its own for each test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("longhaul-cli-{}-{name}.yaml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn longhaul(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn assert_refused(args: &[&str], part: &str) {
+    let output = longhaul(args);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains(part),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    assert_eq!(stdout(&output), "", "{args:?}");
+}
+
+#[test]
+fn every_command_has_help() {
+    let all = stdout(&longhaul(&["--help"]));
+    assert!(all.contains("Examples:") && all.contains("Exit codes"));
+    for command in [
+        "run",
+        "check",
+        "exec",
+        "set",
+        "list",
+        "doctor",
+        "completions",
+    ] {
+        assert!(all.contains(&format!("\n  {command} ")), "{command}");
+        let help = longhaul(&[command, "--help"]);
+        assert_eq!(help.status.code(), Some(0));
+        assert!(stdout(&help).contains("Usage: longhaul"));
+    }
+    assert!(stdout(&longhaul(&["--version"])).starts_with("longhaul "));
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2() {
+    let small = Scratch::new("wrong", SMALL);
+    assert_refused(&[], "Usage");
+    assert_refused(&["fly"], "unrecognized subcommand");
+    assert_refused(&["check"], "<FILE>");
+    assert_refused(&["check", small.path(), "--seed", "x"], "--seed");
+    assert_refused(&["check", small.path(), "--set", "novalue"], "--set");
+    assert_refused(
+        &["run", small.path(), "--clock", "sundial"],
+        "clock=sundial",
+    );
+    assert_refused(&["exec", "a0"], "<CMD>");
+    assert_refused(&["set", "a-b", "delay"], "delay=5 ms");
+    assert_refused(
+        &["exec", "a", "--run", "no run is called so", "--", "true"],
+        "run",
+    );
+}
+
+#[test]
+fn a_wrong_file_exits_with_2_and_says_where() {
+    let wrong = Scratch::new("file", &SMALL.replace("delay: 5 ms", "delay: 5"));
+    for command in ["check", "run"] {
+        assert_refused(&[command, wrong.path()], ":7:48: error");
+        assert_refused(&[command, wrong.path()], "hint: write it like `5 ms`");
+        assert_refused(&[command, "/nonexistent.yaml"], "cannot read the file");
+        assert_refused(&[command, "/"], "directory");
+    }
+    let small = Scratch::new("set", SMALL);
+    assert_refused(
+        &["check", small.path(), "--set", "links.r-b.dealy=1 ms"],
+        "did you mean",
+    );
+}
+
+#[test]
+fn a_folder_that_is_no_run_is_refused() {
+    let small = Scratch::new("folder", SMALL);
+    let other = std::env::temp_dir();
+    assert_refused(
+        &["run", small.path(), "--out", other.to_str().unwrap()],
+        "no run's",
+    );
+}
+
+#[test]
+fn check_prints_what_a_file_means() {
+    let small = Scratch::new("text", SMALL);
+    let output = longhaul(&["check", small.path(), "--routes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let parts = [
+        "small: 3 hosts, 1 router, 3 links, 2 programs; seed 1; at most 30 s",
+        "10.0.0.1",
+        "100 Mbit/s  5 ms",
+        "loss 0.5 %",
+        "queue 50 packets",
+        "a0 to b   5.1 ms  100 Mbit/s  a0>r  r>b",
+        "packet pool",
+        "ready: tcp 80; service",
+        "after server",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b'), "no colours into a pipe");
+}
+
+#[test]
+fn check_as_json_follows_overrides() {
+    let small = Scratch::new("json", SMALL);
+    let args = [
+        "check",
+        small.path(),
+        "--json",
+        "--seed",
+        "7",
+        "--set",
+        "links.r-b.delay=20 ms",
+    ];
+    let output = longhaul(&args);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["seed"], 7);
+    assert_eq!(plan["hosts"][2]["name"], "b");
+    assert_eq!(plan["path_delay_ns"]["max"], 20_100_000);
+    assert_eq!(plan["paths"].as_array().unwrap().len(), 6);
+    assert_eq!(plan["pipes"].as_array().unwrap().len(), 6);
+    assert!(plan["memory"]["packet_pool_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_large_network_is_checked_by_a_sample() {
+    let large = SMALL.replace("count: 2", "count: 2000");
+    let large = Scratch::new("large", &large);
+    let text = stdout(&longhaul(&["check", large.path()]));
+    assert!(
+        text.contains("median") && text.contains("a sample of 200 hosts"),
+        "{text}"
+    );
+    assert!(text.contains("more (all with --json)"));
+}
+
+#[test]
+fn the_schema_is_json() {
+    let output = longhaul(&["check", "--schema"]);
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(schema["properties"]["topology"].is_object());
+}
+
+#[test]
+fn there_are_completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = longhaul(&["completions", shell]);
+        assert!(stdout(&output).contains("doctor"), "{shell}");
+    }
+}
+
+#[test]
+fn the_doctor_speaks_json() {
+    let output = longhaul(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failed = report["state"] == "failed";
+    assert_eq!(output.status.code(), Some(i32::from(failed)));
+    assert!(report["findings"].as_array().unwrap().len() >= 5);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    use std::process::Stdio;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["check", "--schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "");
+}
