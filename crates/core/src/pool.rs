@@ -68,6 +68,10 @@ pub(crate) struct Pool {
     slab: Vec<u8>,
 }
 
+/// How much of the slab is touched before the first packet.
+const WARM_BYTES: usize = 64 << 20;
+const PAGE_BYTES: usize = 4096;
+
 impl Pool {
     pub(crate) fn new(slots: u32, slot_size: usize) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
@@ -80,6 +84,19 @@ impl Pool {
             slot_size,
             slab: vec![0; slots as usize * slot_size],
         }
+        .warmed()
+    }
+
+    /// Touches the memory that is used first, page by page: the first packets of a run must not
+    /// wait for it. The rest is mapped when it is needed.
+    fn warmed(mut self) -> Self {
+        let warm = self.slab.len().min(WARM_BYTES);
+        // Not zero: storing what is already there could be left out.
+        self.slab[..warm].iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+        let descriptors = self.slots.min((warm / self.slot_size) as u32) as usize;
+        self.descriptors.resize_with(descriptors, Descriptor::default);
+        self.descriptors.clear();
+        self
     }
 
     /// Takes a descriptor; `None` when all are in use. [`Pool::describe`] it next.

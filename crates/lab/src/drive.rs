@@ -7,8 +7,8 @@
 //! measured, after each send call.
 //!
 //! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
-//! delay what is inside. A short stall of the machine is no flood: a small allowance per second
-//! lets the loop catch up instead.
+//! delay what is inside. A stall of the machine is no flood: the loop may catch up for as long
+//! again as it stood still, and for a little of each second in any case.
 //!
 //! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
@@ -39,6 +39,11 @@ const DEPARTURES: usize = 16;
 const SHED: usize = 256;
 /// How much of each second the loop may spend catching up before it sheds.
 const CATCH_UP: Span = Span::from_ms(5);
+/// When the first stale frame is older than this, the loop has stood still: in a flood frames
+/// become stale little by little.
+const STALL: Span = Span::from_ms(1);
+/// The most time for catching up with stalls.
+const CATCH_UP_MAX: Span = Span::from_ms(200);
 
 /// A change that the run asks of the loop.
 #[derive(Debug)]
@@ -143,8 +148,7 @@ pub struct Drive<I> {
     second_began: Time,
     lateness: Delays,
     totals: Totals,
-    allowance: Span,
-    stale_since: Option<Time>,
+    patience: Patience,
     steps_seen: u64,
     pool_seen: u64,
     cpu_seen_ns: u64,
@@ -195,8 +199,7 @@ impl<I: PacketIo> Drive<I> {
             second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
-            allowance: CATCH_UP,
-            stale_since: None,
+            patience: Patience { allowance: CATCH_UP, behind_since: None },
             steps_seen: 0,
             pool_seen: 0,
             cpu_seen_ns: 0,
@@ -253,18 +256,18 @@ impl<I: PacketIo> Drive<I> {
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
         while taken < ARRIVALS && shed < SHED {
             let Some(arrival) = self.io.peek() else {
-                self.stale_since = None;
+                self.patience.caught_up();
                 return (taken + shed, now);
             };
             let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
             if stamp > now {
-                self.stale_since = None;
+                self.patience.caught_up();
                 return (taken + shed, now);
             }
             let age = now.since(stamp);
             self.totals.staleness.record(age);
             last = last.max(stamp);
-            if age > self.tolerance && sheds(&mut self.stale_since, &mut self.allowance, now) {
+            if age > self.tolerance && self.patience.is_over(age, now) {
                 shed += 1;
                 self.second.drops.shed += 1;
             } else {
@@ -368,21 +371,39 @@ impl<I: PacketIo> Drive<I> {
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
-        self.allowance = CATCH_UP;
+        self.patience.allowance = CATCH_UP;
         self.second_began = now;
         self.second.number = second_of(now);
     }
 }
 
-/// Whether a stale frame is shed. While the loop has been behind for no longer than the
-/// second's allowance, it may catch up instead.
-fn sheds(stale_since: &mut Option<Time>, allowance: &mut Span, now: Time) -> bool {
-    let behind = now.since(*stale_since.get_or_insert(now));
-    if behind <= *allowance {
-        return false;
+/// How long the loop may go on taking stale frames before it sheds them.
+#[derive(Debug)]
+struct Patience {
+    allowance: Span,
+    behind_since: Option<Time>,
+}
+
+impl Patience {
+    /// Nothing stale is left.
+    fn caught_up(&mut self) {
+        self.behind_since = None;
     }
-    *allowance = Span::ZERO;
-    true
+
+    /// Whether a stale frame of this age is to be shed.
+    fn is_over(&mut self, age: Span, now: Time) -> bool {
+        let since = *self.behind_since.get_or_insert_with(|| {
+            if age > STALL {
+                self.allowance = (self.allowance + age + age).min(CATCH_UP_MAX);
+            }
+            now
+        });
+        let over = now.since(since) > self.allowance;
+        if over {
+            self.allowance = Span::ZERO;
+        }
+        over
+    }
 }
 
 /// Hands an arrival to the engine; true for multicast that a program has sent.
@@ -403,4 +424,37 @@ fn is_membership(frame: &[u8]) -> bool {
     const MLD: &[u8] = &[0x33, 0x33, 0, 0, 0, 0x16];
     const IGMP: &[u8] = &[0x01, 0, 0x5e, 0, 0, 0x16];
     frame.starts_with(MLD) || frame.starts_with(IGMP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALE: Span = Span::from_us(300);
+
+    fn patience() -> Patience {
+        Patience { allowance: CATCH_UP, behind_since: None }
+    }
+
+    #[test]
+    fn a_flood_is_shed_after_the_allowance() {
+        let mut patience = patience();
+        let start = Time::from_ns(1_000_000_000);
+        assert!(!patience.is_over(STALE, start));
+        assert!(!patience.is_over(STALE, start + CATCH_UP));
+        assert!(patience.is_over(STALE, start + CATCH_UP + Span::from_us(1)));
+        patience.caught_up();
+        assert!(!patience.is_over(STALE, start + Span::from_ms(6)), "a new moment of grace");
+        assert!(patience.is_over(STALE, start + Span::from_ms(7)), "but no more allowance");
+    }
+
+    #[test]
+    fn a_stall_may_be_made_good() {
+        let mut patience = patience();
+        let start = Time::from_ns(1_000_000_000);
+        let stall = Span::from_ms(40);
+        assert!(!patience.is_over(stall, start));
+        assert!(!patience.is_over(STALE, start + Span::from_ms(80)));
+        assert!(patience.is_over(STALE, start + Span::from_ms(90)));
+    }
 }

@@ -27,6 +27,9 @@ const JUMBO_MTU: u32 = 4000;
 const LINK_DEPTH: Span = Span::from_ms(1);
 /// The machine's bucket holds less: what it lets through at once, the core must carry at once.
 const MACHINE_DEPTH: Span = Span::from_us(100);
+/// Every bucket holds at least so many frames: one that is larger than its bucket would wait
+/// for ever.
+const BURST_FRAMES: u64 = 2;
 /// Linux's `txqueuelen`.
 const QUEUE_PACKETS: u64 = 1000;
 /// What a packet costs the core beside its bytes, as a number of bytes.
@@ -74,7 +77,7 @@ fn bucket(bytes_per_s: u64, depth: Span, overhead: i32, frame: u64) -> Shaper {
     Shaper {
         bytes_per_s,
         overhead,
-        burst_bytes: u32::try_from(depth.max(2 * frame)).unwrap_or(u32::MAX),
+        burst_bytes: u32::try_from(depth.max(BURST_FRAMES * frame)).unwrap_or(u32::MAX),
         limit_bytes: u32::try_from(QUEUE_PACKETS * frame).unwrap_or(u32::MAX),
     }
 }
@@ -175,12 +178,12 @@ mod tests {
 
     #[test]
     fn a_slow_link_gets_a_bucket_of_its_own_rate() {
-        let Limit::Link(shaper) = limit(&[pipe(100_000_000, Framing::Ethernet)], 1500) else {
-            panic!("a link of 100 Mbit/s is slower than any machine");
+        let Limit::Link(shaper) = limit(&[pipe(10_000_000, Framing::Ethernet)], 1500) else {
+            panic!("a link of 10 Mbit/s is slower than any machine");
         };
-        assert_eq!(shaper.bytes_per_s, 12_500_000);
+        assert_eq!(shaper.bytes_per_s, 1_250_000);
         assert_eq!(shaper.overhead, 4);
-        assert_eq!((shaper.burst_bytes, shaper.limit_bytes), (12_500, 1000 * 1518));
+        assert_eq!((shaper.burst_bytes, shaper.limit_bytes), (2 * 1518, 1000 * 1518));
         let Limit::Link(ip) = limit(&[pipe(1_000_000, Framing::Ip)], 1500) else { panic!() };
         assert_eq!(ip.overhead, -14);
     }

@@ -165,6 +165,7 @@ const IFLA_NET_NS_PID: u16 = 19;
 const IFLA_GROUP: u16 = 27;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GRO_MAX_SIZE: u16 = 58;
 const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
 const IFLA_INFO_KIND: u16 = 1;
@@ -191,6 +192,7 @@ pub(crate) struct VethPair<'a> {
     pub(crate) peer_name: &'a str,
     pub(crate) peer_pid: i32,
     pub(crate) peer_mac: [u8; 6],
+    pub(crate) peer_gso_max_segs: u32,
 }
 
 pub(crate) fn new_veth(pair: &VethPair<'_>) -> Message {
@@ -210,6 +212,7 @@ pub(crate) fn new_veth(pair: &VethPair<'_>) -> Message {
                 peer.bytes.extend_from_slice(&ifinfomsg(0, false));
                 peer.attr_str(IFLA_IFNAME, pair.peer_name).attr(IFLA_ADDRESS, &pair.peer_mac);
                 peer.attr_u32(IFLA_NET_NS_PID, pair.peer_pid as u32);
+                peer.attr_u32(IFLA_GSO_MAX_SEGS, pair.peer_gso_max_segs);
                 queues(peer);
             });
         });

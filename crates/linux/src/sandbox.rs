@@ -37,6 +37,11 @@ use crate::sys::{self, Fork};
 pub use crate::netlink::Shaper;
 pub(crate) use usage::run_wait;
 
+/// The most segments that a host's kernel hands to its interface as one. A token bucket counts
+/// what it has to split without the overhead that it is told, and one that shrinks below a
+/// packet in its queue stands still for ever (`net/sched/sch_tbf.c`): so every packet is one.
+pub(crate) const SEGMENTS_MAX: u32 = 1;
+
 /// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);

@@ -262,6 +262,7 @@ fn cable(report: &mut Report) {
             peer_name: "eth0",
             peer_pid: 1,
             peer_mac: [2, 0, 0, 0, 0, 1],
+            peer_gso_max_segs: crate::sandbox::SEGMENTS_MAX,
         }))
     });
     if !laid {

@@ -23,6 +23,9 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 /// Merging nothing: with segments of 1000 bytes at most, receive offload never joins two.
 const GRO_MAX_SIZE: u32 = 1000;
 
+/// Why a host is not there: somebody has killed its init.
+const DIED: &str = "its init died while it booted";
+
 /// The sandbox's main function. Never returns: the process ends here.
 pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
     sys::set_name(c"longhaul-box");
@@ -174,7 +177,10 @@ impl Server {
         }
         let first = self.hosts.len() - configs.len();
         for ((config, (_, go)), number) in configs.iter().zip(&mut booting).zip(first..) {
-            let failed = |e: io::Error| format!("host {}: laying its cable: {e}", config.name);
+            let failed = |e: io::Error| match e.raw_os_error() {
+                Some(libc::ESRCH | libc::EPIPE) => format!("host {}: {DIED}", config.name),
+                _ => format!("host {}: laying its cable: {e}", config.name),
+            };
             self.lay_cable(config, number).map_err(failed)?;
             go.write_all(b"!").map_err(failed)?;
         }
@@ -183,7 +189,7 @@ impl Server {
             let mut text = String::new();
             report.read_to_string(&mut text).map_err(|e| format!("host {}: {e}", config.name))?;
             if text != "up" {
-                let text = if text.is_empty() { "its init died while it booted" } else { &text };
+                let text = if text.is_empty() { DIED } else { &text };
                 return Err(format!("host {}: {text}", config.name));
             }
         }
@@ -223,6 +229,7 @@ impl Server {
             peer_name: boot::INTERFACE,
             peer_pid: self.hosts[number].pid,
             peer_mac: config.mac,
+            peer_gso_max_segs: super::SEGMENTS_MAX,
         }))?;
         sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
     }

@@ -1,0 +1,198 @@
+//! `suite`: the benchmarks of the emulator itself, each against a reference or a target.
+//!
+//! A **bench** is a list of groups. A **group** is a list of setups that are run in turn, round
+//! after round (A B A B), so that whatever the machine does meanwhile hits all of them alike. A
+//! **setup** is one command with the **figures** to read from it, most often a sender and a
+//! receiver over an emulated path or over a plain veth cable, which is the reference. Figures
+//! are medians with ranges over the rounds; a missed target is marked and does not fail the
+//! suite, a setup that does not run does.
+//!
+//! Left out: judging a run's fidelity, which is the emulator's own task; its verdict is quoted.
+
+mod delay;
+mod direct;
+mod emulated;
+mod engine;
+mod figures;
+mod hosts;
+mod lab;
+mod pair;
+mod rate;
+mod report;
+mod table;
+mod tcp;
+mod udp;
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use figures::Outcome;
+use lab::Lab;
+use pair::{Pair, Place};
+use report::{Report, Scenario};
+
+/// What makes the groups of a bench.
+type Groups = fn(&Lab) -> Vec<Group>;
+/// What runs a setup once.
+type Run = Box<dyn Fn(&Lab) -> io::Result<Outcome>>;
+
+/// The benches by name, in the order in which they run.
+const BENCHES: [(&str, Groups); 6] = [
+    ("delay", delay::groups),
+    ("udp", udp::groups),
+    ("tcp", tcp::groups),
+    ("rate", rate::groups),
+    ("hosts", hosts::groups),
+    ("engine", engine::groups),
+];
+
+/// Run the emulator's benchmarks and compare them with a plain cable and with their targets.
+///
+/// Prints a table on stdout, progress on stderr. Exit code 0 unless something did not run;
+/// missed targets are marked MISS.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// What to run: delay, udp, tcp, rate, hosts, engine. Default: all.
+    #[arg(value_name = "NAME", value_parser = BENCHES.map(|(name, _)| name))]
+    names: Vec<String>,
+    /// Rounds of each group.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// One round of a second each: a test of the suite, not a measurement.
+    #[arg(long, conflicts_with = "runs")]
+    quick: bool,
+    /// Write everything measured to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Replace the table between the markers of this Markdown file.
+    #[arg(long, value_name = "FILE")]
+    write_docs: Option<PathBuf>,
+    /// The emulator. Default: `longhaul` beside this program.
+    #[arg(long, value_name = "FILE")]
+    longhaul: Option<PathBuf>,
+    /// Keep experiment files and run folders in this new or empty folder. Default: a temporary folder, removed.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+/// Setups that are run in turn.
+pub(crate) struct Group {
+    /// What they are, in words.
+    pub(crate) title: String,
+    /// A reference stands before those that are compared with it.
+    pub(crate) setups: Vec<Setup>,
+}
+
+/// One thing to run and what to read from it.
+pub(crate) struct Setup {
+    /// Its name within the bench.
+    pub(crate) name: String,
+    /// The commands, for whoever wants to repeat them by hand.
+    pub(crate) command: String,
+    /// Whether it is a cable without an emulator.
+    pub(crate) reference: bool,
+    /// Runs it once.
+    pub(crate) run: Run,
+    /// What to read from it.
+    pub(crate) figures: Vec<figures::Figure>,
+}
+
+impl Setup {
+    /// A sender and a receiver at a place.
+    fn pair(name: String, place: Place, pair: &Pair, figures: Vec<figures::Figure>) -> Self {
+        let pair = pair.clone();
+        Self {
+            name,
+            command: pair.command(&place),
+            reference: place.is_reference(),
+            run: Box::new(move |lab| place.run(lab, &pair)),
+            figures,
+        }
+    }
+}
+
+/// Runs the command; what is to be printed, and whether everything ran.
+pub(crate) fn run(options: &Options) -> io::Result<(String, bool)> {
+    let lab = Lab::new(
+        options.longhaul.clone(),
+        options.keep.clone(),
+        options.quick,
+    )?;
+    if let Some(problem) = &lab.no_reference {
+        eprintln!("suite: no reference, because {problem}; ratios and differences are left out");
+    }
+    let runs = if options.quick { 1 } else { options.runs };
+    let mut report = Report::new(&lab, runs);
+    for (bench, groups) in BENCHES {
+        if !options.names.is_empty() && !options.names.iter().any(|name| name == bench) {
+            continue;
+        }
+        for group in groups(&lab) {
+            report
+                .scenarios
+                .extend(run_group(&lab, bench, group, usize::from(runs)));
+        }
+    }
+    let json = report.to_json()?;
+    if let Some(path) = &options.out {
+        fs::write(path, format!("{json}\n"))?;
+    }
+    if let Some(path) = &options.write_docs {
+        let text = fs::read_to_string(path)?;
+        fs::write(
+            path,
+            table::replace_block(&text, &table::markdown(&report))?,
+        )?;
+    }
+    let text = if options.json {
+        json
+    } else {
+        table::plain(&report)
+    };
+    Ok((text, report.complete()))
+}
+
+/// Runs the setups of a group in turn, round after round.
+fn run_group(lab: &Lab, bench: &'static str, group: Group, runs: usize) -> Vec<Scenario> {
+    let setups = group.setups;
+    let mut outcomes: Vec<Vec<io::Result<Outcome>>> = setups.iter().map(|_| Vec::new()).collect();
+    for round in 1..=runs {
+        for (setup, outcomes) in setups.iter().zip(&mut outcomes) {
+            let error = match &lab.no_reference {
+                Some(problem) if setup.reference => Some(problem.clone()),
+                _ => None,
+            };
+            let outcome = match error {
+                Some(problem) => Err(io::Error::other(problem)),
+                None => {
+                    progress(bench, &setup.name, round, runs);
+                    (setup.run)(lab)
+                }
+            };
+            if let (Err(error), false) = (&outcome, setup.reference && lab.no_reference.is_some()) {
+                eprintln!("suite: {bench} {}: {error}", setup.name);
+            }
+            outcomes.push(outcome);
+        }
+    }
+    let scenarios = report::scenarios(bench, &group.title, &setups, &outcomes);
+    if lab.no_reference.is_none() {
+        return scenarios;
+    }
+    scenarios.into_iter().filter(|one| !one.reference).collect()
+}
+
+fn progress(bench: &str, setup: &str, round: usize, runs: usize) {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{bench}: {setup}, round {round} of {runs}");
+        if round == runs {
+            eprintln!();
+        }
+    } else {
+        eprintln!("{bench}: {setup}, round {round} of {runs}");
+    }
+}

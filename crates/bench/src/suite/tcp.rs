@@ -1,0 +1,71 @@
+//! How fast one TCP connection is, and whether its segments stay in order.
+
+use super::direct::Cable;
+use super::emulated::Path;
+use super::figures::{Against, Figure, Target, at};
+use super::lab::Lab;
+use super::pair::{Pair, Place};
+use super::{Group, Setup};
+
+/// MTU, the least goodput in Gbit/s over one hop, and the delays in milliseconds.
+const KINDS: [(u32, f64, &[u64]); 2] = [(1500, 2.0, &[0, 10]), (9000, 7.0, &[0])];
+
+/// One group per MTU.
+pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
+    let group = |&(mtu, least, delays): &(u32, f64, &[u64])| {
+        let pair = Pair::tcp(lab.seconds(3));
+        let mut setups: Vec<Setup> = Cable::kinds(mtu)
+            .map(|cable| {
+                let name = cable.words();
+                Setup::pair(name, Place::Direct(cable), &pair, direct())
+            })
+            .into();
+        for &delay_ms in delays {
+            for hops in [1, 12] {
+                let path = Path {
+                    hops,
+                    delay_ns: delay_ms * 1_000_000,
+                    mtu,
+                    ..Path::LINK
+                };
+                let name = path.words();
+                let least = (hops == 1).then_some(least);
+                setups.push(Setup::pair(
+                    name,
+                    Place::Emulated(path),
+                    &pair,
+                    emulated(least),
+                ));
+            }
+        }
+        Group {
+            title: format!("one TCP connection (cubic), MTU {mtu}"),
+            setups,
+        }
+    };
+    KINDS.iter().map(group).collect()
+}
+
+fn goodput() -> Figure {
+    Figure::new("goodput", "Gbit/s", at("/recv/bps").times(1e-9))
+}
+
+fn direct() -> Vec<Figure> {
+    let order = Figure::new("out of order", "", at("/recv/rcv_ooopack"));
+    vec![goodput(), order]
+}
+
+fn emulated(least: Option<f64>) -> Vec<Figure> {
+    let goodput = goodput().against(0, Against::Ratio);
+    let zero = |name, pointer| Figure::new(name, "", at(pointer)).target(Target::Zero);
+    vec![
+        match least {
+            Some(least) => goodput.target(Target::AtLeast(least)),
+            None => goodput,
+        },
+        zero("out of order", "/recv/rcv_ooopack"),
+        zero("TCPOFOQueue", "/recv/counters/TcpExt.TCPOFOQueue"),
+        zero("retransmits", "/send/retransmits"),
+        Figure::new("core busy", "", at("/busy")),
+    ]
+}

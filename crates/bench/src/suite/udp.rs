@@ -1,0 +1,158 @@
+//! How many packets a second: at full speed, and the highest rate without any loss.
+//!
+//! At full speed the sender floods and what arrives counts: the emulator may shed, and its
+//! verdict says so. The loss-free rate is searched among fixed rates, for which it takes a few
+//! runs each; at its limit either packets get lost or the sender cannot keep the rate itself.
+
+use std::io;
+
+use serde_json::json;
+
+use super::direct::Cable;
+use super::emulated::Path;
+use super::figures::{Against, Figure, Outcome, Target, at};
+use super::lab::Lab;
+use super::pair::{Pair, Place};
+use super::{Group, Setup};
+
+const SIZES: [u32; 2] = [64, 1400];
+/// Received packets over the direct cable's, at least.
+const SHARE: f64 = 0.9;
+/// The rates among which the loss-free one is searched, in thousands a second.
+const LADDER: [u32; 15] = [
+    10, 20, 40, 60, 80, 100, 120, 140, 160, 200, 240, 280, 320, 400, 500,
+];
+/// A sender that reaches less of its rate than this could not keep it.
+const KEPT: f64 = 0.97;
+
+/// One group per size and question.
+pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
+    let mut groups: Vec<Group> = SIZES.iter().map(|&size| flood(lab, size)).collect();
+    let sizes = if lab.quick { &SIZES[..1] } else { &SIZES[..] };
+    groups.extend(sizes.iter().map(|&size| loss_free(lab, size)));
+    groups
+}
+
+fn chain(hops: u32) -> Place {
+    Place::Emulated(Path { hops, ..Path::LINK })
+}
+
+fn flood(lab: &Lab, size: u32) -> Group {
+    let pair = Pair::udp(size, "max", lab.seconds(2), &["--batch", "64"]);
+    let received = || Figure::new("received", "kpps", at("/recv/pps").times(1e-3));
+    let rest = || {
+        [
+            Figure::new("sent", "kpps", at("/send/pps").times(1e-3)),
+            Figure::new("dropped by the socket", "", at("/recv/kernel_drops")),
+            Figure::new("reordered", "", at("/recv/reordered")),
+        ]
+    };
+    let [plain, _, free] = Cable::kinds(1500);
+    let direct = |cable: Cable| {
+        let figures = std::iter::once(received()).chain(rest()).collect();
+        Setup::pair(cable.words(), Place::Direct(cable), &pair, figures)
+    };
+    let emulated = |hops: u32| {
+        let place = chain(hops);
+        let compared = received()
+            .against(0, Against::Ratio)
+            .target(Target::RatioAtLeast(SHARE));
+        let mut figures: Vec<Figure> = std::iter::once(compared).chain(rest()).collect();
+        figures.push(Figure::new("core busy", "", at("/busy")));
+        Setup::pair(place.words(), place, &pair, figures)
+    };
+    Group {
+        title: format!("UDP at full speed, {size} B, batches of 64"),
+        setups: vec![direct(plain), direct(free), emulated(1), emulated(12)],
+    }
+}
+
+fn loss_free(lab: &Lab, size: u32) -> Group {
+    let seconds = lab.seconds(1);
+    let ladder: &'static [u32] = if lab.quick { &LADDER[3..10] } else { &LADDER };
+    let setup = |place: Place| {
+        let rate = Figure::new("loss-free", "kpps", at("/kpps"));
+        let limit = Figure::new("limited by the sender", "", at("/sender_limited"));
+        let pair = Pair::udp(size, "RATE", seconds, &[]);
+        let reference = place.is_reference();
+        Setup {
+            name: format!("loss-free: {}", place.words()),
+            command: pair.command(&place),
+            reference,
+            run: Box::new(move |lab| search(lab, &place, size, seconds, ladder)),
+            figures: if reference {
+                vec![rate, limit]
+            } else {
+                vec![rate.against(0, Against::Ratio), limit]
+            },
+        }
+    };
+    let places = [Place::Direct(Cable::PLAIN), chain(1), chain(12)];
+    Group {
+        title: format!("the highest of the rates {ladder:?} kpps without loss, UDP, {size} B"),
+        setups: places.map(setup).into(),
+    }
+}
+
+/// The highest rung of `ladder` that a place carries without loss, by bisection.
+fn search(
+    lab: &Lab,
+    place: &Place,
+    size: u32,
+    seconds: u32,
+    ladder: &[u32],
+) -> io::Result<Outcome> {
+    let mut steps = Vec::new();
+    let mut health = None;
+    let mut sender_limited = false;
+    let mut carries = |kpps: u32| -> io::Result<bool> {
+        let pair = Pair::udp(size, &format!("{kpps}000"), seconds, &[]);
+        let outcome = place.run(lab, &pair)?;
+        let number = |pointer| outcome.data.pointer(pointer).and_then(|v| v.as_f64());
+        let (sent, received) = (number("/send/sent"), number("/recv/received"));
+        let pps = number("/send/pps").unwrap_or(0.0);
+        let kept = pps >= f64::from(kpps) * 1000.0 * KEPT;
+        let lossless = sent.is_some() && sent == received;
+        steps.push(json!({ "kpps": kpps, "sent": sent, "received": received, "pps": pps }));
+        if lossless && kept {
+            health = outcome.health;
+        } else {
+            sender_limited = lossless;
+        }
+        Ok(lossless && kept)
+    };
+    let passed = bisect(ladder.len(), |rung| carries(ladder[rung]))?;
+    let kpps = passed.checked_sub(1).map_or(0, |rung| ladder[rung]);
+    Ok(Outcome {
+        data: json!({ "kpps": kpps, "sender_limited": sender_limited, "steps": steps }),
+        health,
+    })
+}
+
+/// How many of `count` rungs hold, where none above one that does not hold is tried.
+fn bisect(count: usize, mut holds: impl FnMut(usize) -> io::Result<bool>) -> io::Result<usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = (low + high) / 2;
+        if holds(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bisection_finds_the_last_rung_that_holds() {
+        for count in 0..9 {
+            for good in 0..=count {
+                assert_eq!(bisect(count, |rung| Ok(rung < good)).unwrap(), good);
+            }
+        }
+    }
+}
