@@ -134,6 +134,8 @@ fn run_in(
     let placement = Placement::choose();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, &placement))?;
+    // Each program's output takes four descriptors; programs themselves keep the old limit.
+    longhaul_linux::raise_open_files().map_err(io_error("raising the limit of open files"))?;
     let hosts = host_configs(plan);
     let total = hosts.len();
     observer.progress(&Progress::Hosts { up: 0, total });

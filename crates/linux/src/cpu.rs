@@ -121,7 +121,7 @@ pub fn prefer_latency(own_cpu: bool) -> Scheduling {
     // shows it.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let policy = libc::SCHED_FIFO as u32;
-    if own_cpu && set_scheduling(&SchedAttr { size, policy, priority: 1, ..SchedAttr::default() }) {
+    if own_cpu && std::env::var_os("LH_FIFO").is_some() && set_scheduling(&SchedAttr { size, policy, priority: 1, ..SchedAttr::default() }) {
         return Scheduling::RealTime;
     }
     if set_scheduling(&SchedAttr { size, runtime_ns: SLICE_NS, ..SchedAttr::default() }) {

@@ -19,4 +19,4 @@ pub mod sandbox;
 mod sys;
 pub mod wait;
 
-pub use sys::{log_pipe, user_and_group, wait_readable};
+pub use sys::{log_pipe, raise_open_files, user_and_group, wait_readable};

@@ -250,7 +250,11 @@ impl Sandbox {
         drop(theirs);
         let mut sandbox =
             Self { channel: Some(ours), pid, pidfd, events: VecDeque::new(), hosts: 0 };
-        map_ids(pid, uid, gid).map_err(forbidden)?;
+        if let Err(error) = map_ids(pid, uid, gid) {
+            let ended = sys::wait_readable(&[sandbox.pidfd.as_fd()], Some(Duration::ZERO));
+            let died = ended.is_ok_and(|ended| ended[0]);
+            return Err(if died { SandboxError::Died } else { forbidden(error) });
+        }
         sandbox.expect_done(&Request::Begin(config.clone()))?;
         Ok(sandbox)
     }

@@ -395,3 +395,15 @@ pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
     check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
     Ok((reader, writer.into()))
 }
+
+/// Raises our limit of open files to what is allowed, and returns the old one.
+pub fn raise_open_files() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both structures outlive the calls.
+    unsafe {
+        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
+    }
+    Ok(limit)
+}

@@ -67,8 +67,8 @@ pub(super) struct Supervisor<'a> {
     /// The host whose network card a pipe is.
     cards: HashMap<PipeId, usize>,
     governor: Governor,
-    /// When the governor looked last, and how long the core had been idle by then.
-    governed: (Time, Span),
+    /// When the governor looked last, and what the core had been through by then.
+    governed: (Time, Span, u64),
     params: HashMap<PipeId, PipeParams>,
     latest: Option<Report>,
     delivered_per_s: u64,
@@ -109,7 +109,7 @@ impl<'a> Supervisor<'a> {
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
             cards: cards.collect(),
             governor: governor(plan, &HashMap::new()),
-            governed: (Time::ZERO, Span::ZERO),
+            governed: (Time::ZERO, Span::ZERO, 0),
             params: HashMap::new(),
             latest: None,
             delivered_per_s: 0,
@@ -190,16 +190,18 @@ impl<'a> Supervisor<'a> {
 
     /// Lets the machine push back on hosts that nothing else holds back.
     fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
-        let (then, idle_then) = self.governed;
+        let (then, busy_then, stale_then) = self.governed;
         let elapsed = now.since(then);
         if elapsed.as_ns() < TICK.as_nanos() as u64 {
             return Ok(());
         }
-        let idle = self.core.load.idle();
-        self.governed = (now, idle);
-        let load = 1.0 - idle.saturating_sub(idle_then).as_s() / elapsed.as_s();
         let counts = &self.core.load;
-        for (host, shaper) in self.governor.look(load, elapsed, |host| counts.arrived(host)) {
+        let (busy, stale) = (counts.busy(), counts.stale());
+        self.governed = (now, busy, stale);
+        let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
+        let behind = stale > stale_then;
+        let changes = self.governor.look(load, behind, elapsed, |host| counts.arrived(host));
+        for (host, shaper) in changes {
             self.sandbox.set_shaper(host, shaper)?;
         }
         Ok(())

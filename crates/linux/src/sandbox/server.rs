@@ -111,7 +111,7 @@ impl Server {
         if !config.cpus.is_empty() {
             crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
         }
-        let open_files = usage::raise_open_files().map_err(step("raising the limit of open files"))?;
+        let open_files = sys::raise_open_files().map_err(step("raising the limit of open files"))?;
         let netlink = Netlink::open().map_err(step("opening netlink"))?;
         let (hosts, programs) = (Vec::new(), HashMap::new());
         let run_wait = RunWait::default();

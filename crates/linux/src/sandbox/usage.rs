@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 
 use super::HostCounters;
 use super::boot::INTERFACE;
-use crate::sys::check;
 
 /// Frames that interface `name` dropped while it sent them, as `/proc/PID/net/dev` shows them.
 fn transmit_drops(table: &str) -> impl Iterator<Item = (&str, u64)> {
@@ -112,18 +110,6 @@ fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {
 /// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
 pub(crate) fn run_wait(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Raises our limit of open files to what is allowed, and returns the old one for programs.
-pub(super) fn raise_open_files() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both structures outlive the calls.
-    unsafe {
-        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
-    }
-    Ok(limit)
 }
 
 /// Gives a program the limit of open files that its caller had.

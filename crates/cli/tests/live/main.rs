@@ -1,0 +1,26 @@
+//! Live tests: real programs in real namespaces, through the binary.
+//!
+//! Each test writes an experiment, runs `longhaul` on it and looks at what is left: exit code,
+//! summary, logs, processes. They hold the promises that only a kernel can break: counters that
+//! close, names that resolve, hosts that do not see one another, and nothing left behind after
+//! any end.
+//!
+//! Rules: one run at a time; no exact timing (a set delay is a lower bound, upper bounds are
+//! generous); a run may be called unfaithful on a busy machine, so exit 0 and 3 are both fine.
+//! Random choices come from `LONGHAUL_SEED` if it is set, and the seed is printed.
+
+// Tests wait for other processes, by the clock.
+#![allow(clippy::disallowed_methods)]
+
+mod cleanup;
+mod control;
+mod folder;
+mod isolation;
+mod lab;
+mod load;
+mod network;
+mod outcome;
+mod programs;
+mod scale;
+mod traces;
+mod user;

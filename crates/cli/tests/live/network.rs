@@ -1,0 +1,220 @@
+//! What the emulated network does to packets: delay, loss, routers, MTUs.
+
+use crate::lab::{Lab, have};
+use crate::outcome::number;
+
+/// Numbered datagrams over one pipe, first IPv4, then IPv6.
+pub(crate) const ONE_PIPE: &str = "
+topology:
+  nodes: { a: {}, b: {} }
+  links: [ { ends: [a, b], delay: DELAY } ]
+programs:
+  recv4: { on: b, run: $BENCH udp-recv --port 9 --bind 0.0.0.0 --idle 1 --deadline 20 --expect 200, ready: log ready }
+  recv6: { on: b, run: '$BENCH udp-recv --port 10 --bind :: --idle 1 --deadline 20 --expect 200', ready: log ready }
+  send4: { on: a, run: $BENCH udp-send --to 10.0.0.2:9 --size 200 --rate 1000 --count 200, after: [recv4, recv6] }
+  send6: { on: a, run: '$BENCH udp-send --to [fd6c:6f6e:6768::2]:10 --size 200 --rate 1000 --count 200', after: send4 }
+";
+
+/// Both families over one pipe: complete, never early, and not absurdly late.
+pub(crate) fn check_one_pipe(lab: &Lab, delay: &str, delay_ns: u64) {
+    let outcome = lab.succeed(&ONE_PIPE.replace("DELAY", delay));
+    let reports = ["send4", "send6", "recv4", "recv6"].map(|program| outcome.report(program));
+    let [sent4, sent6, got4, got6] = &reports;
+    let both = |one: &serde_json::Value, other: &serde_json::Value, field: &str| {
+        number(&one[field]) + number(&other[field])
+    };
+    assert_eq!(both(sent4, sent6, "sent"), 400);
+    outcome.assert_arrived(400, both(got4, got6, "received"));
+    for got in [got4, got6] {
+        assert_eq!(number(&got["reordered"]), 0, "{got}");
+        assert_eq!(number(&got["duplicates"]), 0, "{got}");
+        let delay = &got["delay_ns"];
+        assert!(number(&delay["min"]) >= delay_ns, "early: {delay}");
+        assert!(
+            number(&delay["p50"]) < delay_ns + 100_000_000,
+            "late: {delay}"
+        );
+    }
+}
+
+#[test]
+fn a_delay_is_kept_in_both_families() {
+    let lab = Lab::new();
+    for (delay, delay_ns) in [
+        ("100 us", 100_000),
+        ("1 ms", 1_000_000),
+        ("10 ms", 10_000_000),
+    ] {
+        check_one_pipe(&lab, delay, delay_ns);
+    }
+}
+
+#[test]
+fn random_loss_is_counted_exactly_and_follows_the_seed() {
+    let lab = Lab::new();
+    let lossy = "
+seed: 7
+topology:
+  nodes: { a: {}, b: {} }
+  links: [ { ends: [a, b], delay: 1 ms, loss: 10 %, back: { loss: 0 % } } ]
+programs:
+  recv: { on: b, run: $BENCH udp-recv --port 9 --idle 1 --deadline 20, ready: log ready }
+  send: { on: a, run: $BENCH udp-send --to 10.0.0.2:9 --size 100 --rate 5000 --count 2000, after: recv }
+";
+    let [first, again] = [0, 1].map(|_| {
+        let outcome = lab.succeed(lossy);
+        assert_eq!(number(&outcome.report("send")["sent"]), 2000);
+        outcome.assert_arrived(2000, number(&outcome.report("recv")["received"]));
+        (outcome.dropped_by("loss"), outcome.physical_drops())
+    });
+    assert!(
+        (100..=300).contains(&first.0),
+        "{} of 2000 lost at 10 %",
+        first.0
+    );
+    if first.1 + again.1 == 0 {
+        assert_eq!(first.0, again.0, "the same seed loses the same packets");
+    }
+}
+
+/// Two hosts with three routers between them.
+const ROUTERS: &str = "
+topology:
+  nodes: { a: {}, b: {}, r1: { kind: router }, r2: { kind: router }, r3: { kind: router } }
+  links:
+    - { ends: [a, r1], delay: 1 ms }
+    - { ends: [r1, r2], delay: 2 ms }
+    - { ends: [r2, r3], delay: 3 ms }
+    - { ends: [r3, b], delay: 1 ms }
+programs:
+";
+
+#[test]
+fn every_router_of_a_path_shows_itself() {
+    let lab = Lab::new();
+    let mut text = ROUTERS.to_owned()
+        + "  v4: { on: a, run: python3 $DIR/trace.py b 4 }\n  v6: { on: a, run: python3 $DIR/trace.py b 6 }\n";
+    // One at a time, with one probe at a time: the last host is a kernel, whose answers are few.
+    let tools = [
+        ("traceroute", "traceroute -n -q 1 -N 1 -w 2 10.0.0.2"),
+        ("tracepath", "tracepath -n -m 8 10.0.0.2"),
+    ];
+    let tools: Vec<_> = tools.into_iter().filter(|(name, _)| have(name)).collect();
+    let mut after = "v4";
+    for (name, run) in &tools {
+        text += &format!("  {name}: {{ on: a, run: {run}, after: {after} }}\n");
+        after = name;
+    }
+    let outcome = lab.succeed(&text);
+    let path4 = ["10.128.0.1", "10.128.0.2", "10.128.0.3", "10.0.0.2"];
+    let prefix = "fd6c:6f6e:6768:";
+    let path6 = ["1::1", "1::2", "1::3", ":2"].map(|end| format!("{prefix}{end}"));
+    let lines = |log: &str| {
+        outcome
+            .log(log)
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lines("v4.out"), path4);
+    assert_eq!(lines("v6.out"), path6);
+    for (name, _) in tools {
+        let log = outcome.log(&format!("{name}.out"));
+        let mut rest = log.as_str();
+        if let Some((_, after)) = rest.split_once('\n').filter(|_| name == "traceroute") {
+            rest = after; // its first line names the target
+        }
+        for address in path4 {
+            let at = rest.find(address);
+            rest = &rest[at.unwrap_or_else(|| panic!("{name} misses {address}:\n{log}"))..];
+        }
+    }
+}
+
+#[test]
+fn routers_answer_pings_and_return_what_goes_nowhere() {
+    let lab = Lab::new();
+    let prefix = "fd6c:6f6e:6768:";
+    let mut text = ROUTERS.to_owned();
+    let pings = [
+        ("near4", "10.128.0.1".to_owned(), 0.002),
+        ("far4", "10.128.0.3".to_owned(), 0.012),
+        ("end4", "10.0.0.2".to_owned(), 0.014),
+        ("far6", format!("{prefix}1::3"), 0.012),
+        ("end6", format!("{prefix}:2"), 0.014),
+    ];
+    for (name, address, _) in &pings {
+        text += &format!("  {name}: {{ on: a, run: 'python3 $DIR/ping.py {address} 3' }}\n");
+    }
+    let knocks = [
+        ("nowhere4", "10.99.99.99".to_owned(), "UNREACH"),
+        ("nowhere6", format!("{prefix}:99"), "UNREACH"),
+        ("closed4", "10.0.0.2".to_owned(), "ECONNREFUSED"),
+        ("closed6", format!("{prefix}:2"), "ECONNREFUSED"),
+    ];
+    for (name, address, _) in &knocks {
+        text += &format!("  {name}: {{ on: a, run: 'python3 $DIR/network.py {address}' }}\n");
+    }
+    if have("ping") {
+        text += "  ping: { on: a, run: ping -n -c 3 -i 0.05 -W 2 10.128.0.2 }\n";
+    }
+    let outcome = lab.succeed(&text);
+    for (name, _, round_trip) in pings {
+        for line in outcome.log(&format!("{name}.out")).lines() {
+            let trip: f64 = line.parse().expect("seconds");
+            assert!(
+                trip >= round_trip && trip < round_trip + 1.0,
+                "{name}: {trip} s"
+            );
+        }
+    }
+    for (name, _, error) in knocks {
+        let log = outcome.log(&format!("{name}.out"));
+        assert_eq!(
+            log.split_whitespace()
+                .filter(|word| word.contains(error))
+                .count(),
+            2,
+            "{log}"
+        );
+    }
+    assert!(outcome.dropped_by("no_route") >= 4, "{outcome}");
+}
+
+#[test]
+fn a_narrow_link_is_found_by_path_mtu_discovery() {
+    let lab = Lab::new();
+    let narrow = "
+topology:
+  nodes: { a: {}, b: {}, r1: { kind: router }, r2: { kind: router } }
+  links:
+    - { ends: [a, r1] }
+    - { ends: [r1, r2], delay: 1 ms, mtu: 1400 }
+    - { ends: [r2, b] }
+programs:
+  echo:  { on: b, run: python3 $DIR/pmtu.py, ready: log ready, service: true }
+  probe: { on: a, run: python3 $DIR/pmtu.py b 1400, after: echo }
+  recv:  { on: b, run: $BENCH tcp-recv --port 20 --connections 2, ready: tcp 20 }
+  send4: { on: a, run: $BENCH tcp-send --to 10.0.0.2:20 --bytes 2000000, after: recv }
+  send6: { on: a, run: '$BENCH tcp-send --to [fd6c:6f6e:6768::2]:20 --bytes 2000000', after: send4 }
+";
+    let outcome = lab.succeed(narrow);
+    let received = outcome.report("recv");
+    assert_eq!(number(&received["bytes"]), 4_000_000, "{received}");
+    assert!(
+        outcome.dropped_by("too_big") > 0,
+        "nothing was ever too big: {outcome}"
+    );
+    assert_eq!(
+        outcome.dropped(),
+        outcome.dropped_by("too_big"),
+        "{outcome}"
+    );
+    let probe = outcome.log("probe.out");
+    if outcome.physical_drops() == 0 {
+        assert!(
+            probe.contains("AF_INET attempts 1\n"),
+            "IPv4 routers fragment at once: {probe}"
+        );
+    }
+}
