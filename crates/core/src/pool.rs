@@ -92,9 +92,13 @@ impl Pool {
     fn warmed(mut self) -> Self {
         let warm = self.slab.len().min(WARM_BYTES);
         // Not zero: storing what is already there could be left out.
-        self.slab[..warm].iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+        self.slab[..warm]
+            .iter_mut()
+            .step_by(PAGE_BYTES)
+            .for_each(|byte| *byte = 1);
         let descriptors = self.slots.min((warm / self.slot_size) as u32) as usize;
-        self.descriptors.resize_with(descriptors, Descriptor::default);
+        self.descriptors
+            .resize_with(descriptors, Descriptor::default);
         self.descriptors.clear();
         self
     }

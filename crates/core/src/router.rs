@@ -28,8 +28,13 @@ pub enum Cause {
 pub trait Responder: Send {
     /// Writes the answer of `router` to `frame` into `reply` and returns its length; `None`
     /// where the standards ask for silence (RFC 1812 §4.3.2.7, RFC 4443 §2.4 e).
-    fn respond(&mut self, router: &Node, cause: Cause, frame: &[u8], reply: &mut [u8])
-    -> Option<usize>;
+    fn respond(
+        &mut self,
+        router: &Node,
+        cause: Cause,
+        frame: &[u8],
+        reply: &mut [u8],
+    ) -> Option<usize>;
 
     /// Writes fragment number `index` of the IPv4 packet in `frame` for a pipe of `mtu` bytes
     /// into `out` and returns its length; `None` past the last fragment.

@@ -184,15 +184,25 @@ impl Topology {
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(TopologyError::DuplicateNode(pair[0].name.clone()));
         }
-        let by_name: FxHashMap<String, NodeId> =
-            nodes.iter().zip(0..).map(|(node, id)| (node.name.clone(), NodeId(id))).collect();
+        let by_name: FxHashMap<String, NodeId> = nodes
+            .iter()
+            .zip(0..)
+            .map(|(node, id)| (node.name.clone(), NodeId(id)))
+            .collect();
         let (by_ipv4, by_ipv6) = address_tables(&nodes)?;
         let pipes = number_pipes(links, &by_name)?;
         let mut outgoing = vec![Vec::new(); nodes.len()];
         for (pipe, id) in pipes.iter().zip(0..) {
             outgoing[pipe.from.index()].push(PipeId(id));
         }
-        Ok(Self { nodes, pipes, outgoing, by_name, by_ipv4, by_ipv6 })
+        Ok(Self {
+            nodes,
+            pipes,
+            outgoing,
+            by_name,
+            by_ipv4,
+            by_ipv6,
+        })
     }
 
     /// All nodes, by number.
@@ -222,7 +232,11 @@ impl Topology {
 
     /// The hosts, by number.
     pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        let nodes = self.nodes.iter().zip(0..).map(|(node, id)| (NodeId(id), node));
+        let nodes = self
+            .nodes
+            .iter()
+            .zip(0..)
+            .map(|(node, id)| (NodeId(id), node));
         nodes.filter(|(_, node)| node.kind == NodeKind::Host)
     }
 
@@ -244,7 +258,10 @@ impl Topology {
     /// The pipe of a name (`x>y`), or both pipes of a link (`x-y`), or none.
     pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
         let pipes = self.pipes.iter().zip(0..);
-        pipes.filter(|(p, _)| p.name == name || p.link == name).map(|(_, id)| PipeId(id)).collect()
+        pipes
+            .filter(|(p, _)| p.name == name || p.link == name)
+            .map(|(_, id)| PipeId(id))
+            .collect()
     }
 }
 
@@ -276,10 +293,13 @@ fn number_pipes(
     let mut link_names = FxHashMap::default();
     for link in links {
         let end = |node: &String| {
-            by_name.get(node).copied().ok_or_else(|| TopologyError::UnknownEnd {
-                link: link.name.clone(),
-                node: node.clone(),
-            })
+            by_name
+                .get(node)
+                .copied()
+                .ok_or_else(|| TopologyError::UnknownEnd {
+                    link: link.name.clone(),
+                    node: node.clone(),
+                })
         };
         let [x, y] = [end(&link.ends[0])?, end(&link.ends[1])?];
         if x == y {
@@ -288,7 +308,15 @@ fn number_pipes(
         let ways = [(x, y), (y, x)];
         for ((name, params), (from, to)) in link.pipe_names.into_iter().zip(link.params).zip(ways) {
             let (link, mtu) = (link.name.clone(), link.mtu);
-            pipes.push(Pipe { name, link, from, to, back: PipeId(0), mtu, params });
+            pipes.push(Pipe {
+                name,
+                link,
+                from,
+                to,
+                back: PipeId(0),
+                mtu,
+                params,
+            });
         }
         if link_names.insert(link.name.clone(), ()).is_some() {
             return Err(TopologyError::DuplicateLink(link.name));

@@ -73,7 +73,11 @@ impl Probability {
 
     /// As a fraction, for people and files; never for the engine.
     pub fn as_f64(self) -> f64 {
-        if self.0 == u64::MAX { 1.0 } else { self.0 as f64 / 18_446_744_073_709_551_616.0 }
+        if self.0 == u64::MAX {
+            1.0
+        } else {
+            self.0 as f64 / 18_446_744_073_709_551_616.0
+        }
     }
 }
 
@@ -133,7 +137,9 @@ impl Decimal {
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         if text.starts_with('-') {
-            return Err(fail(format!("`{shown}` is negative, and a {what} cannot be")));
+            return Err(fail(format!(
+                "`{shown}` is negative, and a {what} cannot be"
+            )));
         }
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = format!("{whole}{fraction}");
@@ -144,7 +150,9 @@ impl Decimal {
             return Err(fail(format!("`{shown}` has too many digits for a {what}")));
         }
         let decimal = Self {
-            digits: digits.parse().map_err(|_| fail(format!("`{shown}` is not a {what}")))?,
+            digits: digits
+                .parse()
+                .map_err(|_| fail(format!("`{shown}` is not a {what}")))?,
             scale: fraction.len() as u32,
         };
         Ok((decimal, unit.trim().to_owned()))
@@ -183,8 +191,9 @@ fn parse_with(
             names.join(", ")
         )));
     };
-    let value =
-        number.times(factor).ok_or_else(|| fail(format!("`{shown}` is too large for a {what}")))?;
+    let value = number
+        .times(factor)
+        .ok_or_else(|| fail(format!("`{shown}` is too large for a {what}")))?;
     if value == 0 && !number.is_zero() {
         return Err(fail(format!("`{shown}` is too small for a {what}")));
     }
@@ -254,7 +263,10 @@ impl FromStr for Probability {
         const EXAMPLE: &str = "0.01 %";
         let (number, unit) = Decimal::split(text, "probability", EXAMPLE)?;
         let shown: String = text.trim().chars().take(40).collect();
-        let fail = |problem: String| UnitError { problem, example: EXAMPLE };
+        let fail = |problem: String| UnitError {
+            problem,
+            example: EXAMPLE,
+        };
         if unit != "%" {
             return Err(fail(format!("`{shown}` is not in per cent")));
         }
@@ -280,7 +292,10 @@ impl FromStr for QueueLimit {
         let sized: Result<Bytes, _> = text.parse();
         sized
             .map(|bytes| Self::Bytes(bytes.0))
-            .map_err(|error| UnitError { problem: error.problem, example: "250 packets` or `64 KiB" })
+            .map_err(|error| UnitError {
+                problem: error.problem,
+                example: "250 packets` or `64 KiB",
+            })
     }
 }
 
@@ -304,7 +319,9 @@ impl FromStr for Framing {
 
 /// Writes `value` with the largest of `units` that divides it.
 fn with_unit(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
-    let fits = units.iter().find(|(factor, _)| value >= *factor && value.is_multiple_of(*factor));
+    let fits = units
+        .iter()
+        .find(|(factor, _)| value >= *factor && value.is_multiple_of(*factor));
     let (factor, unit) = fits.unwrap_or(&units[units.len() - 1]);
     write!(f, "{} {unit}", value / factor)
 }
@@ -368,15 +385,27 @@ mod tests {
 
     #[test]
     fn quantities_are_read_exactly() {
-        assert_eq!("1.5 Gbit/s".parse::<Rate>().unwrap().bits_per_s(), 1_500_000_000);
+        assert_eq!(
+            "1.5 Gbit/s".parse::<Rate>().unwrap().bits_per_s(),
+            1_500_000_000
+        );
         assert_eq!("8kbit/s".parse::<Rate>().unwrap().bits_per_s(), 8_000);
         assert_eq!("0.1 us".parse::<Span>().unwrap().as_ns(), 100);
         assert_eq!("30s".parse::<Span>(), "30 s".parse());
-        assert_eq!("64 KiB".parse::<QueueLimit>(), Ok(QueueLimit::Bytes(65_536)));
-        assert_eq!("250 packets".parse::<QueueLimit>(), Ok(QueueLimit::Packets(250)));
+        assert_eq!(
+            "64 KiB".parse::<QueueLimit>(),
+            Ok(QueueLimit::Bytes(65_536))
+        );
+        assert_eq!(
+            "250 packets".parse::<QueueLimit>(),
+            Ok(QueueLimit::Packets(250))
+        );
         assert_eq!("100 %".parse::<Probability>(), Ok(Probability::ALWAYS));
         assert_eq!("0%".parse::<Probability>(), Ok(Probability::NEVER));
-        assert_eq!("0.01 %".parse::<Probability>(), Ok(Probability::from_ratio(1, 10_000).unwrap()));
+        assert_eq!(
+            "0.01 %".parse::<Probability>(),
+            Ok(Probability::from_ratio(1, 10_000).unwrap())
+        );
     }
 
     #[test]
@@ -393,11 +422,20 @@ mod tests {
         ];
         for (text, part) in cases {
             let error = text.parse::<Span>().unwrap_err().to_string();
-            assert!(error.contains(part) && error.contains("5 ms"), "{text}: {error}");
+            assert!(
+                error.contains(part) && error.contains("5 ms"),
+                "{text}: {error}"
+            );
         }
         assert!("101 %".parse::<Probability>().is_err());
         assert!("0.5".parse::<Probability>().is_err());
         assert!("0 Gbit/s".parse::<Rate>().is_err());
-        assert!("1 Gbps".parse::<Rate>().unwrap_err().to_string().contains("1 Gbit/s"));
+        assert!(
+            "1 Gbps"
+                .parse::<Rate>()
+                .unwrap_err()
+                .to_string()
+                .contains("1 Gbit/s")
+        );
     }
 }

@@ -18,7 +18,11 @@ impl RealClock {
     /// A clock whose t = 0 is now.
     pub fn start() -> Self {
         let start_ns = monotonic_ns();
-        Self { start_ns, offset: StampOffset::measure(), refreshed_ns: start_ns }
+        Self {
+            start_ns,
+            offset: StampOffset::measure(),
+            refreshed_ns: start_ns,
+        }
     }
 
     /// Experiment time now.
@@ -40,7 +44,10 @@ impl RealClock {
     /// The experiment time of a kernel stamp; `None` for one from before t = 0.
     #[inline]
     pub fn of_stamp(&self, stamp_ns: u64) -> Option<Time> {
-        self.offset.to_monotonic(stamp_ns).checked_sub(self.start_ns).map(Time::from_ns)
+        self.offset
+            .to_monotonic(stamp_ns)
+            .checked_sub(self.start_ns)
+            .map(Time::from_ns)
     }
 
     /// The monotonic time of a point in experiment time.

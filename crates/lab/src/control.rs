@@ -17,9 +17,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use longhaul_core::Span;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Probability, QueueLimit, Rate};
-use longhaul_core::Span;
 use longhaul_linux::channel::Channel;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -139,7 +139,9 @@ impl Control {
         }
         let mut runs = running();
         let names = |runs: &[Status]| {
-            runs.iter().map(|s| format!("{} ({})", s.experiment, s.run.display())).collect()
+            runs.iter()
+                .map(|s| format!("{} ({})", s.experiment, s.run.display()))
+                .collect()
         };
         if let Some(name) = run {
             let all: Vec<String> = names(&runs);
@@ -148,7 +150,10 @@ impl Control {
             });
             if runs.is_empty() && !all.is_empty() {
                 let running = all.join(", ");
-                return Err(ControlError::Unknown { name: name.to_owned(), running });
+                return Err(ControlError::Unknown {
+                    name: name.to_owned(),
+                    running,
+                });
             }
         }
         match runs.as_slice() {
@@ -169,14 +174,20 @@ impl Control {
 
     /// Sends a request, with descriptors for `exec`, and waits for the answer.
     pub fn ask(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ControlError> {
-        let failed = |error| ControlError::Io { run: self.run.clone(), error };
+        let failed = |error| ControlError::Io {
+            run: self.run.clone(),
+            error,
+        };
         self.channel.send(request, fds).map_err(failed)?;
         self.next()
     }
 
     /// Waits for a further message: the end of a program that `exec` started.
     pub fn next(&self) -> Result<Reply, ControlError> {
-        let failed = |error| ControlError::Io { run: self.run.clone(), error };
+        let failed = |error| ControlError::Io {
+            run: self.run.clone(),
+            error,
+        };
         match self.channel.receive().map_err(failed)? {
             Some((Reply::Error(message), _)) => Err(ControlError::Refused(message)),
             Some((reply, _)) => Ok(reply),
@@ -244,7 +255,10 @@ mod tests {
 
     #[test]
     fn a_change_touches_only_what_it_names() {
-        let now = PipeParams { delay: Span::from_ms(5), ..PipeParams::default() };
+        let now = PipeParams {
+            delay: Span::from_ms(5),
+            ..PipeParams::default()
+        };
         let values = BTreeMap::from([("rate".to_owned(), "8 Mbit/s".to_owned())]);
         let then = changed(now, &values).unwrap();
         assert_eq!(then.delay, Span::from_ms(5));

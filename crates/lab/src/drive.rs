@@ -99,7 +99,11 @@ impl Load {
     /// Of a loop with so many hosts.
     pub fn new(hosts: usize) -> Self {
         let arrived = (0..hosts).map(|_| Default::default()).collect();
-        Self { busy_ns: AtomicU64::new(0), stale: AtomicU64::new(0), arrived }
+        Self {
+            busy_ns: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+            arrived,
+        }
     }
 
     /// Time that the loop has spent working since t = 0.
@@ -115,7 +119,10 @@ impl Load {
     /// Packets and bytes that have arrived from a host since t = 0.
     pub fn arrived(&self, host: usize) -> (u64, u64) {
         let [packets, bytes] = &self.arrived[host];
-        (packets.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+        (
+            packets.load(Ordering::Relaxed),
+            bytes.load(Ordering::Relaxed),
+        )
     }
 
     fn count(&self, host: usize, len: usize) {
@@ -211,7 +218,10 @@ impl<I: PacketIo> Drive<I> {
             second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
-            patience: Patience { allowance: CATCH_UP, behind_since: None },
+            patience: Patience {
+                allowance: CATCH_UP,
+                behind_since: None,
+            },
             steps_seen: 0,
             pool_seen: 0,
             cpu_seen_ns: 0,
@@ -260,7 +270,11 @@ impl<I: PacketIo> Drive<I> {
 
     /// Frames from before t = 0 belong to no experiment.
     fn discard_early(&mut self) {
-        while self.io.peek().is_some_and(|a| self.clock.of_stamp(a.stamp_ns).is_none()) {
+        while self
+            .io
+            .peek()
+            .is_some_and(|a| self.clock.of_stamp(a.stamp_ns).is_none())
+        {
             self.io.release();
         }
         self.io.take_drops();
@@ -315,7 +329,11 @@ impl<I: PacketIo> Drive<I> {
             if len == 0 {
                 return sent;
             }
-            let empty = Departure { host: 0, vnet: VnetHeader::default(), frame: &[] };
+            let empty = Departure {
+                host: 0,
+                vnet: VnetHeader::default(),
+                frame: &[],
+            };
             let mut departures = [empty; DEPARTURES];
             for (departure, egress) in departures.iter_mut().zip(batch.iter().flatten()) {
                 departure.host = self.hosts[egress.host.index()];
@@ -328,7 +346,13 @@ impl<I: PacketIo> Drive<I> {
                 let lateness = clock.since(egress.due);
                 self.lateness.record(lateness);
                 let host = self.hosts[egress.host.index()];
-                self.second.packet(lateness, egress.staleness, egress.path_delay, self.tolerance, host);
+                self.second.packet(
+                    lateness,
+                    egress.staleness,
+                    egress.path_delay,
+                    self.tolerance,
+                    host,
+                );
                 self.engine.release(egress);
             }
             sent += len;
@@ -355,7 +379,10 @@ impl<I: PacketIo> Drive<I> {
     /// Waits for the next due packet, an arrival, the bell or the end of the second.
     fn wait(&mut self, now: Time) -> io::Result<()> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
-        let next = self.engine.next_due().map_or(end_of_second, |due| due.min(end_of_second));
+        let next = self
+            .engine
+            .next_due()
+            .map_or(end_of_second, |due| due.min(end_of_second));
         let deadline = self.clock.to_monotonic(next);
         self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;
         Ok(())
@@ -425,7 +452,9 @@ impl Patience {
 
 /// Hands an arrival to the engine; true for multicast that a program has sent.
 fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'_>) -> bool {
-    let Some(&node) = nodes.get(arrival.host) else { return false };
+    let Some(&node) = nodes.get(arrival.host) else {
+        return false;
+    };
     // A frame that was cut short, or whose tag the kernel took off, must not pass for whole.
     let frame = if arrival.tagged || arrival.frame.len() < arrival.full_len {
         &[]
@@ -450,7 +479,10 @@ mod tests {
     const STALE: Span = Span::from_us(300);
 
     fn patience() -> Patience {
-        Patience { allowance: CATCH_UP, behind_since: None }
+        Patience {
+            allowance: CATCH_UP,
+            behind_since: None,
+        }
     }
 
     #[test]
@@ -461,8 +493,14 @@ mod tests {
         assert!(!patience.is_over(STALE, start + CATCH_UP));
         assert!(patience.is_over(STALE, start + CATCH_UP + Span::from_us(1)));
         patience.caught_up();
-        assert!(!patience.is_over(STALE, start + Span::from_ms(60)), "a new moment of grace");
-        assert!(patience.is_over(STALE, start + Span::from_ms(61)), "but no more allowance");
+        assert!(
+            !patience.is_over(STALE, start + Span::from_ms(60)),
+            "a new moment of grace"
+        );
+        assert!(
+            patience.is_over(STALE, start + Span::from_ms(61)),
+            "but no more allowance"
+        );
     }
 
     #[test]

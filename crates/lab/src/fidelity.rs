@@ -52,7 +52,13 @@ impl Delays {
 
     /// The figures of `summary.json`.
     pub fn quantiles(&self) -> Quantiles {
-        let at = |quantile: f64| if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile) };
+        let at = |quantile: f64| {
+            if self.0.is_empty() {
+                0
+            } else {
+                self.0.value_at_quantile(quantile)
+            }
+        };
         Quantiles {
             p50: at(0.50),
             p90: at(0.90),
@@ -117,7 +123,10 @@ impl PhysicalDrops {
             (self.to_core, "on cables to the core"),
             (self.from_core, "on cables to hosts"),
         ];
-        let lost = places.iter().filter(|(n, _)| *n > 0).map(|(n, place)| format!("{n} {place}"));
+        let lost = places
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, place)| format!("{n} {place}"));
         lost.collect::<Vec<_>>().join(", ")
     }
 }
@@ -159,7 +168,14 @@ pub struct Second {
 impl Second {
     /// Counts a packet that has been sent at `sent`.
     #[inline]
-    pub fn packet(&mut self, lateness: Span, shift: Span, path_delay: Span, tolerance: Span, host: usize) {
+    pub fn packet(
+        &mut self,
+        lateness: Span,
+        shift: Span,
+        path_delay: Span,
+        tolerance: Span,
+        host: usize,
+    ) {
         let error = lateness + shift;
         self.packets += 1;
         if error > tolerance && error.as_ns() > path_delay.as_ns() / PATH_PART {
@@ -260,7 +276,10 @@ impl Judge {
         let missed = second.number.saturating_sub(self.seconds);
         if missed > 0 {
             self.bad += missed;
-            self.say(self.seconds, &format!("the core stood still for {missed} seconds"));
+            self.say(
+                self.seconds,
+                &format!("the core stood still for {missed} seconds"),
+            );
         }
         self.seconds = second.number + 1;
         self.drops.add(&second.drops);
@@ -290,7 +309,10 @@ impl Judge {
         }
         for (host, wait) in &second.starved {
             let wait = readable(*wait);
-            reasons.push(format!("programs on {} waited {wait} for a CPU", name(*host)));
+            reasons.push(format!(
+                "programs on {} waited {wait} for a CPU",
+                name(*host)
+            ));
         }
         for reason in reasons {
             self.say(second.number, &reason);
@@ -368,9 +390,16 @@ mod tests {
     use super::*;
 
     fn second(number: u64, packets: u64, late: u64) -> Second {
-        let mut second = Second { number, ..Second::default() };
+        let mut second = Second {
+            number,
+            ..Second::default()
+        };
         for index in 0..packets {
-            let error = if index < late { Span::from_ms(1) } else { Span::ZERO };
+            let error = if index < late {
+                Span::from_ms(1)
+            } else {
+                Span::ZERO
+            };
             second.packet(error, Span::ZERO, Span::from_ms(1), Span::from_us(200), 0);
         }
         second
@@ -402,7 +431,9 @@ mod tests {
         assert_eq!(judge.state(), State::Broken);
         let verdict = judge.verdict(&Delays::default(), &Delays::default());
         assert_eq!((verdict.seconds, verdict.bad_seconds), (6, 4));
-        assert!(verdict.reasons[0].contains("second 1") && verdict.reasons[0].contains("4 seconds"));
+        assert!(
+            verdict.reasons[0].contains("second 1") && verdict.reasons[0].contains("4 seconds")
+        );
     }
 
     #[test]
@@ -419,7 +450,8 @@ mod tests {
     fn a_physical_drop_names_its_place_and_second() {
         let mut bad = second(7, 10, 0);
         bad.drops.ring = 3;
-        let verdict = judged((0..7).map(|n| second(n, 10, 0)).chain([bad])).verdict(&Delays::default(), &Delays::default());
+        let verdict = judged((0..7).map(|n| second(n, 10, 0)).chain([bad]))
+            .verdict(&Delays::default(), &Delays::default());
         assert_eq!(verdict.state, State::Broken);
         assert!(verdict.reasons[0].contains("second 7") && verdict.reasons[0].contains("ring"));
         assert_eq!(verdict.physical_drops, 3);

@@ -20,7 +20,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum FolderError {
     /// It holds an earlier run.
-    #[error("{0} holds an earlier run; choose another folder with --out, or overwrite it with --force")]
+    #[error(
+        "{0} holds an earlier run; choose another folder with --out, or overwrite it with --force"
+    )]
     EarlierRun(PathBuf),
     /// It holds other things.
     #[error("{0} holds files that are no run's; choose another folder with --out")]
@@ -95,7 +97,10 @@ impl RunFolder {
     pub fn next_free(parent: &Path, name: &str) -> PathBuf {
         let first = std::iter::once(parent.join(name));
         let more = (2u64..).map(|number| parent.join(format!("{name}-{number}")));
-        first.chain(more).find(|path| !path.exists()).expect("numbers do not end")
+        first
+            .chain(more)
+            .find(|path| !path.exists())
+            .expect("numbers do not end")
     }
 
     /// Removes the folder again: nothing has run in it.
@@ -138,7 +143,10 @@ impl RunFolder {
     }
 
     /// Makes the hosts' working folders.
-    pub fn create_hosts<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<(), FolderError> {
+    pub fn create_hosts<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<(), FolderError> {
         for name in names {
             let path = self.host(name);
             fs::create_dir(&path).map_err(|error| FolderError::Io { path, error })?;

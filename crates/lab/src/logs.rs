@@ -35,7 +35,17 @@ impl LogStream {
         let (pipe, program_end) = longhaul_linux::log_pipe()?;
         let file = File::create(path)?;
         let line = Vec::new();
-        Ok((Self { pipe, file, written: 0, discarded: 0, open: true, line }, program_end))
+        Ok((
+            Self {
+                pipe,
+                file,
+                written: 0,
+                discarded: 0,
+                open: true,
+                line,
+            },
+            program_end,
+        ))
     }
 
     /// The descriptor to wait for, while the program may still write.

@@ -48,11 +48,19 @@ pub(crate) enum Limit {
 
 /// What limits a host whose outgoing pipes are `nic`.
 pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
-    let rates: Option<Vec<u64>> =
-        nic.iter().map(|pipe| pipe.rate.map(|rate| rate.bits_per_s())).collect();
-    let machine = if mtu >= JUMBO_MTU { MACHINE_JUMBO_BITS_PER_S } else { MACHINE_BITS_PER_S };
+    let rates: Option<Vec<u64>> = nic
+        .iter()
+        .map(|pipe| pipe.rate.map(|rate| rate.bits_per_s()))
+        .collect();
+    let machine = if mtu >= JUMBO_MTU {
+        MACHINE_JUMBO_BITS_PER_S
+    } else {
+        MACHINE_BITS_PER_S
+    };
     let bits_per_s = match rates {
-        Some(rates) if !rates.is_empty() => rates.iter().fold(0u64, |sum, r| sum.saturating_add(*r)),
+        Some(rates) if !rates.is_empty() => {
+            rates.iter().fold(0u64, |sum, r| sum.saturating_add(*r))
+        }
         _ => return Limit::Machine,
     };
     if bits_per_s >= machine {
@@ -87,7 +95,7 @@ const SPEED_MIN: f64 = 0.02;
 const SPEED_START: f64 = 0.6;
 const SPEED_MAX: f64 = 16.0;
 /// Below this load buckets grow, above the other one they shrink.
-const LOAD_LOW: f64 = 0.75;
+const LOAD_LOW: f64 = 0.65;
 const LOAD_HIGH: f64 = 0.88;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.8;
@@ -118,8 +126,16 @@ struct Governed {
 impl Governor {
     /// A governor of hosts (number, MTU), whose buckets start at its first speed.
     pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>) -> Self {
-        let governed = |(number, mtu)| Governed { number, mtu, applied: SPEED_START, arrived: (0, 0) };
-        Self { speed: SPEED_START, hosts: hosts.map(governed).collect() }
+        let governed = |(number, mtu)| Governed {
+            number,
+            mtu,
+            applied: SPEED_START,
+            arrived: (0, 0),
+        };
+        Self {
+            speed: SPEED_START,
+            hosts: hosts.map(governed).collect(),
+        }
     }
 
     /// The speed of buckets before the governor has seen anything.
@@ -177,7 +193,11 @@ mod tests {
     use longhaul_core::units::Rate;
 
     fn pipe(rate: u64, framing: Framing) -> PipeParams {
-        PipeParams { rate: Rate::from_bits_per_s(rate), framing, ..PipeParams::default() }
+        PipeParams {
+            rate: Rate::from_bits_per_s(rate),
+            framing,
+            ..PipeParams::default()
+        }
     }
 
     #[test]
@@ -187,8 +207,13 @@ mod tests {
         };
         assert_eq!(shaper.bytes_per_s, 1_250_000);
         assert_eq!(shaper.overhead, 4);
-        assert_eq!((shaper.burst_bytes, shaper.limit_bytes), (2 * 1518, 1000 * 1518));
-        let Limit::Link(ip) = limit(&[pipe(1_000_000, Framing::Ip)], 1500) else { panic!() };
+        assert_eq!(
+            (shaper.burst_bytes, shaper.limit_bytes),
+            (2 * 1518, 1000 * 1518)
+        );
+        let Limit::Link(ip) = limit(&[pipe(1_000_000, Framing::Ip)], 1500) else {
+            panic!()
+        };
         assert_eq!(ip.overhead, -14);
     }
 
@@ -196,7 +221,10 @@ mod tests {
     fn unlimited_and_fast_links_are_the_machines() {
         assert_eq!(limit(&[PipeParams::default()], 1500), Limit::Machine);
         assert_eq!(limit(&[], 1500), Limit::Machine);
-        assert_eq!(limit(&[pipe(10_000_000_000, Framing::Ip)], 1500), Limit::Machine);
+        assert_eq!(
+            limit(&[pipe(10_000_000_000, Framing::Ip)], 1500),
+            Limit::Machine
+        );
     }
 
     /// A machine of `capacity` (bytes of cost per second) with one host that always sends.
@@ -221,7 +249,10 @@ mod tests {
     fn a_greedy_host_settles_below_the_capacity_of_the_machine() {
         for capacity in [1e8, 4e8, 1e9, 4e9] {
             let load = settle(capacity);
-            assert!((0.6..=1.0).contains(&load), "capacity {capacity}: load {load}");
+            assert!(
+                (0.6..=1.0).contains(&load),
+                "capacity {capacity}: load {load}"
+            );
         }
     }
 

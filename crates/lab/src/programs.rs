@@ -112,14 +112,30 @@ impl Program {
         match (self.ended_by, &self.state) {
             (Some(EndedBy::Timeout), _) => Some("it ran into its time-out".to_owned()),
             (Some(EndedBy::Run), _) if self.plan.service => None,
-            (Some(EndedBy::Run), _) => Some("it was still running at the end of the run".to_owned()),
-            (None, State::Ended { exit: Exit::Code(0), .. }) => None,
-            (None, State::Ended { exit: Exit::Code(code), .. }) => {
-                Some(format!("it exited with code {code}"))
+            (Some(EndedBy::Run), _) => {
+                Some("it was still running at the end of the run".to_owned())
             }
-            (None, State::Ended { exit: Exit::Signal(signal), .. }) => {
-                Some(format!("signal {signal} ended it"))
-            }
+            (
+                None,
+                State::Ended {
+                    exit: Exit::Code(0),
+                    ..
+                },
+            ) => None,
+            (
+                None,
+                State::Ended {
+                    exit: Exit::Code(code),
+                    ..
+                },
+            ) => Some(format!("it exited with code {code}")),
+            (
+                None,
+                State::Ended {
+                    exit: Exit::Signal(signal),
+                    ..
+                },
+            ) => Some(format!("signal {signal} ended it")),
             (None, _) => Some("it never ended".to_owned()),
         }
     }
@@ -180,17 +196,25 @@ impl Programs {
 
     /// How many have ended, and how many there are.
     pub(crate) fn progress(&self) -> (usize, usize) {
-        (self.list.iter().filter(|program| program.is_over()).count(), self.list.len())
+        (
+            self.list.iter().filter(|program| program.is_over()).count(),
+            self.list.len(),
+        )
     }
 
     /// Whether nothing but services is left.
     pub(crate) fn are_done(&self) -> bool {
-        self.list.iter().all(|program| program.is_over() || program.is_service())
+        self.list
+            .iter()
+            .all(|program| program.is_over() || program.is_service())
     }
 
     /// The descriptors of all output that may still come.
     pub(crate) fn readiness(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.list.iter().flat_map(|p| &p.output).filter_map(LogStream::readiness)
+        self.list
+            .iter()
+            .flat_map(|p| &p.output)
+            .filter_map(LogStream::readiness)
     }
 
     /// Copies output into the logs.
@@ -217,10 +241,19 @@ impl Programs {
         for index in 0..self.list.len() {
             match self.list[index].state.clone() {
                 State::Waiting => self.try_start(index, now, sandbox, folder)?,
-                State::Running { id, since, ready, stopping } => {
+                State::Running {
+                    id,
+                    since,
+                    ready,
+                    stopping,
+                } => {
                     if !ready && self.became_ready(index, now.since(since), sandbox)? {
-                        self.list[index].state =
-                            State::Running { id, since, ready: true, stopping };
+                        self.list[index].state = State::Running {
+                            id,
+                            since,
+                            ready: true,
+                            stopping,
+                        };
                     }
                     let timeout = self.list[index].plan.timeout;
                     if stopping.is_none() && timeout.is_some_and(|t| now.since(since) >= t) {
@@ -249,7 +282,10 @@ impl Programs {
             other.is_over() && !other.is_ready()
         });
         if let Some(&other) = hopeless {
-            let reason = format!("not started: `{}` never became ready", self.list[other].name());
+            let reason = format!(
+                "not started: `{}` never became ready",
+                self.list[other].name()
+            );
             self.list[index].state = State::Failed(reason);
             return Ok(());
         }
@@ -262,7 +298,12 @@ impl Programs {
                 let ready = self.list[index].plan.ready.is_none() && self.list[index].is_service();
                 let program = &mut self.list[index];
                 program.started = Some(now);
-                program.state = State::Running { id, since: now, ready, stopping: None };
+                program.state = State::Running {
+                    id,
+                    since: now,
+                    ready,
+                    stopping: None,
+                };
             }
             Err(SandboxError::Setup(reason)) => self.list[index].state = State::Failed(reason),
             Err(error) => return Err(error),
@@ -294,8 +335,13 @@ impl Programs {
             env.retain(|(other, _)| *other != key);
             env.push((key, value));
         }
-        let spec =
-            SpawnSpec { host: plan.host, argv: plan.argv.clone(), env, cwd, as_root: plan.as_root };
+        let spec = SpawnSpec {
+            host: plan.host,
+            argv: plan.argv.clone(),
+            env,
+            cwd,
+            as_root: plan.as_root,
+        };
         let id = sandbox.spawn(&spec, [self.null.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
         self.list[index].output = vec![out, err];
         Ok(id)
@@ -318,7 +364,9 @@ impl Programs {
 
     /// Takes note of an end; false when the process is none of these programs.
     pub(crate) fn ended(&mut self, id: ProgramId, exit: Exit, cpu: Duration, now: Time) -> bool {
-        let Some(index) = self.by_id.remove(&id) else { return false };
+        let Some(index) = self.by_id.remove(&id) else {
+            return false;
+        };
         let program = &mut self.list[index];
         let was_ready = program.is_ready();
         program.state = State::Ended { exit, was_ready };
@@ -328,7 +376,11 @@ impl Programs {
     }
 
     /// Begins to end everything that still runs, and nothing more is started.
-    pub(crate) fn stop_all(&mut self, now: Time, sandbox: &mut Sandbox) -> Result<(), SandboxError> {
+    pub(crate) fn stop_all(
+        &mut self,
+        now: Time,
+        sandbox: &mut Sandbox,
+    ) -> Result<(), SandboxError> {
         for index in 0..self.list.len() {
             match self.list[index].state {
                 State::Waiting => {
@@ -362,7 +414,9 @@ impl Programs {
 
     /// Whether anything still runs.
     pub(crate) fn any_running(&self) -> bool {
-        self.list.iter().any(|program| matches!(program.state, State::Running { .. }))
+        self.list
+            .iter()
+            .any(|program| matches!(program.state, State::Running { .. }))
     }
 }
 
@@ -385,5 +439,7 @@ pub(crate) fn run_environment(
     let inherited = std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(key, _)| !key.starts_with("LONGHAUL_"));
-    inherited.chain(ours.map(|(key, value)| (key.to_owned(), value))).collect()
+    inherited
+        .chain(ours.map(|(key, value)| (key.to_owned(), value)))
+        .collect()
 }

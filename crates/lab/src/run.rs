@@ -139,7 +139,9 @@ fn run_in(
     let hosts = host_configs(plan);
     let total = hosts.len();
     observer.progress(&Progress::Hosts { up: 0, total });
-    sandbox.add_hosts(&hosts, |up| observer.progress(&Progress::Hosts { up, total }))?;
+    sandbox.add_hosts(&hosts, |up| {
+        observer.progress(&Progress::Hosts { up, total })
+    })?;
     let ring = sandbox.open_ring(RingConfig::for_mtu(largest_mtu(plan)))?;
     let setup = Span::from_ns(monotonic_ns() - begun_ns);
     if !placement.programs.is_empty() {
@@ -172,7 +174,11 @@ impl Placement {
             Some(_) => all.iter().copied().filter(|cpu| !is_core(cpu)).collect(),
             None => Vec::new(),
         };
-        Self { core, programs, all: all.len() }
+        Self {
+            core,
+            programs,
+            all: all.len(),
+        }
     }
 
     fn machine(&self, scheduling: Scheduling) -> Machine {
@@ -216,7 +222,11 @@ fn host_list(plan: &Plan) -> String {
 fn host_configs(plan: &Plan) -> Vec<HostConfig> {
     let config = |host: &crate::plan::HostPlan| {
         let node = plan.topology.node(host.node);
-        let nic: Vec<_> = host.nic.iter().map(|&pipe| plan.topology.pipe(pipe).params).collect();
+        let nic: Vec<_> = host
+            .nic
+            .iter()
+            .map(|&pipe| plan.topology.pipe(pipe).params)
+            .collect();
         HostConfig {
             name: host.name.clone(),
             mac: host_mac(host.node),
@@ -239,7 +249,11 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
 }
 
 fn largest_mtu(plan: &Plan) -> u32 {
-    plan.hosts.iter().map(|host| host.mtu).max().unwrap_or(plan.mtu)
+    plan.hosts
+        .iter()
+        .map(|host| host.mtu)
+        .max()
+        .unwrap_or(plan.mtu)
 }
 
 /// The drive loop in its thread, as the supervisor knows it.
@@ -264,8 +278,11 @@ impl Core {
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
         };
-        let mut engine =
-            Engine::new(plan.topology.clone(), config, Box::new(RouterReplies::new()));
+        let mut engine = Engine::new(
+            plan.topology.clone(),
+            config,
+            Box::new(RouterReplies::new()),
+        );
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
         // Route tables are made now, not at the first packet to each host.
         nodes.iter().for_each(|&node| engine.prepare_routes(node));
@@ -274,14 +291,17 @@ impl Core {
         let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
-        let (cpu, ring_bell, tolerance) =
-            (placement.core.as_ref().map(|core| core.cpu), Arc::clone(&bell), plan.tolerance);
+        let (cpu, ring_bell, tolerance) = (
+            placement.core.as_ref().map(|core| core.cpu),
+            Arc::clone(&bell),
+            plan.tolerance,
+        );
         let (started, start) = sync_channel(1);
         let body = move || {
             if let Some(cpu) = cpu {
                 cpu::pin(&[cpu])?;
             }
-            let scheduling = cpu::prefer_latency(cpu.is_some());
+            let scheduling = cpu::prefer_latency();
             let drive = Drive::new(Parts {
                 engine,
                 io: ring,
@@ -295,12 +315,23 @@ impl Core {
             let _ = started.send((drive.start_ns(), scheduling));
             drive.run()
         };
-        let thread = std::thread::Builder::new().name("longhaul-core".to_owned()).spawn(body);
+        let thread = std::thread::Builder::new()
+            .name("longhaul-core".to_owned())
+            .spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
-        let (start_ns, scheduling) =
-            start.recv().unwrap_or_else(|_| (monotonic_ns(), Scheduling::Ordinary));
+        let (start_ns, scheduling) = start
+            .recv()
+            .unwrap_or_else(|_| (monotonic_ns(), Scheduling::Ordinary));
         let (thread, commands) = (Some(thread), Some(commands));
-        Ok(Self { thread, commands, reports, bell, load, start_ns, scheduling })
+        Ok(Self {
+            thread,
+            commands,
+            reports,
+            bell,
+            load,
+            start_ns,
+            scheduling,
+        })
     }
 
     fn now(&self) -> Time {

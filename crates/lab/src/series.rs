@@ -27,9 +27,17 @@ impl Series {
             "second,packets,late,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
              physical_drops,inside,core_busy,core_wait_ns"
         )?;
-        writeln!(pipes, "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns")?;
+        writeln!(
+            pipes,
+            "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns"
+        )?;
         let before = vec![PipeCounters::default(); names.len()];
-        Ok(Self { seconds, pipes, names, before })
+        Ok(Self {
+            seconds,
+            pipes,
+            names,
+            before,
+        })
     }
 
     /// Adds a second.

@@ -20,7 +20,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The CPU that the core had, if it had one to itself.
     pub core_cpu: Option<usize>,
-    /// How the kernel scheduled the core: real-time, short-slice or ordinary.
+    /// How the kernel scheduled the core: short-slice or ordinary.
     pub core_scheduling: String,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,
@@ -72,17 +72,43 @@ pub struct Refusals {
 impl Packets {
     /// The engine's counters as the summary shows them.
     pub fn new(counters: &Counters, inside: u64, multicast_data: u64) -> Self {
-        let Dropped { queue, loss, hop_limit, no_route, too_big, misdelivered, absorbed } =
-            counters.dropped;
-        let RefusedFrames { malformed, not_ip, multicast, too_long } = counters.refused;
+        let Dropped {
+            queue,
+            loss,
+            hop_limit,
+            no_route,
+            too_big,
+            misdelivered,
+            absorbed,
+        } = counters.dropped;
+        let RefusedFrames {
+            malformed,
+            not_ip,
+            multicast,
+            too_long,
+        } = counters.refused;
         Self {
             entered: counters.entered,
             created: counters.created,
             delivered: counters.delivered,
             inside,
             hops: counters.hops,
-            dropped: Drops { queue, loss, hop_limit, no_route, too_big, misdelivered, absorbed },
-            refused: Refusals { malformed, not_ip, multicast, multicast_data, too_long },
+            dropped: Drops {
+                queue,
+                loss,
+                hop_limit,
+                no_route,
+                too_big,
+                misdelivered,
+                absorbed,
+            },
+            refused: Refusals {
+                malformed,
+                not_ip,
+                multicast,
+                multicast_data,
+                too_long,
+            },
             replies_suppressed: counters.replies_suppressed,
         }
     }
@@ -210,7 +236,11 @@ pub struct Summary {
 impl Summary {
     /// Exit code 1 applies: the run or one of its programs failed.
     pub fn failed(&self) -> bool {
-        self.error.is_some() || self.programs.iter().any(|program| program.failure.is_some())
+        self.error.is_some()
+            || self
+                .programs
+                .iter()
+                .any(|program| program.failure.is_some())
     }
 
     /// The JSON text of `summary.json`.
@@ -229,10 +259,15 @@ pub fn machine(
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.split_once(':')).map_or(String::new(), |(_, v)| v.trim().to_owned())
+        line.and_then(|line| line.split_once(':'))
+            .map_or(String::new(), |(_, v)| v.trim().to_owned())
     };
     let memory = field(&read("/proc/meminfo"), "MemTotal");
-    let kib: u64 = memory.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let kib: u64 = memory
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
     Machine {
         cpus,
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -251,5 +286,9 @@ pub fn seconds(time: Time) -> f64 {
 
 /// A rate over a span; zero for no time at all.
 pub fn per_second(count: u64, span: Span) -> f64 {
-    if span == Span::ZERO { 0.0 } else { count as f64 / span.as_s() }
+    if span == Span::ZERO {
+        0.0
+    } else {
+        count as f64 / span.as_s()
+    }
 }

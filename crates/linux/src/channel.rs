@@ -37,12 +37,17 @@ impl Channel {
     pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
         if bytes.len() > MESSAGE_MAX || fds.len() > DESCRIPTORS_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too large"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "message too large",
+            ));
         }
         let mut control = Control::default();
         let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-        let mut part =
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut part = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
         // SAFETY: an all-zero msghdr is valid; every pointer set below outlives the call, and
         // the control buffer has room for DESCRIPTORS_MAX descriptors.
         let sent = unsafe {
@@ -64,14 +69,21 @@ impl Channel {
             }
             libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
         };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits for a message; `None` when the other side is gone.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
         let mut bytes = vec![0u8; MESSAGE_MAX];
         let mut control = Control::default();
-        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let mut part = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
         let mut fds = Vec::new();
         // SAFETY: an all-zero msghdr is valid; every pointer outlives the call; descriptors are
         // owned as soon as they are seen.
@@ -80,8 +92,7 @@ impl Channel {
             (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
             header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = control.0.len();
-            let read =
-                libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC);
+            let read = libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC);
             if read >= 0 {
                 let mut item = libc::CMSG_FIRSTHDR(&raw const header);
                 while !item.is_null() {
@@ -137,14 +148,20 @@ const SOCKET_PATH_MAX: usize = 107;
 
 /// The address of a socket at `path`. A path that is too long is reached through a descriptor
 /// of its folder, which must stay open until the address has been used.
-fn socket_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, Option<std::fs::File>)> {
+fn socket_address(
+    path: &std::path::Path,
+) -> io::Result<(libc::sockaddr_un, Option<std::fs::File>)> {
     use std::os::unix::ffi::OsStrExt;
     let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
     let (bytes, folder) = if path.as_os_str().len() <= SOCKET_PATH_MAX {
         (path.as_os_str().as_bytes().to_vec(), None)
     } else {
-        let parent = path.parent().ok_or_else(|| invalid("a socket needs a folder"))?;
-        let name = path.file_name().ok_or_else(|| invalid("a socket needs a name"))?;
+        let parent = path
+            .parent()
+            .ok_or_else(|| invalid("a socket needs a folder"))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| invalid("a socket needs a name"))?;
         let folder = std::fs::File::open(parent)?;
         let mut bytes = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
         bytes.extend_from_slice(name.as_bytes());
@@ -165,7 +182,13 @@ fn socket_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, Opti
 fn unix_socket(flags: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
     // SAFETY: no pointers; the result is checked and owned at once.
-    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?)) }
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(check(libc::socket(
+            libc::AF_UNIX,
+            kind,
+            0,
+        ))?))
+    }
 }
 
 const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
@@ -181,7 +204,10 @@ impl Listener {
             let address = (&raw const address).cast();
             check(libc::bind(fd.as_raw_fd(), address, ADDRESS_LEN))?;
         }
-        let listener = Self { fd, path: path.to_owned() };
+        let listener = Self {
+            fd,
+            path: path.to_owned(),
+        };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
         // SAFETY: no pointers.
         check(unsafe { libc::listen(listener.fd.as_raw_fd(), 16) })?;

@@ -6,7 +6,10 @@
 
 /// Nanoseconds of `clock`.
 pub(crate) fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the pointer outlives the call; these clocks always exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -39,7 +42,10 @@ const BRACKET_NS: u64 = 1_000;
 impl StampOffset {
     /// Measures the offset.
     pub fn measure() -> Self {
-        Self { offset_ns: measure_offset(), steps: 0 }
+        Self {
+            offset_ns: measure_offset(),
+            steps: 0,
+        }
     }
 
     /// Measures again; a jump is counted and followed.
@@ -91,7 +97,10 @@ mod tests {
         let before = monotonic_ns();
         let stamp = offset.to_monotonic(realtime_ns());
         let after = monotonic_ns();
-        assert!(stamp + STEP_NS > before && stamp < after + STEP_NS, "{before} {stamp} {after}");
+        assert!(
+            stamp + STEP_NS > before && stamp < after + STEP_NS,
+            "{before} {stamp} {after}"
+        );
         assert_eq!(offset.steps(), 0);
     }
 }

@@ -10,7 +10,11 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: an all-zero set is empty, and it outlives the call.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set))?;
+        check(libc::sched_getaffinity(
+            0,
+            size_of::<libc::cpu_set_t>(),
+            &raw mut set,
+        ))?;
         let all = 0..libc::CPU_SETSIZE as usize;
         Ok(all.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect())
     }
@@ -24,7 +28,12 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
         for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
             libc::CPU_SET(cpu, &mut set);
         }
-        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+        check(libc::sched_setaffinity(
+            0,
+            size_of::<libc::cpu_set_t>(),
+            &raw const set,
+        ))
+        .map(drop)
     }
 }
 
@@ -47,7 +56,10 @@ pub fn claim_core_cpu() -> Option<CoreCpu> {
     }
     let claimed = cpus.iter().rev().find_map(|&cpu| {
         let claim = bind_abstract(&format!("longhaul-core-cpu-{cpu}")).ok()?;
-        Some(CoreCpu { cpu, _claim: Some(claim) })
+        Some(CoreCpu {
+            cpu,
+            _claim: Some(claim),
+        })
     });
     claimed.or_else(|| cpus.last().map(|&cpu| CoreCpu { cpu, _claim: None }))
 }
@@ -61,12 +73,19 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
         let mut address: libc::sockaddr_un = std::mem::zeroed();
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
         let room = address.sun_path.len() - 1;
-        for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes().take(room)) {
+        for (to, from) in address.sun_path[1..]
+            .iter_mut()
+            .zip(name.bytes().take(room))
+        {
             *to = from as libc::c_char;
         }
         let len = size_of::<libc::sa_family_t>() + 1 + name.len().min(room);
         let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-        check(libc::bind(raw, (&raw const address).cast(), len as libc::socklen_t))?;
+        check(libc::bind(
+            raw,
+            (&raw const address).cast(),
+            len as libc::socklen_t,
+        ))?;
         Ok(fd)
     }
 }
@@ -74,8 +93,6 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
 /// How the kernel schedules the core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Before every ordinary program of its CPU.
-    RealTime,
     /// As an ordinary program with a short slice.
     ShortSlice,
     /// As any other program.
@@ -86,7 +103,6 @@ impl Scheduling {
     /// As `summary.json` names it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::RealTime => "real-time",
             Self::ShortSlice => "short-slice",
             Self::Ordinary => "ordinary",
         }
@@ -106,28 +122,30 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-fn set_scheduling(attr: &SchedAttr) -> bool {
-    // SAFETY: the structure is the first version of the kernel's and outlives the call.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) == 0 }
-}
-
-/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and with
-/// `own_cpu`, where the caller may, real-time scheduling; else a short slice (kernel 6.12 and
-/// later), which needs no root. On a CPU shared with programs real time would starve them.
-pub fn prefer_latency(own_cpu: bool) -> Scheduling {
+/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and a short
+/// scheduling slice where there are slices (kernel 6.12 and later). Neither needs root.
+///
+/// Not real-time scheduling, which root could have: the thread runs the receiving stacks of
+/// hosts, and starved of its own CPU's `ksoftirqd` they were 50 ms late every second.
+pub fn prefer_latency() -> Scheduling {
     const SLICE_NS: u64 = 100_000;
-    let size = size_of::<SchedAttr>() as u32;
-    // SAFETY: no pointers. If it is refused the thread is only less punctual, and lateness
-    // shows it.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-    let policy = libc::SCHED_FIFO as u32;
-    if own_cpu && std::env::var_os("LH_FIFO").is_some() && set_scheduling(&SchedAttr { size, policy, priority: 1, ..SchedAttr::default() }) {
-        return Scheduling::RealTime;
+    let attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        runtime_ns: SLICE_NS,
+        ..SchedAttr::default()
+    };
+    // SAFETY: no pointers in the first call; in the second, the structure is the first version
+    // of the kernel's and outlives the call. If either is refused the thread is only less
+    // punctual, and lateness shows it.
+    let short = unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0
+    };
+    if short {
+        Scheduling::ShortSlice
+    } else {
+        Scheduling::Ordinary
     }
-    if set_scheduling(&SchedAttr { size, runtime_ns: SLICE_NS, ..SchedAttr::default() }) {
-        return Scheduling::ShortSlice;
-    }
-    Scheduling::Ordinary
 }
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.

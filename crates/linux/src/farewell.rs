@@ -39,7 +39,11 @@ pub(crate) fn arm(path: &Path) -> io::Result<()> {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;
-        check(libc::sigaction(libc::SIGUSR2, &raw const action, ptr::null_mut()))?;
+        check(libc::sigaction(
+            libc::SIGUSR2,
+            &raw const action,
+            ptr::null_mut(),
+        ))?;
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR2))?;
     }
     Ok(())

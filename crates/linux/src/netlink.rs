@@ -100,15 +100,29 @@ impl Netlink {
         message.bytes[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
         // SAFETY: the buffer is valid for its length.
         let sent = unsafe {
-            libc::send(self.fd.as_raw_fd(), message.bytes.as_ptr().cast(), message.bytes.len(), 0)
+            libc::send(
+                self.fd.as_raw_fd(),
+                message.bytes.as_ptr().cast(),
+                message.bytes.len(),
+                0,
+            )
         };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(self.sequence) }
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(self.sequence)
+        }
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the buffer is valid for its length.
         let read = unsafe {
-            libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0)
+            libc::recv(
+                self.fd.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                0,
+            )
         };
         usize::try_from(read).map_err(|_| io::Error::last_os_error())
     }
@@ -153,8 +167,14 @@ impl Netlink {
 }
 
 fn error_of(payload: &[u8]) -> io::Result<()> {
-    let code = payload.get(..4).map_or(-libc::EPROTO, |b| i32::from_ne_bytes(b.try_into().unwrap()));
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
+    let code = payload
+        .get(..4)
+        .map_or(-libc::EPROTO, |b| i32::from_ne_bytes(b.try_into().unwrap()));
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(-code))
+    }
 }
 
 const IFLA_ADDRESS: u16 = 1;
@@ -199,23 +219,29 @@ pub(crate) fn new_veth(pair: &VethPair<'_>) -> Message {
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     let mut message = Message::new(libc::RTM_NEWLINK, flags, &ifinfomsg(pair.index, true));
     let queues = |message: &mut Message| {
-        message.attr_u32(IFLA_NUM_TX_QUEUES, 1).attr_u32(IFLA_NUM_RX_QUEUES, 1);
+        message
+            .attr_u32(IFLA_NUM_TX_QUEUES, 1)
+            .attr_u32(IFLA_NUM_RX_QUEUES, 1);
         message.attr_u32(IFLA_MTU, pair.mtu);
     };
-    message.attr_str(IFLA_IFNAME, pair.name).attr_u32(IFLA_GROUP, pair.group);
+    message
+        .attr_str(IFLA_IFNAME, pair.name)
+        .attr_u32(IFLA_GROUP, pair.group);
     message.attr_u32(IFLA_GRO_MAX_SIZE, pair.gro_max_size);
     message.attr_u32(IFLA_GRO_IPV4_MAX_SIZE, pair.gro_max_size);
     queues(&mut message);
     message.nest(IFLA_LINKINFO, |info| {
-        info.attr_str(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |data| {
-            data.nest(VETH_INFO_PEER, |peer| {
-                peer.bytes.extend_from_slice(&ifinfomsg(0, false));
-                peer.attr_str(IFLA_IFNAME, pair.peer_name).attr(IFLA_ADDRESS, &pair.peer_mac);
-                peer.attr_u32(IFLA_NET_NS_PID, pair.peer_pid as u32);
-                peer.attr_u32(IFLA_GSO_MAX_SEGS, pair.peer_gso_max_segs);
-                queues(peer);
+        info.attr_str(IFLA_INFO_KIND, "veth")
+            .nest(IFLA_INFO_DATA, |data| {
+                data.nest(VETH_INFO_PEER, |peer| {
+                    peer.bytes.extend_from_slice(&ifinfomsg(0, false));
+                    peer.attr_str(IFLA_IFNAME, pair.peer_name)
+                        .attr(IFLA_ADDRESS, &pair.peer_mac);
+                    peer.attr_u32(IFLA_NET_NS_PID, pair.peer_pid as u32);
+                    peer.attr_u32(IFLA_GSO_MAX_SEGS, pair.peer_gso_max_segs);
+                    queues(peer);
+                });
             });
-        });
     });
     message
 }
@@ -247,7 +273,9 @@ pub(crate) fn new_address(index: u32, address: IpAddr) -> Message {
     let mut header = [family, prefix, IFA_F_NODAD, 0, 0, 0, 0, 0];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
     let mut message = Message::new(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &header);
-    message.attr_ip(IFA_LOCAL, address).attr_ip(IFA_ADDRESS, address);
+    message
+        .attr_ip(IFA_LOCAL, address)
+        .attr_ip(IFA_ADDRESS, address);
     message
 }
 
@@ -288,7 +316,10 @@ pub(crate) fn default_route(
     header[8..12].copy_from_slice(&RTNH_F_ONLINK.to_ne_bytes());
     let flags = NLM_F_CREATE | NLM_F_REPLACE;
     let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
-    message.attr_ip(RTA_GATEWAY, gateway).attr_u32(RTA_OIF, index).attr_ip(RTA_PREFSRC, source);
+    message
+        .attr_ip(RTA_GATEWAY, gateway)
+        .attr_u32(RTA_OIF, index)
+        .attr_ip(RTA_PREFSRC, source);
     if let Some(name) = congestion {
         message.nest(RTA_METRICS, |metrics| {
             metrics.attr_str(RTAX_CC_ALGO, name);
@@ -348,7 +379,9 @@ pub(crate) fn set_shaper(index: u32, shaper: &Shaper) -> Message {
         parms[8..12].copy_from_slice(&rate.to_ne_bytes());
         parms[24..28].copy_from_slice(&shaper.limit_bytes.to_ne_bytes());
         parms[28..32].copy_from_slice(&burst_ticks(shaper).to_ne_bytes());
-        options.attr(TCA_TBF_PARMS, &parms).attr_u32(TCA_TBF_BURST, shaper.burst_bytes);
+        options
+            .attr(TCA_TBF_PARMS, &parms)
+            .attr_u32(TCA_TBF_BURST, shaper.burst_bytes);
         if u32::try_from(shaper.bytes_per_s).is_err() {
             options.attr(TCA_TBF_RATE64, &shaper.bytes_per_s.to_ne_bytes());
         }

@@ -109,7 +109,10 @@ impl RingConfig {
     /// A ring for frames of an MTU.
     pub fn for_mtu(mtu: u32) -> Self {
         let slot_bytes = (mtu + 14 + 128).next_power_of_two().max(2048);
-        Self { slot_bytes, slots: ((64 << 20) / slot_bytes).clamp(4096, 16384) }
+        Self {
+            slot_bytes,
+            slots: ((64 << 20) / slot_bytes).clamp(4096, 16384),
+        }
     }
 
     fn bytes(self) -> usize {
@@ -121,7 +124,13 @@ fn set_option<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<(
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value is valid for its length.
     let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), len)
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            len,
+        )
     };
     check(result).map(drop)
 }
@@ -181,7 +190,11 @@ impl Outbox {
     fn new() -> Box<Self> {
         // SAFETY: all three structures are valid when all zero.
         let mut outbox: Box<Self> = Box::new(unsafe { std::mem::zeroed() });
-        let Self { addresses, parts, messages } = &mut *outbox;
+        let Self {
+            addresses,
+            parts,
+            messages,
+        } = &mut *outbox;
         for ((address, part), message) in addresses.iter_mut().zip(parts).zip(messages) {
             address.sll_family = libc::AF_PACKET as u16;
             address.sll_halen = 6;
@@ -219,7 +232,13 @@ impl RingSocket {
             return Err(io::Error::last_os_error());
         }
         let ring = NonNull::new(ring.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        Ok(Self { fd, ring, config, head: 0, outbox: Outbox::new() })
+        Ok(Self {
+            fd,
+            ring,
+            config,
+            head: 0,
+            outbox: Outbox::new(),
+        })
     }
 
     /// The header of the oldest slot.
@@ -258,7 +277,11 @@ impl PacketIo for RingSocket {
         // that even a corrupt header cannot reach beyond it.
         unsafe {
             let header = slot.read();
-            let address = slot.cast::<u8>().add(HEADER_BYTES).cast::<libc::sockaddr_ll>().read();
+            let address = slot
+                .cast::<u8>()
+                .add(HEADER_BYTES)
+                .cast::<libc::sockaddr_ll>()
+                .read();
             let start = usize::from(header.tp_mac).min(self.config.slot_bytes as usize);
             let len = (header.tp_snaplen as usize).min(self.config.slot_bytes as usize - start);
             let frame = std::slice::from_raw_parts(slot.cast::<u8>().add(start), len);
@@ -275,8 +298,13 @@ impl PacketIo for RingSocket {
 
     #[inline]
     fn release(&mut self) {
-        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.head = if self.head + 1 == self.config.slots { 0 } else { self.head + 1 };
+        self.status()
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.head = if self.head + 1 == self.config.slots {
+            0
+        } else {
+            self.head + 1
+        };
     }
 
     fn send(&mut self, batch: &[Departure<'_>]) -> usize {
@@ -314,7 +342,10 @@ impl PacketIo for RingSocket {
     }
 
     fn take_drops(&mut self) -> u64 {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut stats = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         // SAFETY: both pointers outlive the call.
         let result = unsafe {

@@ -167,7 +167,9 @@ pub struct HostCounters {
 #[derive(Debug, Error)]
 pub enum SandboxError {
     /// The kernel refuses a user namespace, or rights within it.
-    #[error("this machine does not let {who} make the run's namespaces ({error}); `longhaul doctor` says why and what to do")]
+    #[error(
+        "this machine does not let {who} make the run's namespaces ({error}); `longhaul doctor` says why and what to do"
+    )]
     Forbidden {
         /// The kind of user.
         who: &'static str,
@@ -230,7 +232,11 @@ impl Sandbox {
     /// Call it while the process has one thread only; panics otherwise, because the child
     /// would inherit locks that nobody can release.
     pub fn start(config: &SandboxConfig) -> Result<Self, SandboxError> {
-        assert_eq!(threads(), 1, "the sandbox must be forked before any thread starts");
+        assert_eq!(
+            threads(),
+            1,
+            "the sandbox must be forked before any thread starts"
+        );
         let (ours, theirs) = Channel::pair().map_err(SandboxError::Channel)?;
         let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWNET
@@ -248,12 +254,21 @@ impl Sandbox {
             Fork::Parent { pid, pidfd } => (pid, pidfd),
         };
         drop(theirs);
-        let mut sandbox =
-            Self { channel: Some(ours), pid, pidfd, events: VecDeque::new(), hosts: 0 };
+        let mut sandbox = Self {
+            channel: Some(ours),
+            pid,
+            pidfd,
+            events: VecDeque::new(),
+            hosts: 0,
+        };
         if let Err(error) = map_ids(pid, uid, gid) {
             let ended = sys::wait_readable(&[sandbox.pidfd.as_fd()], Some(Duration::ZERO));
             let died = ended.is_ok_and(|ended| ended[0]);
-            return Err(if died { SandboxError::Died } else { forbidden(error) });
+            return Err(if died {
+                SandboxError::Died
+            } else {
+                forbidden(error)
+            });
         }
         sandbox.expect_done(&Request::Begin(config.clone()))?;
         Ok(sandbox)
@@ -281,7 +296,8 @@ impl Sandbox {
             (Answer::Ring, Some(socket)) => socket,
             (other, _) => return Err(unexpected(other)),
         };
-        RingSocket::new(socket, config).map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
+        RingSocket::new(socket, config)
+            .map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
     }
 
     /// Starts a program with the three given standard streams.
@@ -359,10 +375,12 @@ impl Sandbox {
         fds: &[BorrowedFd<'_>],
     ) -> Result<(Answer, Vec<OwnedFd>), SandboxError> {
         let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
-        channel.send(request, fds).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => SandboxError::Died,
-            _ => SandboxError::Channel(error),
-        })?;
+        channel
+            .send(request, fds)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => SandboxError::Died,
+                _ => SandboxError::Channel(error),
+            })?;
         loop {
             match self.receive()? {
                 (Answer::Event(event), _) => self.events.push_back(event),
@@ -374,13 +392,18 @@ impl Sandbox {
 
     fn receive(&mut self) -> Result<(Answer, Vec<OwnedFd>), SandboxError> {
         let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
-        channel.receive().map_err(SandboxError::Channel)?.ok_or(SandboxError::Died)
+        channel
+            .receive()
+            .map_err(SandboxError::Channel)?
+            .ok_or(SandboxError::Died)
     }
 }
 
 impl AsFd for Sandbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_ref().map_or(self.pidfd.as_fd(), AsFd::as_fd)
+        self.channel
+            .as_ref()
+            .map_or(self.pidfd.as_fd(), AsFd::as_fd)
     }
 }
 
@@ -403,7 +426,11 @@ fn unexpected(answer: Answer) -> SandboxError {
 }
 
 fn forbidden(error: io::Error) -> SandboxError {
-    let who = if sys::user_and_group().0 == 0 { "root" } else { "ordinary users" };
+    let who = if sys::user_and_group().0 == 0 {
+        "root"
+    } else {
+        "ordinary users"
+    };
     SandboxError::Forbidden { who, error }
 }
 

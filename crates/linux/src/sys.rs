@@ -9,7 +9,11 @@ use std::time::Duration;
 
 /// Turns the kernel's −1 into its error.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// A path or name for the kernel; an interior NUL is an error, not a cut.
@@ -44,13 +48,20 @@ pub(crate) unsafe fn fork(flags: i32) -> io::Result<Fork> {
     args.exit_signal = libc::SIGCHLD as u64;
     // SAFETY: the arguments outlive the call; the caller vouches for the single thread.
     let pid = unsafe {
-        libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>())
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const args,
+            size_of::<libc::clone_args>(),
+        )
     };
     match i32::try_from(pid).map_err(io::Error::other)? {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
-        // SAFETY: the kernel has just opened this descriptor for us.
-        pid => Ok(Fork::Parent { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+        pid => Ok(Fork::Parent {
+            pid,
+            // SAFETY: the kernel has just opened this descriptor for us.
+            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
+        }),
     }
 }
 
@@ -138,13 +149,20 @@ pub(crate) fn reap() -> Option<Ended> {
     // SAFETY: an all-zero rusage is valid, and both pointers outlive the call.
     let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+        (
+            libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage),
+            usage,
+        )
     };
     let time = |t: libc::timeval| {
         Duration::from_secs(t.tv_sec.unsigned_abs())
             + Duration::from_micros(t.tv_usec.unsigned_abs())
     };
-    (pid > 0).then(|| Ended { pid, status, cpu: time(usage.ru_utime) + time(usage.ru_stime) })
+    (pid > 0).then(|| Ended {
+        pid,
+        status,
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+    })
 }
 
 /// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
@@ -156,7 +174,11 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
         for &signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
-        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        check(libc::sigprocmask(
+            libc::SIG_BLOCK,
+            &raw const set,
+            std::ptr::null_mut(),
+        ))?;
         let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         Ok(OwnedFd::from_raw_fd(check(fd)?))
     }
@@ -169,7 +191,13 @@ pub(crate) fn reset_signals() {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        for signal in [libc::SIGPIPE, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+        for signal in [
+            libc::SIGPIPE,
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGCHLD,
+        ] {
             libc::signal(signal, libc::SIG_DFL);
         }
     }
@@ -181,9 +209,7 @@ pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
     loop {
         // SAFETY: the buffer is valid for its length; the descriptor is non-blocking.
-        let read = unsafe {
-            libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
-        };
+        let read = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         if read <= 0 {
             return first;
         }
@@ -196,13 +222,24 @@ pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
         .collect();
     let timeout = timeout.map(timespec);
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: both pointers are valid for the call.
     let result = unsafe {
-        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout, std::ptr::null())
+        libc::ppoll(
+            polls.as_mut_ptr(),
+            polls.len() as libc::nfds_t,
+            timeout,
+            std::ptr::null(),
+        )
     };
     match check(result) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -281,7 +318,10 @@ pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Resu
         data: u32,
     }
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    let mut value = EthtoolValue { command, data: value };
+    let mut value = EthtoolValue {
+        command,
+        data: value,
+    };
     // SAFETY: no pointers; owned at once.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -398,11 +438,17 @@ pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
 
 /// Raises our limit of open files to what is allowed, and returns the old one.
 pub fn raise_open_files() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: both structures outlive the calls.
     unsafe {
         check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        let raised = libc::rlimit {
+            rlim_cur: limit.rlim_max,
+            ..limit
+        };
         check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
     }
     Ok(limit)

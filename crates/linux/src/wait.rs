@@ -72,9 +72,8 @@ impl Bell {
     pub fn take(&self) -> bool {
         let mut count = [0u8; 8];
         // SAFETY: room for eight bytes; the descriptor does not block.
-        let read = unsafe {
-            libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len())
-        };
+        let read =
+            unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
         read == 8
     }
 }
@@ -95,7 +94,11 @@ pub struct Waiter {
 
 impl Default for Waiter {
     fn default() -> Self {
-        Self { margin_ns: MARGIN_START_NS, budget_ns: BUDGET_MAX_NS, last_ns: monotonic_ns() }
+        Self {
+            margin_ns: MARGIN_START_NS,
+            budget_ns: BUDGET_MAX_NS,
+            last_ns: monotonic_ns(),
+        }
     }
 }
 
@@ -131,7 +134,11 @@ impl Waiter {
         loop {
             let now = monotonic_ns();
             // Without budget the margin is given up: late, and seen to be late.
-            let margin = if self.budget_ns > 0 { self.margin_ns } else { 0 };
+            let margin = if self.budget_ns > 0 {
+                self.margin_ns
+            } else {
+                0
+            };
             if deadline <= now.saturating_add(margin) {
                 return Ok(self.spin(deadline, u64::MAX, io).unwrap_or(Woken::Deadline));
             }
@@ -181,9 +188,15 @@ impl Waiter {
 
 /// Sleeps until one of `fds` is readable, at most `timeout_ns`; says which are.
 fn sleep_until(timeout_ns: Option<u64>, fds: [i32; 2]) -> io::Result<[bool; 2]> {
-    let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    let mut polls = fds.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
     let timeout = timeout_ns.map(|ns| timespec(Duration::from_nanos(ns)));
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: both pointers are valid for the call.
     let result = unsafe { libc::ppoll(polls.as_mut_ptr(), 2, timeout, std::ptr::null()) };
     match check(result) {

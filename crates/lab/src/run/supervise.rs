@@ -88,11 +88,18 @@ impl<'a> Supervisor<'a> {
         signals: OwnedFd,
     ) -> Result<Self, RunError> {
         let programs = Programs::new(plan, folder, &options.experiment_dir);
-        let pipe_names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone()).collect();
+        let pipe_names = plan
+            .topology
+            .pipes()
+            .iter()
+            .map(|pipe| pipe.name.clone())
+            .collect();
         let host_names = plan.hosts.iter().map(|host| host.name.clone()).collect();
-        let cards = plan.hosts.iter().zip(0..).flat_map(|(host, number)| {
-            host.nic.iter().map(move |&pipe| (pipe, number))
-        });
+        let cards = plan
+            .hosts
+            .iter()
+            .zip(0..)
+            .flat_map(|(host, number)| host.nic.iter().map(move |&pipe| (pipe, number)));
         let listener = Listener::bind(&folder.control_socket());
         Ok(Self {
             plan,
@@ -157,7 +164,11 @@ impl<'a> Supervisor<'a> {
     /// One round: waits for something to do and does it. False when the run is over.
     fn step(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let ready = {
-            let mut fds = vec![self.sandbox.as_fd(), self.signals.as_fd(), self.listener.as_fd()];
+            let mut fds = vec![
+                self.sandbox.as_fd(),
+                self.signals.as_fd(),
+                self.listener.as_fd(),
+            ];
             fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
             fds.extend(self.programs.readiness());
             wait_readable(&fds, Some(TICK)).map_err(io_error("waiting"))?
@@ -165,14 +176,21 @@ impl<'a> Supervisor<'a> {
         while let Some(event) = self.sandbox.poll_event()? {
             self.take_event(event);
         }
-        if let Some(signal) = ready[1].then(|| take_signal(self.signals.as_fd())).flatten() {
+        if let Some(signal) = ready[1]
+            .then(|| take_signal(self.signals.as_fd()))
+            .flatten()
+        {
             observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
-            self.error.get_or_insert(format!("interrupted by signal {signal}"));
+            self.error
+                .get_or_insert(format!("interrupted by signal {signal}"));
             self.stop(observer)?;
         }
         if ready[2] {
             while let Some(channel) = self.listener.accept().map_err(io_error("control socket"))? {
-                self.callers.push(Caller { channel, program: None });
+                self.callers.push(Caller {
+                    channel,
+                    program: None,
+                });
             }
         }
         let calling: Vec<usize> = (0..self.callers.len().min(ready.len() - 3))
@@ -181,7 +199,9 @@ impl<'a> Supervisor<'a> {
         for index in calling.into_iter().rev() {
             self.serve(index)?;
         }
-        self.programs.pump().map_err(io_error("writing a program's log"))?;
+        self.programs
+            .pump()
+            .map_err(io_error("writing a program's log"))?;
         while let Some(report) = self.next_report()? {
             self.take_report(report)?;
         }
@@ -200,7 +220,9 @@ impl<'a> Supervisor<'a> {
         self.governed = (now, busy, stale);
         let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
         let behind = stale > stale_then;
-        let changes = self.governor.look(load, behind, elapsed, |host| counts.arrived(host));
+        let changes = self
+            .governor
+            .look(load, behind, elapsed, |host| counts.arrived(host));
         for (host, shaper) in changes {
             self.sandbox.set_shaper(host, shaper)?;
         }
@@ -253,12 +275,19 @@ impl<'a> Supervisor<'a> {
                 }
                 if let Some(caller) = self.callers.iter_mut().find(|c| c.program == Some(id)) {
                     caller.program = None;
-                    let _ = caller.channel.send(&Reply::Exited { code: exit.code() }, &[]);
+                    let _ = caller
+                        .channel
+                        .send(&Reply::Exited { code: exit.code() }, &[]);
                 }
             }
             Event::HostDied { host } => {
-                let name = self.plan.hosts.get(host).map_or("?", |host| host.name.as_str());
-                self.error.get_or_insert(format!("host {name} died: its init was killed"));
+                let name = self
+                    .plan
+                    .hosts
+                    .get(host)
+                    .map_or("?", |host| host.name.as_str());
+                self.error
+                    .get_or_insert(format!("host {name} died: its init was killed"));
             }
         }
     }
@@ -268,7 +297,8 @@ impl<'a> Supervisor<'a> {
             Ok(report) => Ok(Some(report)),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
-                self.error.get_or_insert("the drive loop ended by itself".to_owned());
+                self.error
+                    .get_or_insert("the drive loop ended by itself".to_owned());
                 Ok(None)
             }
         }
@@ -287,8 +317,13 @@ impl<'a> Supervisor<'a> {
         }
         self.host_counters = counters;
         self.judge.second(&report.second);
-        self.series.add(&report).map_err(io_error("writing time series"))?;
-        let before = self.latest.as_ref().map_or(0, |report| report.counters.delivered);
+        self.series
+            .add(&report)
+            .map_err(io_error("writing time series"))?;
+        let before = self
+            .latest
+            .as_ref()
+            .map_or(0, |report| report.counters.delivered);
         self.delivered_per_s = report.counters.delivered - before;
         self.latest = Some(report);
         Ok(())
@@ -329,22 +364,41 @@ impl<'a> Supervisor<'a> {
                 experiment: self.plan.name.clone(),
                 time_s: self.core.now().as_s(),
                 verdict: self.judge.state().name().to_owned(),
-                hosts: self.plan.hosts.iter().map(|host| host.name.clone()).collect(),
+                hosts: self
+                    .plan
+                    .hosts
+                    .iter()
+                    .map(|host| host.name.clone())
+                    .collect(),
             })),
             Request::Set { link, values } => Ok(self.set(&link, &values)?),
-            Request::Exec { host, argv, env, cwd, as_root } => {
+            Request::Exec {
+                host,
+                argv,
+                env,
+                cwd,
+                as_root,
+            } => {
                 let Some(number) = self.plan.hosts.iter().position(|h| h.name == host) else {
                     return Ok(Reply::Error(format!("there is no host `{host}`")));
                 };
                 if self.phase != Phase::Running || self.callers[index].program.is_some() {
-                    return Ok(Reply::Error("not now: the run is being wound up".to_owned()));
+                    return Ok(Reply::Error(
+                        "not now: the run is being wound up".to_owned(),
+                    ));
                 }
                 let mut all = self.env.clone();
                 all.push(("LONGHAUL_HOST".to_owned(), host.clone()));
                 all.retain(|(key, _)| env.iter().all(|(other, _)| other != key));
                 all.extend(env);
                 let cwd = cwd.map_or(self.folder.host(&host), |cwd| self.experiment_dir.join(cwd));
-                let spec = SpawnSpec { host: number, argv, env: all, cwd, as_root };
+                let spec = SpawnSpec {
+                    host: number,
+                    argv,
+                    env: all,
+                    cwd,
+                    as_root,
+                };
                 let streams: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                 let Ok(streams) = <[BorrowedFd<'_>; 3]>::try_from(streams) else {
                     return Ok(Reply::Error("exec needs three descriptors".to_owned()));
@@ -402,14 +456,21 @@ impl<'a> Supervisor<'a> {
                 self.governor = governor(self.plan, &self.params);
             }
         }
-        let pipes = pipes.iter().map(|&pipe| self.plan.topology.pipe(pipe).name.clone()).collect();
-        Ok(Reply::Set { pipes, at_s: at.as_s() })
+        let pipes = pipes
+            .iter()
+            .map(|&pipe| self.plan.topology.pipe(pipe).name.clone())
+            .collect();
+        Ok(Reply::Set {
+            pipes,
+            at_s: at.as_s(),
+        })
     }
 
     /// Ends the drive loop and the sandbox, in this order, and sums up.
     fn finish(mut self, machine: Machine) -> Result<Summary, RunError> {
         if let Err(error) = self.programs.pump() {
-            self.error.get_or_insert(format!("writing a program's log: {error}"));
+            self.error
+                .get_or_insert(format!("writing a program's log: {error}"));
         }
         self.note_leftovers();
         let simulated = self.core.now();
@@ -428,7 +489,8 @@ impl<'a> Supervisor<'a> {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.error.get_or_insert("the drive loop did not end".to_owned());
+                    self.error
+                        .get_or_insert("the drive loop did not end".to_owned());
                     break;
                 }
             }
@@ -436,10 +498,12 @@ impl<'a> Supervisor<'a> {
         match self.core.thread.take().map(JoinHandle::join) {
             Some(Ok(Ok(done))) => totals = done,
             Some(Ok(Err(error))) => {
-                self.error.get_or_insert(format!("the drive loop failed: {error}"));
+                self.error
+                    .get_or_insert(format!("the drive loop failed: {error}"));
             }
             Some(Err(_)) => {
-                self.error.get_or_insert("the drive loop panicked; please report this".to_owned());
+                self.error
+                    .get_or_insert("the drive loop panicked; please report this".to_owned());
             }
             None => {}
         }
@@ -448,7 +512,9 @@ impl<'a> Supervisor<'a> {
 
     /// Warns of processes that outlived their programs; the sandbox's end is theirs too.
     fn note_leftovers(&mut self) {
-        let Ok(counters) = self.sandbox.counters() else { return };
+        let Ok(counters) = self.sandbox.counters() else {
+            return;
+        };
         for (host, counters) in self.plan.hosts.iter().zip(&counters) {
             if counters.processes > 0 {
                 self.warnings.push(format!(
@@ -466,7 +532,10 @@ impl<'a> Supervisor<'a> {
         totals: &Totals,
     ) -> Result<Summary, RunError> {
         let latest = self.latest.take();
-        let counters = latest.as_ref().map(|report| report.counters).unwrap_or_default();
+        let counters = latest
+            .as_ref()
+            .map(|report| report.counters)
+            .unwrap_or_default();
         let inside = latest.as_ref().map_or(0, |report| report.inside);
         let multicast_data = latest.as_ref().map_or(0, |report| report.multicast_data);
         if multicast_data > 0 {
@@ -494,7 +563,8 @@ impl<'a> Supervisor<'a> {
         let programs: Vec<ProgramSummary> =
             self.programs.list().iter().map(program_summary).collect();
         if let Err(error) = self.series.finish() {
-            self.error.get_or_insert(format!("writing time series: {error}"));
+            self.error
+                .get_or_insert(format!("writing time series: {error}"));
         }
         let summary = Summary {
             experiment: plan.name.clone(),
@@ -514,7 +584,14 @@ impl<'a> Supervisor<'a> {
             warnings: std::mem::take(&mut self.warnings),
             programs,
             flows: Vec::new(),
-            pipes: plan.topology.pipes().iter().zip(0..).zip(&pipes).map(pipe).collect(),
+            pipes: plan
+                .topology
+                .pipes()
+                .iter()
+                .zip(0..)
+                .zip(&pipes)
+                .map(pipe)
+                .collect(),
             cores: vec![CoreSummary {
                 pipes: plan.topology.pipes().len(),
                 packets: counters.entered + counters.created,
@@ -534,7 +611,12 @@ impl<'a> Supervisor<'a> {
 /// What limits the network card of a host, with parameters that have changed since the plan.
 fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
     let host = &plan.hosts[host];
-    let now = |pipe: &PipeId| params.get(pipe).copied().unwrap_or(plan.topology.pipe(*pipe).params);
+    let now = |pipe: &PipeId| {
+        params
+            .get(pipe)
+            .copied()
+            .unwrap_or(plan.topology.pipe(*pipe).params)
+    };
     nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
 }
 

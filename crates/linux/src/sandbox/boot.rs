@@ -16,8 +16,12 @@ pub(super) const INTERFACE: &str = "eth0";
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
 /// Folders that every host has to itself, empty, with the mode of each.
-const PRIVATE: [(&str, &str); 4] =
-    [("/run", "0755"), ("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777")];
+const PRIVATE: [(&str, &str); 4] = [
+    ("/run", "0755"),
+    ("/tmp", "1777"),
+    ("/var/tmp", "1777"),
+    ("/dev/shm", "1777"),
+];
 /// A folder that every host sees as the machine has it, and writes for itself alone.
 const OVERLAID: &str = "/var";
 
@@ -46,7 +50,8 @@ fn boot(config: &HostConfig, shared: &SandboxConfig, go: &mut File) -> Result<()
     mount_private(&shared.keep).map_err(step("mounting its private folders"))?;
     set_sysctls(config).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
-    go.read_exact(&mut byte).map_err(step("waiting for its cable"))?;
+    go.read_exact(&mut byte)
+        .map_err(step("waiting for its cable"))?;
     configure_network(config, shared.gateway_mac).map_err(step("configuring its network"))
 }
 
@@ -61,13 +66,25 @@ pub(super) fn mount_proc() -> io::Result<()> {
 /// host. A file that does not exist stays so.
 pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
     let stage = Path::new("/tmp");
-    sys::mount(Path::new("tmpfs"), stage, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV, "mode=0755")?;
+    sys::mount(
+        Path::new("tmpfs"),
+        stage,
+        "tmpfs",
+        libc::MS_NOSUID | libc::MS_NODEV,
+        "mode=0755",
+    )?;
     std::fs::write("/tmp/hosts", hosts_file)?;
     std::fs::write("/tmp/resolv.conf", "# no name server: see /etc/hosts\n")?;
     std::fs::write("/tmp/gai.conf", "precedence ::ffff:0:0/96 100\n")?;
     let bind = |name: &str| {
         let source = stage.join(name);
-        sys::mount(&source, &Path::new("/etc").join(name), "", libc::MS_BIND, "")
+        sys::mount(
+            &source,
+            &Path::new("/etc").join(name),
+            "",
+            libc::MS_BIND,
+            "",
+        )
     };
     bind("hosts")?;
     // Often a link into /run that hosts do not see anyway.
@@ -80,7 +97,9 @@ pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
 fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
     let below = |folder: &Path| {
         folder.starts_with(OVERLAID)
-            || PRIVATE.iter().any(|(private, _)| folder.starts_with(private))
+            || PRIVATE
+                .iter()
+                .any(|(private, _)| folder.starts_with(private))
     };
     let mut kept = Vec::new();
     for folder in keep.iter().filter(|folder| below(folder)) {
@@ -92,7 +111,13 @@ fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
         }
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         let options = format!("mode={mode}");
-        sys::mount(Path::new("tmpfs"), Path::new(folder), "tmpfs", flags, &options)?;
+        sys::mount(
+            Path::new("tmpfs"),
+            Path::new(folder),
+            "tmpfs",
+            flags,
+            &options,
+        )?;
         if folder == "/run" {
             // Where the kernel or the machine's file system does not allow it, /var is shared.
             overlay(OVERLAID).ok();
@@ -115,9 +140,16 @@ fn overlay(folder: &str) -> io::Result<()> {
     for name in ["", "upper", "work"] {
         std::fs::create_dir(Path::new(LAYER).join(name))?;
     }
-    let options = format!("lowerdir={folder},upperdir={LAYER}/upper,workdir={LAYER}/work,userxattr");
+    let options =
+        format!("lowerdir={folder},upperdir={LAYER}/upper,workdir={LAYER}/work,userxattr");
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    sys::mount(Path::new("overlay"), Path::new(folder), "overlay", flags, &options)
+    sys::mount(
+        Path::new("overlay"),
+        Path::new(folder),
+        "overlay",
+        flags,
+        &options,
+    )
 }
 
 fn set_sysctls(config: &HostConfig) -> io::Result<()> {
@@ -148,17 +180,25 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     let index = sys::interface_index(INTERFACE)?;
     sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
     // No duplicate-address detection, no router discovery, no addresses but ours.
-    for (name, value) in
-        [("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")]
-    {
-        sys::write_file(&format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
+    for (name, value) in [
+        ("accept_dad", "0"),
+        ("accept_ra", "0"),
+        ("router_solicitations", "0"),
+        ("addr_gen_mode", "1"),
+    ] {
+        sys::write_file(
+            &format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"),
+            value,
+        )?;
     }
     netlink.request(netlink::link_up(index))?;
     if let Some(shaper) = &config.shaper {
         netlink.request(netlink::set_shaper(index, shaper))?;
     }
-    let pairs: [(IpAddr, IpAddr); 2] =
-        [(config.ipv4.into(), GATEWAY_V4.into()), (config.ipv6.into(), GATEWAY_V6.into())];
+    let pairs: [(IpAddr, IpAddr); 2] = [
+        (config.ipv4.into(), GATEWAY_V4.into()),
+        (config.ipv6.into(), GATEWAY_V6.into()),
+    ];
     for (address, gateway) in pairs {
         netlink.request(netlink::new_address(index, address))?;
         netlink.request(netlink::new_neighbour(index, gateway, gateway_mac))?;
@@ -167,7 +207,10 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
         netlink.request(route).map_err(|error| {
             io::Error::new(
                 error.kind(),
-                format!("default route with congestion control `{}`: {error}", config.tcp.congestion),
+                format!(
+                    "default route with congestion control `{}`: {error}",
+                    config.tcp.congestion
+                ),
             )
         })?;
     }

@@ -43,7 +43,11 @@ pub(super) fn launch(
     drop(report_write);
     let mut problem = String::new();
     report_read.read_to_string(&mut problem).map_err(failed)?;
-    if problem.is_empty() { Ok(pid) } else { Err(problem) }
+    if problem.is_empty() {
+        Ok(pid)
+    } else {
+        Err(problem)
+    }
 }
 
 /// Forks a child that is a member of the PID namespace of `init`.
@@ -68,8 +72,7 @@ fn become_program(
     let name = &spec.argv[0];
     let enter = || -> Result<(), String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        let host =
-            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        let host = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
         sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
         sys::new_session();
         for (stream, target) in streams.iter().zip(0..) {
@@ -89,12 +92,21 @@ fn become_program(
         Ok(path) => path,
         Err(problem) => return problem,
     };
-    let env: Vec<String> = spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let env: Vec<String> = spec
+        .env
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     let list = |strings: &[String]| -> io::Result<Vec<CString>> {
         strings.iter().map(|s| sys::cstring(s.as_bytes())).collect()
     };
-    let strings = list(&spec.argv)
-        .and_then(|argv| Ok((argv, list(&env)?, sys::cstring(path.as_os_str().as_encoded_bytes())?)));
+    let strings = list(&spec.argv).and_then(|argv| {
+        Ok((
+            argv,
+            list(&env)?,
+            sys::cstring(path.as_os_str().as_encoded_bytes())?,
+        ))
+    });
     let (argv, env, program) = match strings {
         Ok(strings) => strings,
         Err(error) => return format!("cannot start `{name}`: {error}"),
@@ -132,7 +144,10 @@ fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
             )),
         };
     }
-    let path = env.iter().find(|(key, _)| key == "PATH").map_or(DEFAULT_PATH, |(_, v)| v.as_str());
+    let path = env
+        .iter()
+        .find(|(key, _)| key == "PATH")
+        .map_or(DEFAULT_PATH, |(_, v)| v.as_str());
     let candidates = path.split(':').map(|folder| Path::new(folder).join(name));
     candidates.into_iter().find(|file| sys::may_execute(file)).ok_or_else(|| {
         format!("cannot start `{name}`: no such program in PATH ({path}); install it or give its path")

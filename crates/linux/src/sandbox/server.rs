@@ -89,7 +89,9 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
             crate::farewell::now();
         };
         let last = matches!(request, Request::Shutdown);
-        let (answer, fds) = server.answer(request, fds).unwrap_or_else(|m| (Answer::Failed(m), None));
+        let (answer, fds) = server
+            .answer(request, fds)
+            .unwrap_or_else(|m| (Answer::Failed(m), None));
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         channel.send(&answer, &fds).map_err(ended)?;
         if last {
@@ -111,12 +113,23 @@ impl Server {
         if !config.cpus.is_empty() {
             crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
         }
-        let open_files = sys::raise_open_files().map_err(step("raising the limit of open files"))?;
+        let open_files =
+            sys::raise_open_files().map_err(step("raising the limit of open files"))?;
         let netlink = Netlink::open().map_err(step("opening netlink"))?;
         let (hosts, programs) = (Vec::new(), HashMap::new());
         let run_wait = RunWait::default();
         let launched = false;
-        Ok(Self { config, uid, gid, hosts, open_files, netlink, programs, launched, run_wait })
+        Ok(Self {
+            config,
+            uid,
+            gid,
+            hosts,
+            open_files,
+            netlink,
+            programs,
+            launched,
+            run_wait,
+        })
     }
 
     fn answer(
@@ -165,7 +178,9 @@ impl Server {
     }
 
     pub(super) fn host(&self, host: usize) -> Result<&Host, String> {
-        self.hosts.get(host).ok_or_else(|| format!("there is no host number {host}"))
+        self.hosts
+            .get(host)
+            .ok_or_else(|| format!("there is no host number {host}"))
     }
 
     /// Forks the inits first, so that they mount while we lay cables, then waits for all.
@@ -187,7 +202,9 @@ impl Server {
         for (config, (mut report, go)) in configs.iter().zip(booting) {
             drop(go);
             let mut text = String::new();
-            report.read_to_string(&mut text).map_err(|e| format!("host {}: {e}", config.name))?;
+            report
+                .read_to_string(&mut text)
+                .map_err(|e| format!("host {}: {e}", config.name))?;
             if text != "up" {
                 let text = if text.is_empty() { DIED } else { &text };
                 return Err(format!("host {}: {text}", config.name));
@@ -211,7 +228,11 @@ impl Server {
                 boot::main(config, &self.config, go_read, report_write)
             }
             Fork::Parent { pid, .. } => {
-                self.hosts.push(Host { pid, name: config.name.clone(), alive: true });
+                self.hosts.push(Host {
+                    pid,
+                    name: config.name.clone(),
+                    alive: true,
+                });
                 Ok((report_read, go_write))
             }
         }
@@ -236,7 +257,8 @@ impl Server {
 
     fn set_shaper(&mut self, host: usize, shaper: netlink::Shaper) -> Result<(), String> {
         let pid = self.host(host)?.pid;
-        let failed = |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
+        let failed =
+            |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
         launch::inside_network_of(pid, || boot::apply_shaper(&shaper)).map_err(failed)
     }
 
@@ -252,7 +274,11 @@ impl Server {
                 counter.from_core_dropped = drops;
             }
         }
-        self.run_wait.add_to(&mut counters, hosts.iter().map(|host| host.pid), self.launched);
+        self.run_wait.add_to(
+            &mut counters,
+            hosts.iter().map(|host| host.pid),
+            self.launched,
+        );
         counters
     }
 
@@ -265,8 +291,15 @@ impl Server {
                 } else {
                     Exit::Code(libc::WEXITSTATUS(ended.status))
                 };
-                events.push(Event::Exited { id: ProgramId(ended.pid), exit, cpu: ended.cpu });
-            } else if let Some(host) = self.hosts.iter().position(|h| h.alive && h.pid == ended.pid)
+                events.push(Event::Exited {
+                    id: ProgramId(ended.pid),
+                    exit,
+                    cpu: ended.cpu,
+                });
+            } else if let Some(host) = self
+                .hosts
+                .iter()
+                .position(|h| h.alive && h.pid == ended.pid)
             {
                 self.hosts[host].alive = false;
                 events.push(Event::HostDied { host });

@@ -11,21 +11,28 @@ fn transmit_drops(table: &str) -> impl Iterator<Item = (&str, u64)> {
     table.lines().filter_map(|line| {
         let (name, fields) = line.split_once(':')?;
         // receive: bytes packets errs drop fifo frame compressed multicast; transmit: the same.
-        Some((name.trim(), fields.split_whitespace().nth(11)?.parse().ok()?))
+        Some((
+            name.trim(),
+            fields.split_whitespace().nth(11)?.parse().ok()?,
+        ))
     })
 }
 
 /// Frames that a host's end of its cable lost: the core's end had no room for them.
 pub(super) fn to_core_dropped(pid: i32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
-    transmit_drops(&table).find(|(name, _)| *name == INTERFACE).map_or(0, |(_, drops)| drops)
+    transmit_drops(&table)
+        .find(|(name, _)| *name == INTERFACE)
+        .map_or(0, |(_, drops)| drops)
 }
 
 /// Frames that the core's ends of the cables lost, as (host number, frames).
 pub(super) fn from_core_dropped() -> Vec<(usize, u64)> {
     let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let cables = transmit_drops(&table);
-    cables.filter_map(|(name, drops)| Some((name.strip_prefix('h')?.parse().ok()?, drops))).collect()
+    cables
+        .filter_map(|(name, drops)| Some((name.strip_prefix('h')?.parse().ok()?, drops)))
+        .collect()
 }
 
 /// Whether a TCP socket listens on `port` in the network namespace of `pid`.
@@ -104,12 +111,19 @@ fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
 }
 
 fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {
-    fs::read_link(format!("/proc/{pid}/ns/pid")).ok().map(Into::into)
+    fs::read_link(format!("/proc/{pid}/ns/pid"))
+        .ok()
+        .map(Into::into)
 }
 
 /// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
 pub(crate) fn run_wait(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_whitespace().nth(1)?.parse().ok()
+    fs::read_to_string(path)
+        .ok()?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// Gives a program the limit of open files that its caller had.
