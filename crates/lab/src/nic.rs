@@ -95,8 +95,8 @@ const SPEED_MIN: f64 = 0.02;
 const SPEED_START: f64 = 0.6;
 const SPEED_MAX: f64 = 16.0;
 /// Below this load buckets grow, above the other one they shrink.
-const LOAD_LOW: f64 = 0.65;
-const LOAD_HIGH: f64 = 0.88;
+const LOAD_LOW: f64 = 0.90;
+const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.8;
 /// A host that uses so much of its bucket is held back by it.
