@@ -18,13 +18,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Engine, Refused};
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::packet::Refusal;
 use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_linux::cpu;
+use longhaul_linux::cpu::{self, Scheduling};
 use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
 
@@ -43,6 +44,11 @@ const CATCH_UP: Span = Span::from_ms(50);
 /// When the first stale frame is older than this, the loop has stood still: in a flood frames
 /// become stale little by little.
 const STALL: Span = Span::from_ms(1);
+/// A real-time core that has not slept for so long becomes an ordinary one: the kernel would stop
+/// it, 50 ms of a second, in favour of the work that it keeps waiting.
+const AWAKE_MAX: Duration = Duration::from_millis(2);
+/// After a second with less load than this it may be real-time again.
+const REAL_TIME_LOAD: f64 = 0.6;
 /// The most time for catching up with stalls.
 const CATCH_UP_MAX: Span = Span::from_ms(200);
 
@@ -174,6 +180,8 @@ pub struct Drive<I> {
     wait_seen_ns: u64,
     multicast_data: u64,
     load: Arc<Load>,
+    may_be_real_time: bool,
+    real_time: bool,
 }
 
 /// What a drive loop is made of.
@@ -194,6 +202,8 @@ pub struct Parts<I> {
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
     pub load: Arc<Load>,
+    /// Whether the thread has been allowed real-time scheduling.
+    pub real_time: bool,
 }
 
 impl<I: PacketIo> Drive<I> {
@@ -228,6 +238,8 @@ impl<I: PacketIo> Drive<I> {
             wait_seen_ns: 0,
             multicast_data: 0,
             load: parts.load,
+            may_be_real_time: parts.real_time,
+            real_time: parts.real_time,
         }
     }
 
@@ -257,6 +269,9 @@ impl<I: PacketIo> Drive<I> {
                 break;
             }
             self.waiter.earned(taken + sent);
+            if self.real_time && self.waiter.awake(self.clock.to_monotonic(now)) > AWAKE_MAX {
+                self.real_time = !Scheduling::ShortSlice.apply();
+            }
             if taken + sent == 0 {
                 self.wait(now)?;
                 before = self.clock.now();
@@ -404,6 +419,9 @@ impl<I: PacketIo> Drive<I> {
         second.core_busy = Span::from_ns(cpu_ns - self.cpu_seen_ns).as_s() / length;
         second.core_wait = Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns));
         (self.cpu_seen_ns, self.wait_seen_ns) = (cpu_ns, wait_ns);
+        if self.may_be_real_time && !self.real_time && second.core_busy < REAL_TIME_LOAD {
+            self.real_time = Scheduling::RealTime.apply();
+        }
         let pipes = (0..self.engine.topology().pipes().len() as u32).map(PipeId);
         let report = Report {
             second,

@@ -301,7 +301,15 @@ impl Core {
             if let Some(cpu) = cpu {
                 cpu::pin(&[cpu])?;
             }
-            let scheduling = cpu::prefer_latency();
+            cpu::without_timer_slack();
+            // Real time on a CPU shared with programs would starve them.
+            let alone = cpu.is_some();
+            let real_time = alone && Scheduling::RealTime.apply();
+            let scheduling = match real_time {
+                true => Scheduling::RealTime,
+                false => Scheduling::ShortSlice,
+            };
+            scheduling.apply();
             let drive = Drive::new(Parts {
                 engine,
                 io: ring,
@@ -311,6 +319,7 @@ impl Core {
                 commands: command_end,
                 reports: report_end,
                 load: loop_load,
+                real_time,
             });
             let _ = started.send((drive.start_ns(), scheduling));
             drive.run()
@@ -321,7 +330,7 @@ impl Core {
         let thread = thread.map_err(io_error("starting the core's thread"))?;
         let (start_ns, scheduling) = start
             .recv()
-            .unwrap_or_else(|_| (monotonic_ns(), Scheduling::Ordinary));
+            .unwrap_or_else(|_| (monotonic_ns(), Scheduling::ShortSlice));
         let (thread, commands) = (Some(thread), Some(commands));
         Ok(Self {
             thread,

@@ -20,7 +20,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The CPU that the core had, if it had one to itself.
     pub core_cpu: Option<usize>,
-    /// How the kernel scheduled the core: short-slice or ordinary.
+    /// How the kernel scheduled the core: real-time (while it sleeps often) or short-slice.
     pub core_scheduling: String,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,

@@ -90,62 +90,61 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// How the kernel schedules the core's thread.
+/// How the kernel schedules a core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// As an ordinary program with a short slice.
+    /// Before every ordinary program of its CPU. Only for a thread that sleeps often: the kernel's
+    /// own work on that CPU, receiving stacks among it, has no other time.
+    RealTime,
+    /// As an ordinary program with a short slice (kernel 6.12 and later; needs no root).
     ShortSlice,
-    /// As any other program.
-    Ordinary,
 }
 
 impl Scheduling {
     /// As `summary.json` names it.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::RealTime => "real-time",
             Self::ShortSlice => "short-slice",
-            Self::Ordinary => "ordinary",
         }
     }
-}
 
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-/// Tells the kernel that this thread must wake to the microsecond: no timer slack, and a short
-/// scheduling slice where there are slices (kernel 6.12 and later). Neither needs root.
-///
-/// Not real-time scheduling, which root could have: the thread runs the receiving stacks of
-/// hosts, and starved of its own CPU's `ksoftirqd` they were 50 ms late every second.
-pub fn prefer_latency() -> Scheduling {
-    const SLICE_NS: u64 = 100_000;
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        runtime_ns: SLICE_NS,
-        ..SchedAttr::default()
-    };
-    // SAFETY: no pointers in the first call; in the second, the structure is the first version
-    // of the kernel's and outlives the call. If either is refused the thread is only less
-    // punctual, and lateness shows it.
-    let short = unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0
-    };
-    if short {
-        Scheduling::ShortSlice
-    } else {
-        Scheduling::Ordinary
+    /// Schedules the calling thread so; false where it may not be.
+    pub fn apply(self) -> bool {
+        #[repr(C)]
+        #[derive(Default)]
+        struct SchedAttr {
+            size: u32,
+            policy: u32,
+            flags: u64,
+            nice: i32,
+            priority: u32,
+            runtime_ns: u64,
+            deadline_ns: u64,
+            period_ns: u64,
+        }
+        const SLICE_NS: u64 = 100_000;
+        let (policy, priority, runtime_ns) = match self {
+            Self::RealTime => (libc::SCHED_FIFO as u32, 1, 0),
+            Self::ShortSlice => (libc::SCHED_OTHER as u32, 0, SLICE_NS),
+        };
+        let attr = SchedAttr {
+            size: size_of::<SchedAttr>() as u32,
+            policy,
+            priority,
+            runtime_ns,
+            ..SchedAttr::default()
+        };
+        // SAFETY: the structure is the first version of the kernel's and outlives the call.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0 }
     }
+}
+
+/// Tells the kernel to wake the calling thread to the microsecond, without timer slack.
+pub fn without_timer_slack() {
+    // SAFETY: no pointers. If it is refused the thread is only less punctual, and lateness
+    // shows it.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.

@@ -90,14 +90,17 @@ pub struct Waiter {
     margin_ns: u64,
     budget_ns: i64,
     last_ns: u64,
+    slept_ns: u64,
 }
 
 impl Default for Waiter {
     fn default() -> Self {
+        let now = monotonic_ns();
         Self {
             margin_ns: MARGIN_START_NS,
             budget_ns: BUDGET_MAX_NS,
-            last_ns: monotonic_ns(),
+            last_ns: now,
+            slept_ns: now,
         }
     }
 }
@@ -107,6 +110,11 @@ impl Waiter {
     pub fn earned(&mut self, packets: usize) {
         let earned = BUDGET_PER_PACKET_NS.saturating_mul(packets as i64);
         self.budget_ns = (self.budget_ns + earned).min(BUDGET_MAX_NS);
+    }
+
+    /// How long the thread has not slept.
+    pub fn awake(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(now_ns.saturating_sub(self.slept_ns))
     }
 
     /// The margin that the waiter has learnt.
@@ -145,6 +153,7 @@ impl Waiter {
             let wake_at = deadline - margin;
             let fds = [io.readiness().as_raw_fd(), bell.fd.as_raw_fd()];
             let ready = sleep_until((deadline != u64::MAX).then_some(wake_at - now), fds)?;
+            self.slept_ns = monotonic_ns();
             if ready[1] {
                 bell.take();
                 return Ok(Woken::Bell);
