@@ -49,6 +49,8 @@ const STALL: Span = Span::from_ms(1);
 const AWAKE_MAX: Duration = Duration::from_millis(2);
 /// After a second with less load than this it may be real-time again.
 const REAL_TIME_LOAD: f64 = 0.6;
+/// No stamp can be further ahead of a clock that was read before it.
+const STAMP_AHEAD_MAX: Span = Span::from_ms(1);
 /// The most time for catching up with stalls.
 const CATCH_UP_MAX: Span = Span::from_ms(200);
 
@@ -305,6 +307,11 @@ impl<I: PacketIo> Drive<I> {
                 return (taken + shed, now);
             };
             let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
+            // Far ahead, it was stamped before somebody set the clock back: it arrives now.
+            let stamp = match stamp.since(now) > STAMP_AHEAD_MAX {
+                true => now,
+                false => stamp,
+            };
             if stamp > now {
                 self.patience.caught_up();
                 return (taken + shed, now);

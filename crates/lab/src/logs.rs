@@ -21,11 +21,10 @@ const CHUNK: usize = 256 << 10;
 /// One output stream of a program.
 #[derive(Debug)]
 pub(crate) struct LogStream {
-    pipe: File,
-    file: File,
+    /// The pipe and the file, until the pipe's end: descriptors are not kept for nothing.
+    ends: Option<(File, File)>,
     written: u64,
     discarded: u64,
-    open: bool,
     line: Vec<u8>,
 }
 
@@ -37,11 +36,9 @@ impl LogStream {
         let line = Vec::new();
         Ok((
             Self {
-                pipe,
-                file,
+                ends: Some((pipe, file)),
                 written: 0,
                 discarded: 0,
-                open: true,
                 line,
             },
             program_end,
@@ -50,7 +47,7 @@ impl LogStream {
 
     /// The descriptor to wait for, while the program may still write.
     pub(crate) fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.open.then(|| self.pipe.as_fd())
+        self.ends.as_ref().map(|(pipe, _)| pipe.as_fd())
     }
 
     /// Bytes thrown away.
@@ -63,10 +60,12 @@ impl LogStream {
     pub(crate) fn pump(&mut self, pattern: Option<&Regex>) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         let (mut matched, mut total) = (false, 0);
-        while self.open && total < CHUNK {
-            let read = match self.pipe.read(&mut buffer) {
+        while total < CHUNK
+            && let Some((pipe, _)) = &mut self.ends
+        {
+            let read = match pipe.read(&mut buffer) {
                 Ok(0) => {
-                    self.open = false;
+                    self.ends = None;
                     matched |= pattern.is_some_and(|p| p.is_match(&self.line));
                     break;
                 }
@@ -85,7 +84,9 @@ impl LogStream {
     fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = usize::try_from(LOG_MAX - self.written).unwrap_or(usize::MAX);
         let kept = bytes.len().min(room);
-        self.file.write_all(&bytes[..kept])?;
+        if let Some((_, file)) = &mut self.ends {
+            file.write_all(&bytes[..kept])?;
+        }
         self.written += kept as u64;
         self.discarded += (bytes.len() - kept) as u64;
         Ok(())

@@ -143,6 +143,23 @@ impl Governor {
         SPEED_START
     }
 
+    /// Takes a host in from which so much has arrived already; its first bucket.
+    pub(crate) fn add(&mut self, number: usize, mtu: u32, arrived: (u64, u64)) -> Shaper {
+        let applied = self.speed;
+        self.hosts.push(Governed {
+            number,
+            mtu,
+            applied,
+            arrived,
+        });
+        machine_shaper(applied, mtu)
+    }
+
+    /// Leaves a host to its link.
+    pub(crate) fn remove(&mut self, number: usize) {
+        self.hosts.retain(|host| host.number != number);
+    }
+
     /// Looks at the core's `load` (busy part of `elapsed`), at whether it was `behind` with
     /// arrivals, and at what has arrived from each host so far (packets, bytes); says which
     /// buckets are to change.

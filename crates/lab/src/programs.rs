@@ -106,12 +106,14 @@ impl Program {
 
     /// What went wrong with it, in words; `None` where nothing did.
     pub(crate) fn failure(&self) -> Option<String> {
+        if self.ended_by == Some(EndedBy::Run) && self.plan.service {
+            return None;
+        }
         if let State::Failed(reason) = &self.state {
             return Some(reason.clone());
         }
         match (self.ended_by, &self.state) {
             (Some(EndedBy::Timeout), _) => Some("it ran into its time-out".to_owned()),
-            (Some(EndedBy::Run), _) if self.plan.service => None,
             (Some(EndedBy::Run), _) => {
                 Some("it was still running at the end of the run".to_owned())
             }
@@ -140,6 +142,18 @@ impl Program {
         }
     }
 
+    /// Copies its output into its logs and looks for its ready line.
+    fn pump(&mut self) -> io::Result<()> {
+        let pattern = match &self.plan.ready {
+            Some(Ready::Log(pattern)) if !self.matched => Some(pattern),
+            _ => None,
+        };
+        for stream in &mut self.output {
+            self.matched |= stream.pump(pattern)?;
+        }
+        Ok(())
+    }
+
     fn is_ready(&self) -> bool {
         match &self.state {
             State::Running { ready, .. } => *ready,
@@ -164,6 +178,8 @@ pub(crate) struct Programs {
     env: Vec<(String, String)>,
     null: File,
     experiment_dir: PathBuf,
+    /// A log that could not be written, until somebody asks.
+    trouble: Option<io::Error>,
 }
 
 impl Programs {
@@ -186,6 +202,7 @@ impl Programs {
             env: run_environment(plan, folder, experiment_dir),
             null: File::open("/dev/null")?,
             experiment_dir: experiment_dir.to_owned(),
+            trouble: None,
         })
     }
 
@@ -219,16 +236,10 @@ impl Programs {
 
     /// Copies output into the logs.
     pub(crate) fn pump(&mut self) -> io::Result<()> {
-        for program in &mut self.list {
-            let pattern = match &program.plan.ready {
-                Some(Ready::Log(pattern)) if !program.matched => Some(pattern),
-                _ => None,
-            };
-            for stream in &mut program.output {
-                program.matched |= stream.pump(pattern)?;
-            }
+        match self.trouble.take() {
+            Some(error) => Err(error),
+            None => self.list.iter_mut().try_for_each(Program::pump),
         }
-        Ok(())
     }
 
     /// Starts what may start, looks whether what runs is ready, ends what has run too long.
@@ -368,7 +379,11 @@ impl Programs {
             return false;
         };
         let program = &mut self.list[index];
-        let was_ready = program.is_ready();
+        // What it said before it ended is in its pipes.
+        if let Err(error) = program.pump() {
+            self.trouble.get_or_insert(error);
+        }
+        let was_ready = program.is_ready() || program.matched;
         program.state = State::Ended { exit, was_ready };
         program.finished = Some(now);
         program.cpu = cpu;
@@ -386,6 +401,7 @@ impl Programs {
                 State::Waiting => {
                     let reason = "not started: the run was over before its turn".to_owned();
                     self.list[index].state = State::Failed(reason);
+                    self.list[index].ended_by = Some(EndedBy::Run);
                 }
                 State::Running { stopping: None, .. } => {
                     self.stop(index, EndedBy::Run, now, sandbox)?;

@@ -7,6 +7,7 @@
 mod supervise;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -18,7 +19,7 @@ use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
 use longhaul_linux::packet_io::{RingConfig, RingSocket};
 use longhaul_linux::sandbox::{HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig};
-use longhaul_linux::wait::{Bell, termination_signals};
+use longhaul_linux::wait::{Bell, take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
 
@@ -140,7 +141,8 @@ fn run_in(
     let total = hosts.len();
     observer.progress(&Progress::Hosts { up: 0, total });
     sandbox.add_hosts(&hosts, |up| {
-        observer.progress(&Progress::Hosts { up, total })
+        observer.progress(&Progress::Hosts { up, total });
+        take_signal(signals.as_fd()).is_none()
     })?;
     let ring = sandbox.open_ring(RingConfig::for_mtu(largest_mtu(plan)))?;
     let setup = Span::from_ns(monotonic_ns() - begun_ns);

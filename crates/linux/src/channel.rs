@@ -11,8 +11,13 @@ use serde::de::DeserializeOwned;
 
 use crate::sys::check;
 
-/// The largest message; requests are cut into batches far below it.
-const MESSAGE_MAX: usize = 1 << 18;
+/// The largest message that goes through the socket itself: far below the smallest limit that
+/// kernels have for one (`net.core.wmem_default`).
+const INLINE_MAX: usize = 64 << 10;
+/// The largest message at all. What does not fit into the socket goes as a file in memory.
+const MESSAGE_MAX: usize = 256 << 20;
+/// What the socket carries instead; the file's descriptor is the last one.
+const IN_MEMORY: &[u8] = b"\"memfd\"";
 /// The most descriptors that one message carries.
 const DESCRIPTORS_MAX: usize = 4;
 
@@ -20,11 +25,13 @@ const DESCRIPTORS_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Channel {
     fd: OwnedFd,
+    /// Whether files in memory are taken from the other side: reading one may block.
+    trusted: bool,
 }
 
 impl Channel {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { fd }
+        Self { fd, trusted: true }
     }
 
     /// A connected pair.
@@ -36,11 +43,18 @@ impl Channel {
     /// Sends `message` with copies of `fds`.
     pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
-        if bytes.len() > MESSAGE_MAX || fds.len() > DESCRIPTORS_MAX {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "message too large",
-            ));
+        if bytes.len() <= INLINE_MAX {
+            return self.send_bytes(&bytes, fds);
+        }
+        let file = crate::sys::memory_file(&bytes)?;
+        let all: Vec<BorrowedFd<'_>> = fds.iter().copied().chain([file.as_fd()]).collect();
+        self.send_bytes(IN_MEMORY, &all)
+    }
+
+    fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if fds.len() > DESCRIPTORS_MAX {
+            let why = "too many descriptors for one message";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let mut control = Control::default();
         let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
@@ -78,7 +92,7 @@ impl Channel {
 
     /// Waits for a message; `None` when the other side is gone.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
-        let mut bytes = vec![0u8; MESSAGE_MAX];
+        let mut bytes = vec![0u8; INLINE_MAX];
         let mut control = Control::default();
         let mut part = libc::iovec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -113,7 +127,16 @@ impl Channel {
             Err(error) => Err(error),
             Ok(0) => Ok(None),
             Ok(read) => {
-                let message = serde_json::from_slice(&bytes[..read as usize]);
+                let mut bytes = &bytes[..read as usize];
+                let in_memory;
+                if bytes == IN_MEMORY
+                    && self.trusted
+                    && let Some(file) = fds.pop()
+                {
+                    in_memory = crate::sys::read_memory_file(file, MESSAGE_MAX)?;
+                    bytes = &in_memory;
+                }
+                let message = serde_json::from_slice(bytes);
                 Ok(Some((message.map_err(io::Error::other)?, fds)))
             }
         }
@@ -214,7 +237,8 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The next caller, if one waits.
+    /// The next caller, if one waits. Its channel never blocks: neither a caller that says
+    /// nothing nor one that does not listen may hold up the run.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
         // SAFETY: the address of the caller is not asked for; the result is owned at once.
         let fd = unsafe {
@@ -222,12 +246,15 @@ impl Listener {
                 self.fd.as_raw_fd(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC,
+                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
             )
         };
         match check(fd) {
-            // SAFETY: a descriptor that the kernel has just made for us.
-            Ok(fd) => Ok(Some(Channel::new(unsafe { OwnedFd::from_raw_fd(fd) }))),
+            Ok(fd) => Ok(Some(Channel {
+                // SAFETY: a descriptor that the kernel has just made for us.
+                fd: unsafe { OwnedFd::from_raw_fd(fd) },
+                trusted: false,
+            })),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }

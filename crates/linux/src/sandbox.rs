@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,13 @@ pub(crate) const SEGMENTS_MAX: u32 = 1;
 /// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// Whether every host has this very folder to itself, so that what lies in it is not seen there.
+pub fn is_private(folder: &Path) -> bool {
+    boot::PRIVATE
+        .iter()
+        .any(|(private, _)| folder == Path::new(private))
+}
 
 /// What all hosts of a run share.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -179,6 +186,9 @@ pub enum SandboxError {
     /// A step of the set-up failed inside the sandbox.
     #[error("{0}")]
     Setup(String),
+    /// The caller did not want to go on.
+    #[error("interrupted while hosts were coming up")]
+    Interrupted,
     /// The sandbox has died.
     #[error("the run's sandbox has died (was it killed?)")]
     Died,
@@ -275,16 +285,18 @@ impl Sandbox {
     }
 
     /// Creates hosts and their cables; they are up and addressed when this returns.
-    /// `progress` hears how many are.
+    /// `progress` hears how many are, and says whether to go on.
     pub fn add_hosts(
         &mut self,
         hosts: &[HostConfig],
-        mut progress: impl FnMut(usize),
+        mut progress: impl FnMut(usize) -> bool,
     ) -> Result<(), SandboxError> {
         for batch in hosts.chunks(HOSTS_PER_REQUEST) {
             self.expect_done(&Request::AddHosts(batch.to_vec()))?;
             self.hosts += batch.len();
-            progress(self.hosts);
+            if !progress(self.hosts) {
+                return Err(SandboxError::Interrupted);
+            }
         }
         Ok(())
     }

@@ -197,6 +197,7 @@ pub(crate) fn reset_signals() {
             libc::SIGTERM,
             libc::SIGHUP,
             libc::SIGCHLD,
+            libc::SIGUSR2,
         ] {
             libc::signal(signal, libc::SIG_DFL);
         }
@@ -452,4 +453,25 @@ pub fn raise_open_files() -> io::Result<libc::rlimit> {
         check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
     }
     Ok(limit)
+}
+
+/// A file in memory with this content, read from its beginning.
+pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    use std::io::{Seek, Write};
+    // SAFETY: a NUL-terminated name; the result is checked and owned at once.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"longhaul".as_ptr(), libc::MFD_CLOEXEC);
+        File::from_raw_fd(check(fd)?)
+    };
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// The content of a file in memory, at most `limit` bytes.
+pub(crate) fn read_memory_file(fd: OwnedFd, limit: usize) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    File::from(fd).take(limit as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

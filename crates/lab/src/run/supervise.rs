@@ -1,8 +1,9 @@
 //! The supervisor: everything of a run that is not packets.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::{Channel, Listener};
-use longhaul_linux::sandbox::{Event, HostCounters, ProgramId, Sandbox, SandboxError, SpawnSpec};
+use longhaul_linux::sandbox::{
+    Event, HostCounters, ProgramId, Sandbox, SandboxError, SpawnSpec, is_private,
+};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
@@ -34,6 +37,8 @@ const TICK: Duration = Duration::from_millis(20);
 const PROGRESS: Span = Span::from_ms(200);
 /// How long the drive loop may take to answer a command.
 const ANSWER: Duration = Duration::from_secs(1);
+/// The most connections to the control socket at a time.
+const CALLERS_MAX: usize = 64;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
@@ -115,14 +120,14 @@ impl<'a> Supervisor<'a> {
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
             cards: cards.collect(),
-            governor: governor(plan, &HashMap::new()),
+            governor: governor(plan),
             governed: (Time::ZERO, Span::ZERO, 0),
             params: HashMap::new(),
             latest: None,
             delivered_per_s: 0,
             phase: Phase::Running,
             error: None,
-            warnings: plan.warnings.clone(),
+            warnings: warnings(plan, &options.experiment_dir),
             experiment_dir: options.experiment_dir.clone(),
         })
     }
@@ -163,6 +168,7 @@ impl<'a> Supervisor<'a> {
 
     /// One round: waits for something to do and does it. False when the run is over.
     fn step(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
+        let known = self.callers.len();
         let ready = {
             let mut fds = vec![
                 self.sandbox.as_fd(),
@@ -186,16 +192,9 @@ impl<'a> Supervisor<'a> {
             self.stop(observer)?;
         }
         if ready[2] {
-            while let Some(channel) = self.listener.accept().map_err(io_error("control socket"))? {
-                self.callers.push(Caller {
-                    channel,
-                    program: None,
-                });
-            }
+            self.accept();
         }
-        let calling: Vec<usize> = (0..self.callers.len().min(ready.len() - 3))
-            .filter(|index| ready[3 + index])
-            .collect();
+        let calling: Vec<usize> = (0..known).filter(|index| ready[3 + index]).collect();
         for index in calling.into_iter().rev() {
             self.serve(index)?;
         }
@@ -224,9 +223,28 @@ impl<'a> Supervisor<'a> {
             .governor
             .look(load, behind, elapsed, |host| counts.arrived(host));
         for (host, shaper) in changes {
-            self.sandbox.set_shaper(host, shaper)?;
+            match self.sandbox.set_shaper(host, shaper) {
+                // The host has died, and its event says so.
+                Ok(()) | Err(SandboxError::Setup(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
+    }
+
+    /// Takes callers in, as many as there is room for.
+    fn accept(&mut self) {
+        while let Ok(Some(channel)) = self.listener.accept() {
+            if self.callers.len() < CALLERS_MAX {
+                self.callers.push(Caller {
+                    channel,
+                    program: None,
+                });
+            } else {
+                let reply = Reply::Error("the run has too many callers".to_owned());
+                let _ = channel.send(&reply, &[]);
+            }
+        }
     }
 
     /// Starts programs, and decides whether the run goes on.
@@ -307,26 +325,33 @@ impl<'a> Supervisor<'a> {
     /// Completes a second with what the sandbox knows and judges it.
     fn take_report(&mut self, mut report: Report) -> Result<(), RunError> {
         let counters = self.sandbox.counters()?;
-        for (host, (now, before)) in counters.iter().zip(&self.host_counters).enumerate() {
-            report.second.drops.to_core += now.to_core_dropped - before.to_core_dropped;
-            report.second.drops.from_core += now.from_core_dropped - before.from_core_dropped;
-            let waited = now.run_wait_ns.saturating_sub(before.run_wait_ns);
+        for (host, (now, seen)) in counters.iter().zip(&mut self.host_counters).enumerate() {
+            // Counters never fall, but those of a host that has died read as zero.
+            let before = *seen;
+            seen.to_core_dropped = before.to_core_dropped.max(now.to_core_dropped);
+            seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
+            seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
+            report.second.drops.to_core += seen.to_core_dropped - before.to_core_dropped;
+            report.second.drops.from_core += seen.from_core_dropped - before.from_core_dropped;
+            let waited = seen.run_wait_ns - before.run_wait_ns;
             if waited >= STARVED_NS {
                 report.second.starved.push((host, Span::from_ns(waited)));
             }
         }
-        self.host_counters = counters;
+        self.take_second(report)
+    }
+
+    /// Judges a second and writes it down.
+    fn take_second(&mut self, report: Report) -> Result<(), RunError> {
         self.judge.second(&report.second);
-        self.series
-            .add(&report)
-            .map_err(io_error("writing time series"))?;
+        let written = self.series.add(&report);
         let before = self
             .latest
             .as_ref()
             .map_or(0, |report| report.counters.delivered);
         self.delivered_per_s = report.counters.delivered - before;
         self.latest = Some(report);
-        Ok(())
+        written.map_err(io_error("writing time series"))
     }
 
     /// Serves one request of a caller.
@@ -334,21 +359,31 @@ impl<'a> Supervisor<'a> {
         let message = self.callers[index].channel.receive::<Request>();
         let (request, fds) = match message {
             Ok(Some(message)) => message,
-            Err(error) if error.kind() == std::io::ErrorKind::Other => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Other => {
                 let reply = Reply::Error(format!("not a request: {error}"));
-                let _ = self.callers[index].channel.send(&reply, &[]);
-                return Ok(());
+                return self.answer(index, &reply);
             }
-            Ok(None) | Err(_) => {
-                let caller = self.callers.swap_remove(index);
-                if let Some(id) = caller.program {
-                    self.sandbox.signal(id, SIGKILL)?;
-                }
-                return Ok(());
-            }
+            Ok(None) | Err(_) => return self.hang_up(index),
         };
         let reply = self.reply_to(index, request, &fds)?;
-        let _ = self.callers[index].channel.send(&reply, &[]);
+        self.answer(index, &reply)
+    }
+
+    /// A caller that does not take its answers is none.
+    fn answer(&mut self, index: usize, reply: &Reply) -> Result<(), RunError> {
+        match self.callers[index].channel.send(reply, &[]) {
+            Ok(()) => Ok(()),
+            Err(_) => self.hang_up(index),
+        }
+    }
+
+    /// Forgets a caller, and ends the program that it has started.
+    fn hang_up(&mut self, index: usize) -> Result<(), RunError> {
+        let caller = self.callers.swap_remove(index);
+        if let Some(id) = caller.program {
+            self.sandbox.signal(id, SIGKILL)?;
+        }
         Ok(())
     }
 
@@ -437,23 +472,24 @@ impl<'a> Supervisor<'a> {
             Ok(changes) => changes,
             Err(reason) => return Ok(Reply::Error(reason)),
         };
-        let mut at = Time::ZERO;
+        let mut answers = Vec::new();
         for (pipe, params) in changes {
             let (done, answer) = sync_channel(1);
+            let card_before = self.cards.get(&pipe).map(|&host| (host, self.card(host)));
             self.core.command(Command::Set { pipe, params, done });
+            self.params.insert(pipe, params);
+            answers.push(answer);
+            if let Some((host, before)) = card_before
+                && let Err(SandboxError::Setup(reason)) = self.reshape(host, before)
+            {
+                return Ok(Reply::Error(reason));
+            }
+        }
+        let mut at = Time::ZERO;
+        for answer in answers {
             match answer.recv_timeout(ANSWER) {
                 Ok(time) => at = at.max(time),
                 Err(_) => return Ok(Reply::Error("the core does not answer".to_owned())),
-            }
-            self.params.insert(pipe, params);
-            if let Some(&host) = self.cards.get(&pipe) {
-                let mtu = self.plan.hosts[host].mtu;
-                let shaper = match card(self.plan, host, &self.params) {
-                    Limit::Link(shaper) => shaper,
-                    Limit::Machine => nic::machine_shaper(Governor::first_speed(), mtu),
-                };
-                self.sandbox.set_shaper(host, shaper)?;
-                self.governor = governor(self.plan, &self.params);
             }
         }
         let pipes = pipes
@@ -464,6 +500,30 @@ impl<'a> Supervisor<'a> {
             pipes,
             at_s: at.as_s(),
         })
+    }
+
+    /// What limits the network card of a host now.
+    fn card(&self, host: usize) -> Limit {
+        card(self.plan, host, &self.params)
+    }
+
+    /// Changes the shaper of a host whose card was limited otherwise `before`.
+    fn reshape(&mut self, host: usize, before: Limit) -> Result<(), SandboxError> {
+        let now = self.card(host);
+        if now == before {
+            return Ok(());
+        }
+        let shaper = match now {
+            Limit::Link(shaper) => {
+                self.governor.remove(host);
+                shaper
+            }
+            Limit::Machine => {
+                let arrived = self.core.load.arrived(host);
+                self.governor.add(host, self.plan.hosts[host].mtu, arrived)
+            }
+        };
+        self.sandbox.set_shaper(host, shaper)
     }
 
     /// Ends the drive loop and the sandbox, in this order, and sums up.
@@ -480,17 +540,24 @@ impl<'a> Supervisor<'a> {
         loop {
             match self.core.reports.recv_timeout(Duration::from_secs(5)) {
                 Ok(report) => {
-                    if let Err(error) = self.take_report(report.clone()) {
+                    let taken = match self.take_report(report.clone()) {
                         // Without the sandbox its counters are gone, not the core's.
+                        Err(RunError::Sandbox(error)) => {
+                            self.error.get_or_insert(error.to_string());
+                            self.take_second(report)
+                        }
+                        taken => taken,
+                    };
+                    if let Err(error) = taken {
                         self.error.get_or_insert(error.to_string());
-                        self.judge.second(&report.second);
-                        self.latest = Some(report);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     self.error
                         .get_or_insert("the drive loop did not end".to_owned());
+                    // Left alone: it ends with the process.
+                    self.core.thread = None;
                     break;
                 }
             }
@@ -608,6 +675,19 @@ impl<'a> Supervisor<'a> {
     }
 }
 
+/// What is worth knowing before the first packet.
+fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
+    let mut warnings = plan.warnings.clone();
+    if is_private(experiment_dir) {
+        warnings.push(format!(
+            "the experiment file lies in {0}, and every host has a {0} of its own: programs do not \
+             see the files beside it; give the experiment a folder",
+            experiment_dir.display()
+        ));
+    }
+    warnings
+}
+
 /// What limits the network card of a host, with parameters that have changed since the plan.
 fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
     let host = &plan.hosts[host];
@@ -620,8 +700,8 @@ fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit
     nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
 }
 
-fn governor(plan: &Plan, params: &HashMap<PipeId, PipeParams>) -> Governor {
-    let machine = |host: &usize| card(plan, *host, params) == Limit::Machine;
+fn governor(plan: &Plan) -> Governor {
+    let machine = |host: &usize| card(plan, *host, &HashMap::new()) == Limit::Machine;
     let governed = (0..plan.hosts.len()).filter(machine);
     Governor::new(governed.map(|host| (host, plan.hosts[host].mtu)))
 }

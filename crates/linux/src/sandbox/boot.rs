@@ -16,7 +16,7 @@ pub(super) const INTERFACE: &str = "eth0";
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
 /// Folders that every host has to itself, empty, with the mode of each.
-const PRIVATE: [(&str, &str); 4] = [
+pub(super) const PRIVATE: [(&str, &str); 4] = [
     ("/run", "0755"),
     ("/tmp", "1777"),
     ("/var/tmp", "1777"),
@@ -95,11 +95,9 @@ pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
 
 /// Gives the host folders of its own and keeps `keep` visible below them.
 fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
+    let inside = |folder: &Path, of: &str| folder.starts_with(of) && folder != Path::new(of);
     let below = |folder: &Path| {
-        folder.starts_with(OVERLAID)
-            || PRIVATE
-                .iter()
-                .any(|(private, _)| folder.starts_with(private))
+        inside(folder, OVERLAID) || PRIVATE.iter().any(|(private, _)| inside(folder, private))
     };
     let mut kept = Vec::new();
     for folder in keep.iter().filter(|folder| below(folder)) {

@@ -178,9 +178,12 @@ impl Server {
     }
 
     pub(super) fn host(&self, host: usize) -> Result<&Host, String> {
-        self.hosts
-            .get(host)
-            .ok_or_else(|| format!("there is no host number {host}"))
+        let host = self.hosts.get(host).ok_or("there is no such host")?;
+        if host.alive {
+            Ok(host)
+        } else {
+            Err(format!("host {} has died", host.name))
+        }
     }
 
     /// Forks the inits first, so that they mount while we lay cables, then waits for all.
