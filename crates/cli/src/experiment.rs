@@ -37,7 +37,7 @@ impl Overrides {
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write it like `delay=5 ms`".to_owned()),
+        _ => Err("write it like `NAME=VALUE`".to_owned()),
     }
 }
 

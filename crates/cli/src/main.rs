@@ -91,7 +91,10 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
     };
-    exit.into()
+    match exit {
+        Exit::Done | Exit::NotFaithful if style::result_is_lost() => Exit::Failed.into(),
+        exit => exit.into(),
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The link x-y (both directions) or the pipe 'x>y' (one)
     link: String,
     /// What to change
-    #[arg(required = true, value_name = "KEY=VALUE", value_parser = crate::experiment::pair)]
+    #[arg(required = true, value_name = "KEY=VALUE", value_parser = assignment)]
     values: Vec<(String, String)>,
     /// The run, by its experiment's name or its folder; the only one if absent
     #[arg(long, value_name = "NAME|DIR")]
@@ -51,4 +51,9 @@ pub(crate) fn main(args: &Args) -> Exit {
             crate::exec::exit_of(&error)
         }
     }
+}
+
+/// A parameter and its value.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    crate::experiment::pair(text).map_err(|_| "write it like `delay=5 ms`".to_owned())
 }

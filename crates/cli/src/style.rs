@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_core::Span;
 use longhaul_core::units::Rate;
@@ -60,11 +61,20 @@ impl Style {
     }
 }
 
+/// Whether a result could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether a result has got lost on its way to standard output.
+pub(crate) fn result_is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
 /// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            LOST.store(true, Ordering::Relaxed);
             problem(format!("standard output: {error}"));
         }
         _ => {}

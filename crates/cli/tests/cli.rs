@@ -231,3 +231,42 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(stderr(&output), "");
 }
+
+/// What the documents show must work as it stands.
+#[test]
+fn the_readmes_experiment_is_valid() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let text = std::fs::read_to_string(readme).unwrap();
+    let blocks = text.split("```yaml\n").skip(1);
+    let examples: Vec<&str> = blocks
+        .filter_map(|block| block.split("```").next())
+        .collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let file = Scratch::new("readme", example);
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["check", file.path()])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{example}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// A result that nobody gets is no success.
+#[test]
+fn a_lost_result_is_a_failure() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return;
+    };
+    let status = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["check", "--schema"])
+        .stdout(full)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}

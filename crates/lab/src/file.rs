@@ -85,26 +85,39 @@ pub(crate) fn read(path: &Path) -> Result<String, Errors> {
             .map_err(failed)?;
     }
     if metadata.len().max(bytes.len() as u64) > MAX_FILE_BYTES {
-        return Err(too_large(&name, metadata.len().max(bytes.len() as u64)));
+        return Err(too_large(&name));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        whole(
-            format!("this is not text: line {line} is not valid UTF-8"),
+        FileError::unreadable(
+            &name,
+            end_of(valid),
+            "this is not text in UTF-8",
             EXAMPLE_HINT,
         )
+        .into()
     })
 }
 
-fn too_large(name: &str, bytes: u64) -> Errors {
+/// Line and column, from 1, of what follows `text`.
+fn end_of(text: &[u8]) -> (u32, u32) {
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    let last = text
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+    (place(lines), place(last.len()))
+}
+
+fn too_large(name: &str) -> Errors {
     let message = format!(
-        "the file has {} MiB; at most {} MiB are read",
-        bytes.div_ceil(1 << 20),
+        "the file has more than {} MiB, and no more are read",
         MAX_FILE_BYTES >> 20
     );
-    FileError::whole(
+    FileError::unreadable(
         name,
+        (1, 1),
         message,
         "groups (`count`) describe large networks in few words",
     )
@@ -118,11 +131,13 @@ pub(crate) fn load(
     overrides: &[(String, String)],
 ) -> Result<Loaded, Errors> {
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(too_large(name, text.len() as u64));
+        return Err(too_large(name));
     }
     let whole = |message: &str, hint: &str| Err(FileError::whole(name, message, hint).into());
-    if text.contains('\0') {
-        return whole("this is not text: it holds NUL bytes", EXAMPLE_HINT);
+    if let Some((before, _)) = text.split_once('\0') {
+        let message = "this is not text: here is a NUL byte";
+        let place = end_of(before.as_bytes());
+        return Err(FileError::unreadable(name, place, message, EXAMPLE_HINT).into());
     }
     if overrides.len() >= usize::from(u16::MAX) {
         return whole("too many overrides", "write them into the file");
@@ -142,7 +157,7 @@ pub(crate) fn load(
         Err(fault) => return fail(&sources, fault),
     };
     if root.value == tree::Value::Empty {
-        return whole("the file is empty", EXAMPLE_HINT);
+        return Err(FileError::unreadable(name, (1, 1), "the file is empty", EXAMPLE_HINT).into());
     }
     for ((path, value), source) in overrides.iter().zip(1..) {
         sources

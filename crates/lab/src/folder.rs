@@ -31,7 +31,7 @@ pub enum FolderError {
     #[error("a run is under way in {0}")]
     Busy(PathBuf),
     /// It cannot be made or written.
-    #[error("run folder {path}: {error}")]
+    #[error("run folder {path}: {error}; choose another folder with --out")]
     Io {
         /// The folder or file.
         path: PathBuf,

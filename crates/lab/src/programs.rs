@@ -293,10 +293,11 @@ impl Programs {
             other.is_over() && !other.is_ready()
         });
         if let Some(&other) = hopeless {
-            let reason = format!(
-                "not started: `{}` never became ready",
-                self.list[other].name()
-            );
+            let other = &self.list[other];
+            let why = other
+                .failure()
+                .unwrap_or_else(|| "it ended before it was ready".to_owned());
+            let reason = format!("not started: `{}` came to nothing: {why}", other.name());
             self.list[index].state = State::Failed(reason);
             return Ok(());
         }

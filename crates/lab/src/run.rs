@@ -4,6 +4,7 @@
 //! nothing but packets; this one, beside the programs, starts and watches them, copies their
 //! logs, serves the control socket, judges each second and tells the observer.
 
+mod callers;
 mod supervise;
 
 use std::io;
@@ -155,8 +156,14 @@ fn run_in(
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
     summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
-    folder.write("summary.json", &summary.to_json())?;
-    folder.write("report.html", &crate::report::html(&summary, folder.path()))?;
+    // A folder that cannot be written any more must not cost the result.
+    if let Err(error) = folder.write("summary.json", &summary.to_json()) {
+        summary.error.get_or_insert(error.to_string());
+    }
+    let report = crate::report::html(&summary, folder.path());
+    if let Err(error) = folder.write("report.html", &report) {
+        summary.error.get_or_insert(error.to_string());
+    }
     Ok(summary)
 }
 

@@ -156,6 +156,25 @@ impl FileError {
         }
     }
 
+    /// An error of the text at a place whose line cannot be shown.
+    pub(crate) fn unreadable(
+        file: &str,
+        (line, column): (u32, u32),
+        message: impl Into<String>,
+        hint: &str,
+    ) -> Self {
+        let place = Place {
+            line,
+            column,
+            width: 1,
+            excerpt: String::new(),
+        };
+        Self {
+            place: Some(place),
+            ..Self::whole(file, message, hint)
+        }
+    }
+
     /// The line of the problem, 0 for the file as a whole.
     pub fn line(&self) -> u32 {
         self.place.as_ref().map_or(0, |place| place.line)

@@ -1,26 +1,24 @@
 //! The supervisor: everything of a run that is not packets.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
-use longhaul_linux::channel::{Channel, Listener};
-use longhaul_linux::sandbox::{
-    Event, HostCounters, ProgramId, Sandbox, SandboxError, SpawnSpec, is_private,
-};
+use longhaul_linux::channel::Listener;
+use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
+use super::callers::Caller;
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
-use crate::control::{self, Reply, Request, Status};
-use crate::drive::{Command, Report, Totals};
+use crate::control::Reply;
+use crate::drive::{Report, Totals};
 use crate::fidelity::{Judge, STARVED_NS};
 use crate::folder::RunFolder;
 use crate::nic::{self, Governor, Limit};
@@ -35,52 +33,40 @@ use crate::summary::{
 const TICK: Duration = Duration::from_millis(20);
 /// How often the observer hears of a run under way.
 const PROGRESS: Span = Span::from_ms(200);
-/// How long the drive loop may take to answer a command.
-const ANSWER: Duration = Duration::from_secs(1);
-/// The most connections to the control socket at a time.
-const CALLERS_MAX: usize = 64;
 const SIGTERM: i32 = 15;
-const SIGKILL: i32 = 9;
-
-/// Somebody connected to the control socket.
-struct Caller {
-    channel: Channel,
-    /// The program that it has started with `exec`, while it runs.
-    program: Option<ProgramId>,
-}
 
 /// Where the run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Running,
     Stopping { since: Time },
 }
 
 pub(super) struct Supervisor<'a> {
-    plan: &'a Plan,
-    folder: &'a RunFolder,
-    core: Core,
-    sandbox: Sandbox,
-    signals: OwnedFd,
-    listener: Listener,
-    callers: Vec<Caller>,
-    programs: Programs,
-    series: Series,
-    judge: Judge,
-    env: Vec<(String, String)>,
-    host_counters: Vec<HostCounters>,
+    pub(super) plan: &'a Plan,
+    pub(super) folder: &'a RunFolder,
+    pub(super) core: Core,
+    pub(super) sandbox: Sandbox,
+    pub(super) signals: OwnedFd,
+    pub(super) listener: Listener,
+    pub(super) callers: Vec<Caller>,
+    pub(super) programs: Programs,
+    pub(super) series: Series,
+    pub(super) judge: Judge,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) host_counters: Vec<HostCounters>,
     /// The host whose network card a pipe is.
-    cards: HashMap<PipeId, usize>,
-    governor: Governor,
+    pub(super) cards: HashMap<PipeId, usize>,
+    pub(super) governor: Governor,
     /// When the governor looked last, and what the core had been through by then.
-    governed: (Time, Span, u64),
-    params: HashMap<PipeId, PipeParams>,
-    latest: Option<Report>,
-    delivered_per_s: u64,
-    phase: Phase,
-    error: Option<String>,
-    warnings: Vec<String>,
-    experiment_dir: PathBuf,
+    pub(super) governed: (Time, Span, u64),
+    pub(super) params: HashMap<PipeId, PipeParams>,
+    pub(super) latest: Option<Report>,
+    pub(super) delivered_per_s: u64,
+    pub(super) phase: Phase,
+    pub(super) error: Option<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) experiment_dir: PathBuf,
 }
 
 impl<'a> Supervisor<'a> {
@@ -232,21 +218,6 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Takes callers in, as many as there is room for.
-    fn accept(&mut self) {
-        while let Ok(Some(channel)) = self.listener.accept() {
-            if self.callers.len() < CALLERS_MAX {
-                self.callers.push(Caller {
-                    channel,
-                    program: None,
-                });
-            } else {
-                let reply = Reply::Error("the run has too many callers".to_owned());
-                let _ = channel.send(&reply, &[]);
-            }
-        }
-    }
-
     /// Starts programs, and decides whether the run goes on.
     fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let now = self.core.now();
@@ -354,178 +325,6 @@ impl<'a> Supervisor<'a> {
         written.map_err(io_error("writing time series"))
     }
 
-    /// Serves one request of a caller.
-    fn serve(&mut self, index: usize) -> Result<(), RunError> {
-        let message = self.callers[index].channel.receive::<Request>();
-        let (request, fds) = match message {
-            Ok(Some(message)) => message,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::Other => {
-                let reply = Reply::Error(format!("not a request: {error}"));
-                return self.answer(index, &reply);
-            }
-            Ok(None) | Err(_) => return self.hang_up(index),
-        };
-        let reply = self.reply_to(index, request, &fds)?;
-        self.answer(index, &reply)
-    }
-
-    /// A caller that does not take its answers is none.
-    fn answer(&mut self, index: usize, reply: &Reply) -> Result<(), RunError> {
-        match self.callers[index].channel.send(reply, &[]) {
-            Ok(()) => Ok(()),
-            Err(_) => self.hang_up(index),
-        }
-    }
-
-    /// Forgets a caller, and ends the program that it has started.
-    fn hang_up(&mut self, index: usize) -> Result<(), RunError> {
-        let caller = self.callers.swap_remove(index);
-        if let Some(id) = caller.program {
-            self.sandbox.signal(id, SIGKILL)?;
-        }
-        Ok(())
-    }
-
-    fn reply_to(
-        &mut self,
-        index: usize,
-        request: Request,
-        fds: &[OwnedFd],
-    ) -> Result<Reply, RunError> {
-        match request {
-            Request::Status {} => Ok(Reply::Status(Status {
-                run: self.folder.path().to_owned(),
-                experiment: self.plan.name.clone(),
-                time_s: self.core.now().as_s(),
-                verdict: self.judge.state().name().to_owned(),
-                hosts: self
-                    .plan
-                    .hosts
-                    .iter()
-                    .map(|host| host.name.clone())
-                    .collect(),
-            })),
-            Request::Set { link, values } => Ok(self.set(&link, &values)?),
-            Request::Exec {
-                host,
-                argv,
-                env,
-                cwd,
-                as_root,
-            } => {
-                let Some(number) = self.plan.hosts.iter().position(|h| h.name == host) else {
-                    return Ok(Reply::Error(format!("there is no host `{host}`")));
-                };
-                if self.phase != Phase::Running || self.callers[index].program.is_some() {
-                    return Ok(Reply::Error(
-                        "not now: the run is being wound up".to_owned(),
-                    ));
-                }
-                let mut all = self.env.clone();
-                all.push(("LONGHAUL_HOST".to_owned(), host.clone()));
-                all.retain(|(key, _)| env.iter().all(|(other, _)| other != key));
-                all.extend(env);
-                let cwd = cwd.map_or(self.folder.host(&host), |cwd| self.experiment_dir.join(cwd));
-                let spec = SpawnSpec {
-                    host: number,
-                    argv,
-                    env: all,
-                    cwd,
-                    as_root,
-                };
-                let streams: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-                let Ok(streams) = <[BorrowedFd<'_>; 3]>::try_from(streams) else {
-                    return Ok(Reply::Error("exec needs three descriptors".to_owned()));
-                };
-                match self.sandbox.spawn(&spec, streams) {
-                    Ok(id) => {
-                        self.callers[index].program = Some(id);
-                        Ok(Reply::Started {})
-                    }
-                    Err(SandboxError::Setup(reason)) => Ok(Reply::Error(reason)),
-                    Err(error) => Err(error.into()),
-                }
-            }
-        }
-    }
-
-    /// Changes a link or pipe, and the shaper of a host whose network card it is.
-    fn set(
-        &mut self,
-        link: &str,
-        values: &std::collections::BTreeMap<String, String>,
-    ) -> Result<Reply, SandboxError> {
-        let pipes = self.plan.topology.find_pipes(link);
-        if pipes.is_empty() {
-            return Ok(Reply::Error(format!("there is no link or pipe `{link}`")));
-        }
-        let now = |pipe: PipeId| {
-            let planned = self.plan.topology.pipe(pipe).params;
-            self.params.get(&pipe).copied().unwrap_or(planned)
-        };
-        let changes: Result<Vec<_>, String> = pipes
-            .iter()
-            .map(|&pipe| Ok((pipe, control::changed(now(pipe), values)?)))
-            .collect();
-        let changes = match changes {
-            Ok(changes) => changes,
-            Err(reason) => return Ok(Reply::Error(reason)),
-        };
-        let mut answers = Vec::new();
-        for (pipe, params) in changes {
-            let (done, answer) = sync_channel(1);
-            let card_before = self.cards.get(&pipe).map(|&host| (host, self.card(host)));
-            self.core.command(Command::Set { pipe, params, done });
-            self.params.insert(pipe, params);
-            answers.push(answer);
-            if let Some((host, before)) = card_before
-                && let Err(SandboxError::Setup(reason)) = self.reshape(host, before)
-            {
-                return Ok(Reply::Error(reason));
-            }
-        }
-        let mut at = Time::ZERO;
-        for answer in answers {
-            match answer.recv_timeout(ANSWER) {
-                Ok(time) => at = at.max(time),
-                Err(_) => return Ok(Reply::Error("the core does not answer".to_owned())),
-            }
-        }
-        let pipes = pipes
-            .iter()
-            .map(|&pipe| self.plan.topology.pipe(pipe).name.clone())
-            .collect();
-        Ok(Reply::Set {
-            pipes,
-            at_s: at.as_s(),
-        })
-    }
-
-    /// What limits the network card of a host now.
-    fn card(&self, host: usize) -> Limit {
-        card(self.plan, host, &self.params)
-    }
-
-    /// Changes the shaper of a host whose card was limited otherwise `before`.
-    fn reshape(&mut self, host: usize, before: Limit) -> Result<(), SandboxError> {
-        let now = self.card(host);
-        if now == before {
-            return Ok(());
-        }
-        let shaper = match now {
-            Limit::Link(shaper) => {
-                self.governor.remove(host);
-                shaper
-            }
-            Limit::Machine => {
-                let arrived = self.core.load.arrived(host);
-                self.governor.add(host, self.plan.hosts[host].mtu, arrived)
-            }
-        };
-        self.sandbox.set_shaper(host, shaper)
-    }
-
     /// Ends the drive loop and the sandbox, in this order, and sums up.
     fn finish(mut self, machine: Machine) -> Result<Summary, RunError> {
         if let Err(error) = self.programs.pump() {
@@ -584,9 +383,10 @@ impl<'a> Supervisor<'a> {
         };
         for (host, counters) in self.plan.hosts.iter().zip(&counters) {
             if counters.processes > 0 {
+                let (number, name) = (counters.processes, &host.name);
+                let what = if number == 1 { "process" } else { "processes" };
                 self.warnings.push(format!(
-                    "{} processes on {} outlived their programs and were ended with the run",
-                    counters.processes, host.name
+                    "{number} {what} on {name} outlived the programs and ended with the run"
                 ));
             }
         }
@@ -627,6 +427,19 @@ impl<'a> Supervisor<'a> {
                 framing: pipe.params.framing.to_string(),
             }
         };
+        for program in self
+            .programs
+            .list()
+            .iter()
+            .filter(|p| p.log_discarded() > 0)
+        {
+            self.warnings.push(format!(
+                "{} on {} wrote more than a log may hold: {} bytes were discarded",
+                program.name(),
+                program.host,
+                program.log_discarded()
+            ));
+        }
         let programs: Vec<ProgramSummary> =
             self.programs.list().iter().map(program_summary).collect();
         if let Err(error) = self.series.finish() {
@@ -689,7 +502,7 @@ fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
 }
 
 /// What limits the network card of a host, with parameters that have changed since the plan.
-fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
+pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
     let host = &plan.hosts[host];
     let now = |pipe: &PipeId| {
         params
