@@ -99,8 +99,9 @@ const LOAD_LOW: f64 = 0.90;
 const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.8;
-/// A host that uses so much of its bucket is held back by it.
-const HELD_BACK: f64 = 0.7;
+/// A host that uses so much of its bucket is held back by it: the kernel refills a bucket late,
+/// and what overflows meanwhile is lost.
+const HELD_BACK: f64 = 0.25;
 /// A host's bucket is changed when it is off by more than this.
 const WORTH_A_CHANGE: f64 = 0.04;
 /// Most buckets changed at a time.
