@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What an experiment may take at its smoke size: a few seconds, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn experiments() -> Vec<PathBuf> {
     let gallery = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");

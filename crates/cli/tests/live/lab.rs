@@ -16,10 +16,8 @@ use crate::traces::{self, Machine, Namespaces, Process};
 const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
 /// A run that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a run's remains may be visible after its end. A quiet machine needs some tens of
-/// milliseconds; a busy one may keep a killed process waiting for the kernel's one lock of all
-/// network configuration. What takes longer than a second is printed.
-pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a run's remains may be visible after its end.
+pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(1);
 /// How often a run that is waited for is searched for its namespaces.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The user and group of nobody, who owns nothing.
@@ -296,10 +294,6 @@ impl<'a> Run<'a> {
         loop {
             let left = self.remains(namespaces);
             if left.is_empty() {
-                let took = begun.elapsed();
-                if took > Duration::from_secs(1) {
-                    eprintln!("after {after} it took {took:?} until nothing was left");
-                }
                 return;
             }
             let list = left.join("\n  ");
