@@ -393,7 +393,7 @@ fn pipe_json(plan: &Plan, pipe: &Pipe) -> Value {
         "name": pipe.name, "link": pipe.link,
         "from": name(plan, pipe.from), "to": name(plan, pipe.to), "mtu": pipe.mtu,
         "rate_bps": params.rate.map(|rate| rate.bits_per_s()),
-        "delay_ns": params.delay.as_ns(), "loss": params.loss.as_f64(),
+        "delay_ns": params.delay.as_ns(), "loss": params.loss.mean(),
         "queue": params.queue.to_string(), "framing": params.framing.to_string(),
     })
 }

@@ -54,7 +54,7 @@ impl Paths {
             .filter(|(from, to)| from != to)
             .filter_map(|(from, to)| {
                 let pipes = routes.path(topology, from, to)?;
-                let params = |pipe: &PipeId| topology.pipe(*pipe).params;
+                let params = |pipe: &PipeId| &topology.pipe(*pipe).params;
                 let delay = pipes
                     .iter()
                     .map(params)

@@ -294,7 +294,7 @@ impl Engine {
     }
 
     /// What a pipe does at present.
-    pub fn params(&self, pipe: PipeId) -> PipeParams {
+    pub fn params(&self, pipe: PipeId) -> &PipeParams {
         self.pipes[pipe.index()].params()
     }
 

@@ -9,8 +9,10 @@
 //! system calls (`longhaul-linux`).
 #![forbid(unsafe_code)]
 
+pub mod element;
 pub mod engine;
 pub mod observe;
+pub mod params;
 mod pending;
 mod pipe;
 mod pool;
@@ -18,6 +20,7 @@ pub mod rng;
 pub mod route;
 pub mod time;
 pub mod topology;
+pub mod trace;
 pub mod units;
 
 pub use engine::{Egress, Engine, EngineConfig, Refused, host_mac};

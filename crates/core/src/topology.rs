@@ -12,8 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use crate::time::Span;
-use crate::units::{Framing, Probability, QueueLimit, Rate};
+pub use crate::params::PipeParams;
 
 /// The number of a node: its place among all nodes sorted by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,36 +58,8 @@ pub struct Node {
     pub ipv6: Ipv6Addr,
 }
 
-/// What may change about a pipe while a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PipeParams {
-    /// Serialisation rate; `None` is unlimited.
-    pub rate: Option<Rate>,
-    /// One-way propagation delay.
-    pub delay: Span,
-    /// Independent loss, drawn at the end of serialisation.
-    pub loss: Probability,
-    /// Bound of the drop-tail queue.
-    pub queue: QueueLimit,
-    /// The bytes that use up the rate.
-    pub framing: Framing,
-}
-
-impl Default for PipeParams {
-    /// Unlimited, at once, without loss.
-    fn default() -> Self {
-        Self {
-            rate: None,
-            delay: Span::ZERO,
-            loss: Probability::NEVER,
-            queue: QueueLimit::default(),
-            framing: Framing::default(),
-        }
-    }
-}
-
 /// One direction of a link.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pipe {
     /// Unique among pipes: `x>y`, `x>y#2`.
     pub name: String,
@@ -150,7 +121,7 @@ pub struct Topology {
 }
 
 /// A duplex link between two named nodes, as [`Topology::new`] takes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// `x-y`, `x-y#2` or a name of its own.
     pub name: String,
@@ -172,7 +143,7 @@ impl Link {
             ends: [x.to_owned(), y.to_owned()],
             pipe_names: [format!("{x}>{y}"), format!("{y}>{x}")],
             mtu: 1500,
-            params: [params; 2],
+            params: [params.clone(), params],
         }
     }
 }

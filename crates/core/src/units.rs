@@ -88,6 +88,8 @@ pub enum QueueLimit {
     Packets(u32),
     /// At most this many bytes, counted as the pipe's framing counts them.
     Bytes(u64),
+    /// No packet that would have to wait longer than this for its service to start.
+    Time(Span),
 }
 
 impl Default for QueueLimit {
@@ -365,6 +367,7 @@ impl fmt::Display for QueueLimit {
         match self {
             Self::Packets(n) => write!(f, "{n} packets"),
             Self::Bytes(n) => Bytes(*n).fmt(f),
+            Self::Time(span) => span.fmt(f),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use longhaul_core::Span;
-use longhaul_core::topology::PipeParams;
+use longhaul_core::params::{LossModel, PipeParams};
 use longhaul_core::units::{Probability, QueueLimit, Rate};
 use longhaul_linux::channel::Channel;
 use serde::{Deserialize, Serialize};
@@ -229,15 +229,15 @@ pub fn running() -> Vec<Status> {
 }
 
 /// The parameters `now` with `values` put in.
-pub fn changed(now: PipeParams, values: &BTreeMap<String, String>) -> Result<PipeParams, String> {
-    let mut params = now;
+pub fn changed(now: &PipeParams, values: &BTreeMap<String, String>) -> Result<PipeParams, String> {
+    let mut params = now.clone();
     for (key, value) in values {
         let wrong = |error: longhaul_core::units::UnitError| format!("{key}: {error}");
         match key.as_str() {
             "rate" if value == "unlimited" => params.rate = None,
             "rate" => params.rate = Some(value.parse::<Rate>().map_err(wrong)?),
             "delay" => params.delay = value.parse::<Span>().map_err(wrong)?,
-            "loss" => params.loss = value.parse::<Probability>().map_err(wrong)?,
+            "loss" => params.loss = LossModel::Independent(value.parse::<Probability>().map_err(wrong)?),
             "queue" => params.queue = value.parse::<QueueLimit>().map_err(wrong)?,
             other => {
                 return Err(format!(
@@ -260,12 +260,12 @@ mod tests {
             ..PipeParams::default()
         };
         let values = BTreeMap::from([("rate".to_owned(), "8 Mbit/s".to_owned())]);
-        let then = changed(now, &values).unwrap();
+        let then = changed(&now, &values).unwrap();
         assert_eq!(then.delay, Span::from_ms(5));
         assert_eq!(then.rate, Rate::from_bits_per_s(8_000_000));
         let wrong = BTreeMap::from([("delay".to_owned(), "5".to_owned())]);
-        assert!(changed(now, &wrong).unwrap_err().contains("5 ms"));
+        assert!(changed(&now, &wrong).unwrap_err().contains("5 ms"));
         let unknown = BTreeMap::from([("colour".to_owned(), "red".to_owned())]);
-        assert!(changed(now, &unknown).unwrap_err().contains("colour"));
+        assert!(changed(&now, &unknown).unwrap_err().contains("colour"));
     }
 }

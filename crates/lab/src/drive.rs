@@ -390,7 +390,7 @@ impl<I: PacketIo> Drive<I> {
                     let _ = done.try_send(self.engine.now());
                 }
                 Ok(Command::Params { pipe, done }) => {
-                    let _ = done.try_send(self.engine.params(pipe));
+                    let _ = done.try_send(self.engine.params(pipe).clone());
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,

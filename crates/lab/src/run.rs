@@ -234,7 +234,7 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
         let nic: Vec<_> = host
             .nic
             .iter()
-            .map(|&pipe| plan.topology.pipe(pipe).params)
+            .map(|&pipe| plan.topology.pipe(pipe).params.clone())
             .collect();
         HostConfig {
             name: host.name.clone(),

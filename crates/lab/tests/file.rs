@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use longhaul_core::params::LossModel;
 use longhaul_core::topology::NodeKind;
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
 use longhaul_core::{NodeId, PipeId, Span};
@@ -78,12 +79,15 @@ fn the_example_has_the_expected_network() {
     assert_eq!(pipes.join(" "), expected);
     let pipe = |name: &str| {
         let id = plan.topology.find_pipes(name)[0];
-        (id, plan.topology.pipe(id).params)
+        (id, plan.topology.pipe(id).params.clone())
     };
     let gigabit = Rate::from_bits_per_s(1_000_000_000);
     let (id, middle) = pipe("ga>gb");
     assert_eq!((middle.rate, middle.delay), (gigabit, Span::from_ms(5)));
-    assert_eq!(middle.loss, Probability::from_ratio(1, 10_000).unwrap());
+    assert_eq!(
+        middle.loss,
+        LossModel::Independent(Probability::from_ratio(1, 10_000).unwrap())
+    );
     assert_eq!(
         (middle.queue, middle.framing),
         (QueueLimit::Packets(250), Framing::Ethernet)
@@ -301,7 +305,7 @@ topology:
         (b.tcp.ecn, b.tcp.rmem_max, b.tcp.wmem_max),
         (false, 8 << 20, 4 << 20)
     );
-    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params;
+    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params.clone();
     assert_eq!(
         (pipe("a>b").framing, pipe("a>c").framing),
         (Framing::Ip, Framing::Wire)
@@ -456,13 +460,16 @@ fn overrides_change_the_file_before_it_is_checked() {
     ]);
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((plan.seed, plan.hosts.len()), (7, 9));
-    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params;
+    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params.clone();
     assert_eq!(
         (pipe("ga>gb").delay, pipe("gb>ga").delay),
         (Span::from_ms(20), Span::from_ms(20))
     );
     assert_eq!(pipe("b3>gb").rate, Rate::from_bits_per_s(50_000_000));
-    assert_eq!(pipe("b3>gb").loss, "1 %".parse().unwrap());
+    assert_eq!(
+        pipe("b3>gb").loss,
+        LossModel::Independent("1 %".parse().unwrap())
+    );
     assert_eq!(plan.programs[0].argv, ["sh", "-c", "echo a: b"]);
     assert_eq!(plan.programs[0].env, [("X".to_owned(), "1".to_owned())]);
     assert_eq!(plan.programs[2].name, "ping@a4");

@@ -4,6 +4,7 @@
 //! sends in the order of entry, drawing at entry takes the same numbers for the same packets,
 //! and so the engine does. A pipe that never loses draws nothing.
 
+use crate::params::LossModel;
 use crate::rng::Stream;
 use crate::units::Probability;
 
@@ -15,21 +16,28 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    pub(crate) const fn new(probability: Probability, stream: Stream) -> Self {
+    pub(crate) const fn new(model: &LossModel, stream: Stream) -> Self {
         Self {
-            probability,
+            probability: independent(model),
             stream,
         }
     }
 
     /// Changes the probability; the stream goes on where it was.
-    pub(crate) const fn set(&mut self, probability: Probability) {
-        self.probability = probability;
+    pub(crate) const fn set(&mut self, model: &LossModel) {
+        self.probability = independent(model);
     }
 
     /// Whether the next packet is lost.
     #[inline]
     pub(crate) fn hits(&mut self) -> bool {
         !self.probability.is_never() && self.probability.hits(self.stream.draw())
+    }
+}
+
+const fn independent(model: &LossModel) -> Probability {
+    match model {
+        LossModel::Independent(probability) => *probability,
+        _ => Probability::NEVER,
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new(pipe: &topology::Pipe, rank: u32, seed: u64) -> Self {
-        let params = pipe.params;
+        let params = pipe.params.clone();
         Self {
             head: NIL,
             tail: NIL,
@@ -57,13 +57,13 @@ impl Pipe {
             queue: DropTail::new(params.queue, params.framing),
             delay: Delay::new(params.delay),
             counters: PipeCounters::default(),
+            loss: Loss::new(&params.loss, Stream::new(seed, &pipe.name)),
             params,
-            loss: Loss::new(params.loss, Stream::new(seed, &pipe.name)),
         }
     }
 
-    pub(crate) const fn params(&self) -> PipeParams {
-        self.params
+    pub(crate) const fn params(&self) -> &PipeParams {
+        &self.params
     }
 
     /// When the first packet inside comes out.
@@ -143,11 +143,12 @@ impl Pipe {
     /// service; delay, loss and queue hold for packets that enter from now on.
     pub(crate) fn set(&mut self, params: PipeParams, now: Time, pool: &mut Pool) {
         let old = std::mem::replace(&mut self.params, params);
-        self.delay.span = params.delay;
-        self.loss.set(params.loss);
+        let new = &self.params;
+        self.delay.span = new.delay;
+        self.loss.set(&new.loss);
         self.queue.catch_up(now.as_ns(), pool);
-        self.queue.set(params.queue, params.framing, pool);
-        if (old.rate, old.framing) != (params.rate, params.framing) {
+        self.queue.set(new.queue, new.framing, pool);
+        if (old.rate, old.framing) != (new.rate, new.framing) {
             self.serve_anew(now, pool);
         }
     }

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use longhaul_core::topology::{Link, PipeParams};
+use longhaul_core::params::{LossModel, PipeParams};
+use longhaul_core::topology::Link;
 
 use super::nodes::{NAME_HINT, Named, Nodes, check_name};
 use super::{Defaults, MAX_LINKS};
@@ -158,19 +159,20 @@ fn params(link: &LinkSpec, defaults: &Defaults, faults: &mut Faults) -> [PipePar
     let forward = PipeParams {
         rate: read!(link, rate),
         delay: read!(link, delay).unwrap_or_default(),
-        loss: read!(link, loss).unwrap_or_default(),
+        loss: LossModel::Independent(read!(link, loss).unwrap_or_default()),
         queue: read!(link, queue).unwrap_or_default(),
         framing: read!(link, framing).unwrap_or(defaults.framing),
+        ..PipeParams::default()
     };
     let Some(back) = &link.back else {
-        return [forward; 2];
+        return [forward.clone(), forward];
     };
     let back = PipeParams {
         rate: read!(back, rate).or(forward.rate),
         delay: read!(back, delay).unwrap_or(forward.delay),
-        loss: read!(back, loss).unwrap_or(forward.loss),
+        loss: read!(back, loss).map_or(forward.loss.clone(), LossModel::Independent),
         queue: read!(back, queue).unwrap_or(forward.queue),
-        framing: forward.framing,
+        ..forward.clone()
     };
     [forward, back]
 }
@@ -219,7 +221,7 @@ impl Links {
             ends,
             pipe_names,
             mtu: common.mtu,
-            params: common.params,
+            params: common.params.clone(),
         });
     }
 }

@@ -342,11 +342,12 @@ fn router_areas(topology: &Topology) -> Vec<Option<u32>> {
 /// How many packets can be in queues and under way at once.
 pub(crate) fn packets_inside(topology: &Topology) -> usize {
     let inside = topology.pipes().iter().map(|pipe| {
+        let rate = pipe.params.rate.map_or(UNLIMITED, |rate| rate.bits_per_s());
         let waiting = match pipe.params.queue {
             QueueLimit::Packets(packets) => u64::from(packets),
             QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
+            QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
         };
-        let rate = pipe.params.rate.map_or(UNLIMITED, |rate| rate.bits_per_s());
         let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
         let under_way = u128::from(per_s) * u128::from(pipe.params.delay.as_ns()) / 1_000_000_000;
         waiting
@@ -372,6 +373,7 @@ pub(crate) fn short_queues(
         let queue = match pipe.params.queue {
             QueueLimit::Packets(packets) => u64::from(packets) * u64::from(pipe.mtu),
             QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Time(span) => bytes(rate.bits_per_s(), span.as_ns()),
         };
         if queue >= product / 10 {
             continue;

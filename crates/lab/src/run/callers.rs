@@ -175,8 +175,8 @@ impl Supervisor<'_> {
             )));
         }
         let now = |pipe: PipeId| {
-            let planned = self.plan.topology.pipe(pipe).params;
-            self.params.get(&pipe).copied().unwrap_or(planned)
+            let planned = &self.plan.topology.pipe(pipe).params;
+            self.params.get(&pipe).unwrap_or(planned)
         };
         let changes: Result<Vec<_>, String> = pipes
             .iter()
@@ -190,8 +190,8 @@ impl Supervisor<'_> {
         for (pipe, params) in changes {
             let (done, answer) = sync_channel(1);
             let card_before = self.cards.get(&pipe).map(|&host| (host, self.card(host)));
+            self.params.insert(pipe, params.clone());
             self.core.command(Command::Set { pipe, params, done });
-            self.params.insert(pipe, params);
             answers.push(answer);
             if let Some((host, before)) = card_before
                 && let Err(SandboxError::Setup(reason)) = self.reshape(host, before)

@@ -507,8 +507,8 @@ pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams
     let now = |pipe: &PipeId| {
         params
             .get(pipe)
-            .copied()
-            .unwrap_or(plan.topology.pipe(*pipe).params)
+            .unwrap_or(&plan.topology.pipe(*pipe).params)
+            .clone()
     };
     nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
 }

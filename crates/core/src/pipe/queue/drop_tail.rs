@@ -38,6 +38,7 @@ impl DropTail {
         let surely = match self.limit {
             QueueLimit::Packets(limit) => self.packets <= limit,
             QueueLimit::Bytes(limit) => self.bytes.saturating_add(bytes) <= limit,
+            QueueLimit::Time(_) => true,
         };
         if surely {
             return true;
@@ -47,6 +48,7 @@ impl DropTail {
         match self.limit {
             QueueLimit::Packets(limit) => self.packets.saturating_sub(1) < limit,
             QueueLimit::Bytes(limit) => (self.bytes - in_service).saturating_add(bytes) <= limit,
+            QueueLimit::Time(_) => true,
         }
     }
 
