@@ -6,15 +6,19 @@
 
 pub mod clock;
 pub mod control;
+pub mod described;
 pub mod drive;
+pub mod elements;
 pub mod fidelity;
 pub mod file;
 pub mod folder;
 mod logs;
 mod nic;
+pub mod patch;
 pub mod plan;
 mod programs;
 pub mod report;
 pub mod run;
+pub mod schedule;
 mod series;
 pub mod summary;

@@ -2,28 +2,37 @@
 //!
 //! The same file gives the same plan on every machine, whatever the order of its entries:
 //! hosts are numbered and addressed in the natural order of their names (`a2` before `a10`).
-//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links,
-//! [`addresses`] gives addresses, [`paths`] finds unreachable pairs, buffers and queues that are
-//! too short, [`programs`] orders programs. Problems of independent entries are all reported.
+//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links, [`pipe`]
+//! says what they do, [`addresses`] gives addresses, [`paths`] finds unreachable pairs and
+//! buffers, [`queues`] what queues hold and which are too short or too long, [`events`] what
+//! happens when, [`programs`] orders programs. Problems of independent entries are all reported.
+//!
+//! Traces and tables that a file names are read with it, relative to its folder.
 //!
 //! Left out: whether this machine can run the plan (`doctor`, and the run itself).
 
 mod addresses;
+mod events;
 mod links;
 mod nodes;
 mod paths;
+mod pipe;
 mod programs;
+mod queues;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
+use crate::elements::Elements;
 use crate::file::error::{Errors, Faults, shown};
 use crate::file::spec::{Clock, Experiment, Tcp};
 use crate::file::wrap::{Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::schedule::Schedule;
 
 /// The most hosts of an experiment.
 pub const MAX_HOSTS: usize = 20_000;
@@ -61,6 +70,10 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
     pub programs: Vec<ProgramPlan>,
+    /// What happens during the run.
+    pub schedule: Arc<Schedule>,
+    /// The elements that links may name.
+    pub elements: Elements,
     /// What is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
@@ -152,7 +165,8 @@ impl Plan {
         Self::from_text_with(&text, &path.display().to_string(), overrides)
     }
 
-    /// Checks the text of an experiment file; `file_name` is what errors call it.
+    /// Checks the text of an experiment file; `file_name` is what errors call it, and its folder
+    /// is where the files lie that links name.
     pub fn from_text(text: &str, file_name: &str) -> Result<Self, Errors> {
         Self::from_text_with(text, file_name, &[])
     }
@@ -164,9 +178,19 @@ impl Plan {
         file_name: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Errors> {
+        Self::load(text, file_name, overrides, &Elements::default())
+    }
+
+    /// The same, where links may name `elements`.
+    pub fn load(
+        text: &str,
+        file_name: &str,
+        overrides: &[(String, String)],
+        elements: &Elements,
+    ) -> Result<Self, Errors> {
         let Loaded { spec, sources } = file::load(text, file_name, overrides)?;
         let mut faults = Faults::default();
-        let plan = lower(&spec, file_name, &mut faults);
+        let plan = lower(&spec, file_name, elements, &mut faults);
         match plan.filter(|_| faults.is_empty()) {
             Some(plan) => Ok(plan),
             None => Err(sources.explain(faults)),
@@ -176,9 +200,9 @@ impl Plan {
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB.
     pub fn packet_slots(&self) -> usize {
-        let wanted = paths::packets_inside(&self.topology);
-        let fits = paths::POOL_BYTES / self.slot_bytes();
-        wanted.clamp(paths::POOL_MIN.min(fits), fits)
+        let wanted = queues::packets_inside(&self.topology);
+        let fits = queues::POOL_BYTES / self.slot_bytes();
+        wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
 
     /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
@@ -200,7 +224,12 @@ pub(crate) struct Defaults {
     pub(crate) framing: Framing,
 }
 
-fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan> {
+fn lower(
+    spec: &Experiment,
+    file_name: &str,
+    elements: &Elements,
+    faults: &mut Faults,
+) -> Option<Plan> {
     let name = name(spec, file_name, faults);
     check_clock(spec, faults);
     let duration = positive(
@@ -223,14 +252,17 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
     };
     let tcp = TcpWish::new(spec.tcp.as_ref(), faults);
 
+    let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
+    let context = pipe::Context::new(folder, elements);
+
     let nodes = nodes::expand(&spec.topology, faults);
-    let links = links::expand(&spec.topology, &nodes, &defaults, faults);
+    let mut links = links::expand(&spec.topology, &nodes, &defaults, &context, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);
     if !faults.is_empty() {
         return None;
     }
-    let topology = match Topology::new(addressed, links.list) {
+    let topology = match Topology::new(addressed, std::mem::take(&mut links.list)) {
         Ok(topology) => topology,
         // All of them are found before, with their place.
         Err(error) => {
@@ -248,7 +280,12 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
         (&tcp, defaults.mtu),
         faults,
     );
-    let mut warnings = paths::short_queues(&topology, &reach, &links.origin);
+    let mut warnings = queues::warnings(&topology, &reach, &links.origin);
+    let network = events::Network {
+        topology: &topology,
+        links: &links,
+    };
+    let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
     Some(Plan {
         name,
@@ -259,6 +296,8 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
         topology,
         hosts,
         programs,
+        schedule: Arc::new(schedule),
+        elements: elements.clone(),
         warnings,
     })
 }

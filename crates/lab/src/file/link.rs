@@ -31,6 +31,31 @@ pub(crate) struct Wishes<'a> {
     pub(crate) element: Option<&'a At<String>>,
 }
 
+impl Wishes<'_> {
+    /// Whether nothing is said.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self {
+            rate: None,
+            burst: None,
+            framing: None,
+            delay: None,
+            overtake: None,
+            loss: None,
+            bit_errors: None,
+            duplicate: None,
+            corrupt: None,
+            reorder: None,
+            queue: None,
+            trace: None,
+            element: None,
+        } = self
+        else {
+            return false;
+        };
+        true
+    }
+}
+
 /// Defines a type that has the fields of a direction beside its own.
 macro_rules! link_like {
     ($(#[$meta:meta])* $name:ident { $($own:tt)* } framing: $framing:ident) => {

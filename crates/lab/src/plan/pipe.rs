@@ -79,7 +79,7 @@ fn get<T: std::str::FromStr<Err = UnitError>>(
 }
 
 /// A time above zero.
-fn positive(quantity: &Quantity<Span>, name: &str, faults: &mut Faults) -> Option<Span> {
+pub(crate) fn positive(quantity: &Quantity<Span>, name: &str, faults: &mut Faults) -> Option<Span> {
     let span = quantity.get(faults)?;
     if span == Span::ZERO {
         let message = format!("`{name}` cannot be 0 s");

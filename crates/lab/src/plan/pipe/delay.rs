@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use longhaul_core::Span;
-use longhaul_core::params::{Distribution, Jitter};
+use longhaul_core::params::{Distribution, Jitter, ParamError};
 
 use super::{Context, only_one};
-use crate::file::error::Faults;
+use crate::file::error::{Faults, Pos};
 use crate::file::link::{DelaySpec, Spread};
 use crate::file::wrap::{At, Either, Quantity};
 
@@ -58,92 +58,75 @@ pub(super) fn read(
         return None;
     }
     let base = match base {
-        Some((_, base)) => base?.as_ns() as f64,
-        None => 0.0,
+        Some((_, base)) => base?,
+        None => Span::ZERO,
     };
-    let (mean, distribution) = lower(&asked, base, context, faults)?;
-    let jitter = Jitter {
+    let (place, distribution) = lower(&asked, base, context, faults)?;
+    let jitter = distribution.map(|distribution| Jitter {
         distribution,
-        correlation: match correlation {
-            Some(correlation) => correlation?.as_f64(),
-            None => 0.0,
-        },
+        correlation: 0.0,
         reorder: spec.reorder.unwrap_or(false),
+    });
+    let jitter = jitter.and_then(|jitter| jitter.validate().map(|()| jitter));
+    let mut jitter = match jitter {
+        Ok(jitter) => jitter,
+        Err(ParamError { problem, remedy }) => {
+            faults.add(place, problem, remedy);
+            return None;
+        }
     };
+    if let Some(correlation) = correlation {
+        jitter.correlation = correlation?.as_f64();
+        if let Err(ParamError { problem, remedy }) = jitter.validate() {
+            let place = spec.correlation.as_ref().map_or(*at, Quantity::at);
+            faults.add(place, problem, remedy);
+            return None;
+        }
+    }
+    let mean = Span::from_ns(jitter.distribution.mean().max(0.0).round() as u64);
     Some((mean, Some(Arc::new(jitter))))
 }
 
-/// The mean and the distribution, `base` included.
+/// The distribution, `base` included, and its place; `None` where it cannot even be read.
 fn lower(
     asked: &Asked<'_>,
-    base: f64,
+    base: Span,
     context: &Context<'_>,
     faults: &mut Faults,
-) -> Option<(Span, Distribution)> {
-    let (at, distribution) = match asked {
-        Asked::Uniform(bounds) => (bounds.at, Ok(uniform(bounds, faults)?)),
+) -> Option<(Pos, Result<Distribution, ParamError>)> {
+    let (at, spread) = match asked {
+        Asked::Uniform(bounds) => {
+            let [low, high] = bounds.value.as_slice() else {
+                let message = format!("two times are needed, and here are {}", bounds.value.len());
+                faults.add(bounds.at, message, "write them like `uniform: [4 ms, 6 ms]`");
+                return None;
+            };
+            let (low, high) = (low.get(faults), high.get(faults));
+            return Some((bounds.at, Distribution::uniform(low?, high?)));
+        }
         Asked::Table(name) => {
             let quantiles = context.recordings.table(name, faults)?;
-            (name.at, Ok(Distribution::Empirical { quantiles }))
+            return Some((name.at, Ok(Distribution::Empirical { quantiles })));
         }
-        Asked::Normal(s) => {
-            let (mean, deviation) = both(s, faults)?;
-            (s.at, Distribution::normal(mean, deviation))
-        }
-        Asked::Pareto(s) => {
-            let (mean, deviation) = both(s, faults)?;
-            (s.at, Distribution::pareto(base, mean, deviation))
-        }
-        Asked::LogNormal(s) => {
-            let (mean, deviation) = both(s, faults)?;
-            (s.at, Distribution::log_normal(base, mean, deviation))
-        }
-        Asked::Gamma(s) => {
-            let (mean, deviation) = both(s, faults)?;
-            (s.at, Distribution::gamma(base, mean, deviation))
+        Asked::Normal(s) | Asked::Pareto(s) | Asked::LogNormal(s) | Asked::Gamma(s) => {
+            (s.at, both(s, faults))
         }
     };
-    match distribution.and_then(|d| d.validate().map(|()| d)) {
-        Ok(distribution) => {
-            let mean = Span::from_ns(distribution.mean().max(0.0).round() as u64);
-            Some((mean, distribution))
-        }
-        Err(error) => {
-            faults.add(
-                at,
-                format!("no such distribution is possible: {error}"),
-                "write it like `{ mean: 5 ms, deviation: 1 ms }`",
-            );
-            None
-        }
-    }
-}
-
-fn uniform(bounds: &At<Vec<Quantity<Span>>>, faults: &mut Faults) -> Option<Distribution> {
-    const HINT: &str = "write it like `uniform: [4 ms, 6 ms]`";
-    let [low, high] = bounds.value.as_slice() else {
-        let message = format!("two times are needed, and here are {}", bounds.value.len());
-        faults.add(bounds.at, message, HINT);
-        return None;
+    let (mean, deviation) = spread?;
+    let distribution = match asked {
+        Asked::Pareto(_) => Distribution::pareto(base, mean, deviation),
+        Asked::LogNormal(_) => Distribution::log_normal(base, mean, deviation),
+        Asked::Gamma(_) => Distribution::gamma(base, mean, deviation),
+        _ => Distribution::normal(mean, deviation),
     };
-    let (low, high) = (low.get(faults), high.get(faults));
-    let (low, high) = (low?, high?);
-    if low > high {
-        let message = format!("from {low} to {high} is backwards");
-        faults.add(bounds.at, message, HINT);
-        return None;
-    }
-    Some(Distribution::Uniform {
-        low: low.as_ns() as f64,
-        high: high.as_ns() as f64,
-    })
+    Some((at, distribution))
 }
 
-/// Mean and deviation in nanoseconds.
-fn both(spread: &At<Spread>, faults: &mut Faults) -> Option<(f64, f64)> {
+/// Mean and deviation.
+fn both(spread: &At<Spread>, faults: &mut Faults) -> Option<(Span, Span)> {
     let (mean, deviation) = (
         spread.value.mean.get(faults),
         spread.value.deviation.get(faults),
     );
-    Some((mean?.as_ns() as f64, deviation?.as_ns() as f64))
+    Some((mean?, deviation?))
 }

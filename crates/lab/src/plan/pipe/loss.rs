@@ -1,6 +1,6 @@
 //! Loss: a probability, or a model.
 
-use longhaul_core::params::LossModel;
+use longhaul_core::params::{LossModel, ParamError};
 use longhaul_core::units::Probability;
 
 use super::{Context, one_in, only_one};
@@ -70,14 +70,10 @@ fn bursts(
         faults.add(burst.at, message, "write the mean length like `burst: 5`");
         return None;
     };
-    match LossModel::bursts(rate, length) {
+    match LossModel::from_rate_and_burst(rate, length) {
         Ok(model) => Some(model),
-        Err(error) => {
-            faults.add(
-                at,
-                format!("no loss of such bursts is possible: {error}"),
-                "write it like `{ rate: 1 %, burst: 5 }`",
-            );
+        Err(ParamError { problem, remedy }) => {
+            faults.add(at, problem, remedy);
             None
         }
     }

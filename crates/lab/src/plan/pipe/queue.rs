@@ -2,11 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use longhaul_core::params::{CoDel, Discipline, FqCodel, Pie, Red};
+use longhaul_core::params::{CoDel, Discipline, FqCodel, ParamError, Pie, PipeParams, Red};
 use longhaul_core::units::QueueLimit;
 
-use super::{get, positive};
-use crate::file::error::Faults;
+use crate::file::error::{Faults, Pos};
 use crate::file::link::{CodelSpec, FqCodelSpec, PieSpec, QueueSpec, RedSpec};
 use crate::file::wrap::{At, Either, Quantity, QueueWord};
 
@@ -15,60 +14,64 @@ type Queue = (QueueLimit, Discipline);
 
 /// Linux's `limit` of FQ-CoDel.
 const FQ_CODEL_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
-/// The most flow queues: each takes memory in every pipe that has them.
-const FLOWS_MAX: u32 = 65_536;
 
 pub(super) fn read(
     spec: &Either<Quantity<QueueWord>, At<QueueSpec>>,
     faults: &mut Faults,
 ) -> Option<Queue> {
-    match spec {
-        Either::Short(word) => {
-            let queue = match word.get(faults)? {
-                QueueWord::Limit(limit) => (limit, Discipline::DropTail),
-                QueueWord::DropTail => Queue::default(),
-                QueueWord::Red => {
-                    let limit = QueueLimit::default();
-                    (limit, Discipline::Red(Red::for_limit(limit)))
-                }
-                QueueWord::Codel => (QueueLimit::default(), Discipline::CoDel(CoDel::default())),
-                QueueWord::Pie => (QueueLimit::default(), Discipline::Pie(Pie::default())),
-                QueueWord::FqCodel => (FQ_CODEL_LIMIT, Discipline::FqCodel(FqCodel::default())),
-            };
-            Some(queue)
+    let (at, (limit, discipline)) = match spec {
+        Either::Short(word) => (word.at(), by_word(word.get(faults)?)),
+        Either::Long(At { at, value }) => (*at, by_parameters(value, *at, faults)?),
+    };
+    // As a whole: bounds in time are refused where they are none.
+    let params = PipeParams {
+        queue: limit,
+        discipline,
+        ..PipeParams::default()
+    };
+    match params.validate() {
+        Ok(()) => Some((limit, discipline)),
+        Err(ParamError { problem, remedy }) => {
+            faults.add(at, problem, remedy);
+            None
         }
-        Either::Long(At { at, value }) => match value {
-            QueueSpec::DropTail(spec) => {
-                Some((limit(spec.limit.as_ref(), faults)?, Discipline::DropTail))
-            }
-            QueueSpec::Red(spec) => {
-                let limit = limit(spec.limit.as_ref(), faults)?;
-                Some((limit, Discipline::Red(red(spec, limit, *at, faults)?)))
-            }
-            QueueSpec::Codel(spec) => Some((
-                limit(spec.limit.as_ref(), faults)?,
-                Discipline::CoDel(codel(spec, faults)?),
-            )),
-            QueueSpec::Pie(spec) => Some((
-                limit(spec.limit.as_ref(), faults)?,
-                Discipline::Pie(pie(spec, faults)?),
-            )),
-            QueueSpec::FqCodel(spec) => {
-                let limit = match &spec.limit {
-                    Some(limit) => limit.get(faults)?,
-                    None => FQ_CODEL_LIMIT,
-                };
-                Some((limit, Discipline::FqCodel(fq_codel(spec, faults)?)))
-            }
-        },
     }
 }
 
-fn limit(field: Option<&Quantity<QueueLimit>>, faults: &mut Faults) -> Option<QueueLimit> {
-    match field {
-        Some(limit) => limit.get(faults),
-        None => Some(QueueLimit::default()),
+/// What a text alone says; the rest is by default.
+fn by_word(word: QueueWord) -> Queue {
+    let limit = QueueLimit::default();
+    match word {
+        QueueWord::Limit(limit) => (limit, Discipline::DropTail),
+        QueueWord::DropTail => (limit, Discipline::DropTail),
+        QueueWord::Red => (limit, Discipline::Red(Red::for_limit(limit))),
+        QueueWord::Codel => (limit, Discipline::CoDel(CoDel::default())),
+        QueueWord::Pie => (limit, Discipline::Pie(Pie::default())),
+        QueueWord::FqCodel => (FQ_CODEL_LIMIT, Discipline::FqCodel(FqCodel::default())),
     }
+}
+
+fn by_parameters(spec: &QueueSpec, at: Pos, faults: &mut Faults) -> Option<Queue> {
+    let asked = match spec {
+        QueueSpec::DropTail(spec) => &spec.limit,
+        QueueSpec::Red(spec) => &spec.limit,
+        QueueSpec::Codel(spec) => &spec.limit,
+        QueueSpec::Pie(spec) => &spec.limit,
+        QueueSpec::FqCodel(spec) => &spec.limit,
+    };
+    let limit = match (asked, spec) {
+        (Some(limit), _) => limit.get(faults)?,
+        (None, QueueSpec::FqCodel(_)) => FQ_CODEL_LIMIT,
+        (None, _) => QueueLimit::default(),
+    };
+    let discipline = match spec {
+        QueueSpec::DropTail(_) => Discipline::DropTail,
+        QueueSpec::Red(spec) => Discipline::Red(red(spec, limit, at, faults)?),
+        QueueSpec::Codel(spec) => Discipline::CoDel(codel(spec, faults)?),
+        QueueSpec::Pie(spec) => Discipline::Pie(pie(spec, faults)?),
+        QueueSpec::FqCodel(spec) => Discipline::FqCodel(fq_codel(spec, faults)?),
+    };
+    Some((limit, discipline))
 }
 
 /// A length as a bare number, in the unit of `limit`.
@@ -90,17 +93,7 @@ fn in_unit(
     }
 }
 
-fn red(
-    spec: &RedSpec,
-    limit: QueueLimit,
-    at: crate::file::error::Pos,
-    faults: &mut Faults,
-) -> Option<Red> {
-    if matches!(limit, QueueLimit::Time(_)) {
-        let message = "RED averages packets or bytes, and a limit in time is neither";
-        faults.add(at, message, "write it like `{ red: { limit: 64 KiB } }`");
-        return None;
-    }
+fn red(spec: &RedSpec, limit: QueueLimit, at: Pos, faults: &mut Faults) -> Option<Red> {
     let default = Red::for_limit(limit);
     let bound = |field: &Option<Quantity<QueueLimit>>, name, default, faults: &mut Faults| {
         let given = field.as_ref().map(|field| in_unit(field, name, limit, faults));
@@ -111,30 +104,15 @@ fn red(
     let all = match limit {
         QueueLimit::Packets(packets) => u64::from(packets),
         QueueLimit::Bytes(bytes) => bytes,
-        QueueLimit::Time(_) => u64::MAX,
+        QueueLimit::Time(span) => span.as_ns(),
     };
-    if !(min < max && max <= all) {
-        let message = format!(
-            "RED drops between two bounds below the limit, but here `min` is {min}, `max` {max} \
-             and `limit` {all}"
-        );
-        faults.add(
-            at,
-            message,
-            "write it like `{ red: { limit: 64 KiB, min: 10 KiB, max: 30 KiB } }`",
-        );
+    if max > all && spec.max.is_some() {
+        let message = format!("`max` is beyond the limit of the queue, {limit}");
+        let at = spec.max.as_ref().map_or(at, Quantity::at);
+        faults.add(at, message, "write it like `{ red: { limit: 64 KiB, max: 30 KiB } }`");
         return None;
     }
-    let weight = spec.weight.as_ref().map_or(9, |weight| weight.value);
-    if !(1..=30).contains(&weight) {
-        let at = spec.weight.as_ref().map_or(at, |weight| weight.at);
-        faults.add(
-            at,
-            format!("a weight of 2^-{weight} is not possible"),
-            "write a number from 1 to 30, such as `weight: 9`",
-        );
-        return None;
-    }
+    let weight = spec.weight.as_ref().map_or(u32::from(default.weight_log2), |w| w.value);
     Some(Red {
         min,
         max,
@@ -142,16 +120,16 @@ fn red(
             Some(probability) => probability.get(faults)?,
             None => default.probability,
         },
-        weight_log2: weight as u8,
+        weight_log2: u8::try_from(weight).unwrap_or(u8::MAX),
         ecn: spec.ecn.unwrap_or(default.ecn),
     })
 }
 
-/// A time above zero, or the default.
+/// A time, or the default.
 macro_rules! time {
     ($spec:expr, $default:expr, $field:ident, $faults:expr) => {
         match &$spec.$field {
-            Some(span) => positive(span, stringify!($field), $faults)?,
+            Some(span) => span.get($faults)?,
             None => $default.$field,
         }
     };
@@ -171,7 +149,7 @@ fn pie(spec: &PieSpec, faults: &mut Faults) -> Option<Pie> {
     Some(Pie {
         target: time!(spec, default, target, faults),
         update: time!(spec, default, update, faults),
-        max_burst: get(spec.max_burst.as_ref(), faults).unwrap_or(default.max_burst),
+        max_burst: time!(spec, default, max_burst, faults),
         ecn: spec.ecn.unwrap_or(default.ecn),
     })
 }
@@ -185,26 +163,18 @@ fn fq_codel(spec: &FqCodelSpec, faults: &mut Faults) -> Option<FqCodel> {
     };
     let flows = match &spec.flows {
         None => default.flows,
-        Some(flows) => match NonZeroU32::new(flows.value).filter(|n| n.get() <= FLOWS_MAX) {
+        Some(flows) => match NonZeroU32::new(flows.value) {
             Some(number) => number,
             None => {
-                let message = format!("{} flow queues are not possible", flows.value);
-                let hint = format!("write a number from 1 to {FLOWS_MAX}, such as `flows: 1024`");
-                faults.add(flows.at, message, hint);
+                let message = "at least one flow queue is needed";
+                faults.add(flows.at, message, "write it like `flows: 1024`");
                 return None;
             }
         },
     };
     let quantum = match &spec.quantum {
         None => default.quantum,
-        Some(bytes) => match u32::try_from(bytes.get(faults)?.0).ok().filter(|n| *n > 0) {
-            Some(quantum) => quantum,
-            None => {
-                let message = "such a quantum is not possible";
-                faults.add(bytes.at(), message, "write it like `quantum: 1514 B`");
-                return None;
-            }
-        },
+        Some(bytes) => u32::try_from(bytes.get(faults)?.0).unwrap_or(u32::MAX),
     };
     Some(FqCodel {
         codel,
