@@ -14,6 +14,11 @@ pub(crate) mod delay;
 mod loss;
 mod queue;
 pub(crate) mod rate;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "pipes whose start of service is an event use it")
+)]
+pub(crate) mod trace;
 
 use crate::observe::PipeCounters;
 use crate::pool::{NIL, Pool};
