@@ -62,7 +62,7 @@ impl Probability {
     }
 
     /// The point `part / whole` of the way from this to `other`, linear; `whole` is not zero.
-    pub(crate) fn towards(self, other: Self, part: u64, whole: u64) -> Self {
+    pub fn towards(self, other: Self, part: u64, whole: u64) -> Self {
         Self(between(self.0, other.0, part, whole))
     }
 
@@ -88,7 +88,7 @@ impl Probability {
 
 /// The value `part / whole` of the way from `from` to `to`, rounded towards `from`; `whole` is
 /// not zero, and no less than `part`.
-pub(crate) fn between(from: u64, to: u64, part: u64, whole: u64) -> u64 {
+pub fn between(from: u64, to: u64, part: u64, whole: u64) -> u64 {
     let way = u128::from(from.abs_diff(to)) * u128::from(part.min(whole)) / u128::from(whole);
     let way = way as u64; // no more than the 64-bit difference
     if to > from { from + way } else { from - way }

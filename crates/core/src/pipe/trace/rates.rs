@@ -5,9 +5,10 @@
 //! by its n-th nanosecond is W(n) = r·n under a constant rate. On a line from r to s over a
 //! length of L nanoseconds it is W(n) = ⌊r·n + (s − r)·n² / 2L⌋, which is the integral but for
 //! less than one unit, 10⁻⁹ bit. Departures are the least n with W(n) ≥ work, found exactly in
-//! integers: a departure is late by less than 1 ns, plus, on lines, the time that the rate
-//! there takes for 10⁻⁹ bit for each stretch since the busy period began. Floating point only
-//! guesses where to look first.
+//! integers: under constant rates a departure is the first whole nanosecond at which the last
+//! bit is out; on lines it is the first at which that and another 10⁻⁹ bit for each stretch
+//! since the busy period began would be out, never earlier. Floating point only guesses where
+//! to look first.
 //!
 //! A packet that takes many rounds of a looped trace jumps over them by division.
 
@@ -75,7 +76,8 @@ impl Rates {
         let within = t.clamp(stretch.start, stretch.end) - stretch.start;
         let done = match self.line(&timeline, &stretch) {
             None => u128::from(within),
-            Some(line) => work_by(line, stretch.len(), within),
+            // Not before `t`, by however little.
+            Some(line) => work_started(line, stretch.len(), within),
         };
         self.end = Point { stretch, done };
     }
@@ -214,6 +216,18 @@ fn work_by((from, to): (u64, u64), len: u64, n: u64) -> u128 {
     } else {
         constant - whole - part.div_ceil(twice)
     }
+}
+
+/// The same rounded up, so that what starts at the `n`-th nanosecond gets nothing of what was
+/// before.
+fn work_started((from, to): (u64, u64), len: u64, n: u64) -> u128 {
+    let up = work_by((from, to), len, n);
+    let (n, len) = (u128::from(n), u128::from(len));
+    // n · n · slope / (2 · len) is whole where the remainder of each factor says so.
+    let slope = u128::from(from.abs_diff(to));
+    let rest = (n * n).checked_rem(2 * len).unwrap_or(0) * slope;
+    let whole = rest.checked_rem(2 * len).unwrap_or(0) == 0;
+    up + u128::from(!whole)
 }
 
 /// The first nanosecond of a stretch by which `target` is done, which is done by its end.
