@@ -66,6 +66,14 @@ impl Probability {
         Self(between(self.0, other.0, part, whole))
     }
 
+    /// The probability that is `fraction`, to the next lower multiple of 2^-64; `None` outside
+    /// 0 to 1. For computed probabilities; what a person writes is parsed exactly.
+    pub fn from_f64(fraction: f64) -> Option<Self> {
+        // The cast saturates: 1 becomes `ALWAYS`.
+        let threshold = (fraction * 18_446_744_073_709_551_616.0) as u64;
+        (0.0..=1.0).contains(&fraction).then_some(Self(threshold))
+    }
+
     /// Whether a uniform 64-bit `draw` falls within this probability.
     pub const fn hits(self, draw: u64) -> bool {
         draw < self.0 || self.0 == u64::MAX

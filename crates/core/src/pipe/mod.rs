@@ -10,8 +10,16 @@
 //! Left out: disciplines that decide at dequeue, links that are down, reordering, duplication,
 //! corruption.
 
+#[allow(dead_code, reason = "a plain pipe has no use for it")]
+pub(crate) mod bit_errors;
+#[allow(dead_code, reason = "a plain pipe has no use for all of it")]
+pub(crate) mod choice;
+#[allow(dead_code, reason = "a plain pipe has no use for it")]
+pub(crate) mod corrupt;
 pub(crate) mod delay;
-mod loss;
+#[allow(dead_code, reason = "a plain pipe has no use for it")]
+pub(crate) mod jitter;
+pub(crate) mod loss;
 mod queue;
 pub(crate) mod rate;
 #[cfg_attr(
