@@ -231,7 +231,12 @@ impl fmt::Display for LossModel {
                 write!(f, "{} % in bursts (Gilbert–Elliott)", self.mean() * 100.0)
             }
             Self::Pattern(list) => {
-                write!(f, "{} % by a pattern of {}", self.mean() * 100.0, list.len())
+                write!(
+                    f,
+                    "{} % by a pattern of {}",
+                    self.mean() * 100.0,
+                    list.len()
+                )
             }
         }
     }

@@ -12,6 +12,10 @@
 
 pub(crate) mod delay;
 mod loss;
+#[allow(
+    dead_code,
+    reason = "shaped pipes are to take the disciplines into use"
+)]
 mod queue;
 pub(crate) mod rate;
 
