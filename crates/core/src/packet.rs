@@ -10,7 +10,11 @@
 //! Left out: VLAN tags and everything that is not IP (refused), IPv6 jumbograms (refused),
 //! what IPv4 options and IPv6 extension headers mean (carried unread).
 
+mod flow;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub use flow::flow_hash;
 
 /// Length of an Ethernet header.
 pub const ETHERNET_LEN: usize = 14;
@@ -24,6 +28,7 @@ pub const IPV4_LEN: usize = 20;
 pub const IPV6_LEN: usize = 40;
 
 const IPV4_DF: u16 = 0x4000;
+const IPV4_MORE: u16 = 0x2000;
 const IPV4_OFFSET: u16 = 0x1fff;
 const IPV6_HOP_BY_HOP: u8 = 0;
 

@@ -7,6 +7,7 @@ mod common;
 
 use common::reference::Reference;
 use common::{Delivery, assert_balanced, drain, frame, node};
+use longhaul_core::params::LossModel;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
@@ -71,9 +72,10 @@ fn params() -> impl Strategy<Value = PipeParams> {
     (rate, delay, loss, queue, framing).prop_map(|(rate, delay, loss, queue, framing)| PipeParams {
         rate,
         delay,
-        loss,
+        loss: LossModel::Independent(loss),
         queue,
         framing,
+        ..PipeParams::default()
     })
 }
 
@@ -126,9 +128,9 @@ fn build(case: &Case) -> Topology {
             .any(|l| l.ends.contains(&x) && l.ends.contains(&y));
         if x != y && !taken {
             links.push(Link {
-                params: [*there, *back],
+                params: [there.clone(), back.clone()],
                 mtu: *mtu,
-                ..Link::new(&x, &y, *there)
+                ..Link::new(&x, &y, there.clone())
             });
         }
     };
@@ -210,7 +212,7 @@ fn run_engine(case: &Case, step: u64, eager: bool) -> Outcome {
         }
         match action {
             Action::Set { pipe, params } => {
-                engine.set(PipeId((pipe % topology.pipes().len()) as u32), *params);
+                engine.set(PipeId((pipe % topology.pipes().len()) as u32), params.clone());
             }
             Action::Send {
                 from,
@@ -254,7 +256,7 @@ fn run_reference(case: &Case) -> Outcome {
             Action::Set { pipe, params } => {
                 reference.advance_before(time);
                 let pipe = PipeId((pipe % topology.pipes().len()) as u32);
-                reference.set(pipe, *params, time);
+                reference.set(pipe, params.clone(), time);
             }
             Action::Send {
                 from,

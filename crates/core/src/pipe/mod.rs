@@ -10,18 +10,20 @@
 //! Left out: disciplines that decide at dequeue, links that are down, reordering, duplication,
 //! corruption.
 
-#[allow(dead_code, reason = "a plain pipe has no use for it")]
-pub(crate) mod bit_errors;
-#[allow(dead_code, reason = "a plain pipe has no use for all of it")]
-pub(crate) mod choice;
-#[allow(dead_code, reason = "a plain pipe has no use for it")]
-pub(crate) mod corrupt;
+mod bit_errors;
+mod choice;
+mod corrupt;
 pub(crate) mod delay;
-#[allow(dead_code, reason = "a plain pipe has no use for it")]
-pub(crate) mod jitter;
-pub(crate) mod loss;
+mod flight;
+mod jitter;
+mod loss;
 mod queue;
 pub(crate) mod rate;
+mod sender;
+mod shaped;
+mod shaper;
+mod trace;
+mod wire;
 
 use crate::observe::PipeCounters;
 use crate::pool::{NIL, Pool};

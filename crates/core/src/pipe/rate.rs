@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use crate::units::Rate;
 
 /// Above this a remainder could overflow; 4.6 Ebit/s is unlimited for every purpose.
-const FASTEST: u64 = 1 << 62;
+pub(crate) const FASTEST: u64 = 1 << 62;
 
 /// A point in time, exact in units of `1/rate` ns of the pipe that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

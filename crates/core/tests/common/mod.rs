@@ -35,7 +35,7 @@ pub(crate) fn topology(names: &[&str], links: &[(&str, &str, PipeParams)]) -> To
         .collect();
     let links = links
         .iter()
-        .map(|(x, y, params)| Link::new(x, y, *params))
+        .map(|(x, y, params)| Link::new(x, y, params.clone()))
         .collect();
     Topology::new(nodes, links).unwrap()
 }

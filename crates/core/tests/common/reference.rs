@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use longhaul_core::params::LossModel;
 use longhaul_core::rng::Stream;
 use longhaul_core::route::Routes;
 use longhaul_core::topology::{NodeKind, PipeParams};
@@ -23,8 +24,6 @@ pub(crate) struct Packet {
     path_delay: u64,
     // What the pipe that it is in does to it.
     entry: (u64, u32),
-    delay: u64,
-    loss: Probability,
     lost: bool,
     due: (u64, u32),
 }
@@ -54,6 +53,13 @@ impl Pipe {
             .map_or(0, |rate| u128::from(rate.bits_per_s()))
     }
 
+    fn loss(&self) -> Probability {
+        match self.params.loss {
+            LossModel::Independent(probability) => probability,
+            _ => unreachable!("not plain"),
+        }
+    }
+
     fn counted(&self, packet: &Packet) -> u32 {
         self.params.framing.counted(packet.ip_len)
     }
@@ -75,8 +81,11 @@ impl Pipe {
         {
             let service = self.service.take().unwrap();
             let mut packet = service.packet;
-            packet.lost = !packet.loss.is_never() && packet.loss.hits(self.stream.draw());
-            let time = end + packet.delay;
+            let loss = self.loss();
+            packet.lost = !loss.is_never() && loss.hits(self.stream.draw());
+            let delay = self.params.delay.as_ns();
+            packet.path_delay += delay;
+            let time = end + delay;
             let microstep = if time == packet.entry.0 {
                 packet.entry.1 + 1
             } else {
@@ -109,9 +118,6 @@ impl Pipe {
     fn enter(&mut self, mut packet: Packet, entry: (u64, u32)) -> bool {
         self.serve_until(entry.0);
         packet.entry = entry;
-        packet.delay = self.params.delay.as_ns();
-        packet.loss = self.params.loss;
-        packet.path_delay += packet.delay;
         if self.service.is_none() {
             let work = self.work(&packet);
             self.service = Some(Service {
@@ -130,6 +136,7 @@ impl Pipe {
         let fits = match self.params.queue {
             QueueLimit::Packets(limit) => self.waiting.len() < limit as usize,
             QueueLimit::Bytes(limit) => bytes + u64::from(self.counted(&packet)) <= limit,
+            QueueLimit::Time(_) => unreachable!("not plain"),
         };
         if fits {
             self.waiting.push_back(packet);
@@ -162,7 +169,7 @@ pub(crate) struct Reference {
 impl Reference {
     pub(crate) fn new(topology: Topology, seed: u64) -> Self {
         let pipe = |pipe: &longhaul_core::topology::Pipe| Pipe {
-            params: pipe.params,
+            params: pipe.params.clone(),
             mtu: pipe.mtu,
             to: pipe.to,
             stream: Stream::new(seed, &pipe.name),
@@ -197,8 +204,6 @@ impl Reference {
             ttl,
             path_delay: 0,
             entry: (0, 0),
-            delay: 0,
-            loss: Probability::NEVER,
             lost: false,
             due: (0, 0),
         };
