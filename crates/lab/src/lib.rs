@@ -4,6 +4,7 @@
 //! nothing but itself and lowered to numbers; a [`run`](mod@run) is one execution of it.
 #![forbid(unsafe_code)]
 
+pub mod assign;
 pub mod clock;
 pub mod control;
 pub mod described;

@@ -20,9 +20,11 @@ mod pipe;
 mod programs;
 mod queues;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
@@ -30,8 +32,10 @@ use regex::bytes::Regex;
 use crate::elements::Elements;
 use crate::file::error::{Errors, Faults, shown};
 use crate::file::spec::{Clock, Experiment, Tcp};
-use crate::file::wrap::{Mtu, Quantity};
+use crate::file::link::ChangeSpec;
+use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::patch::Patch;
 use crate::schedule::Schedule;
 
 /// The most hosts of an experiment.
@@ -70,6 +74,9 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
     pub programs: Vec<ProgramPlan>,
+    /// The pipes of each entry of the file that stands for several links, by what it is called
+    /// there: `x-y` after groups, or its name.
+    pub groups: BTreeMap<String, Vec<PipeId>>,
     /// What happens during the run.
     pub schedule: Arc<Schedule>,
     /// The elements that links may name.
@@ -197,6 +204,21 @@ impl Plan {
         }
     }
 
+    /// The pipes of a link (`x-y`), of an entry of the file that stands for several, or the one
+    /// pipe (`x>y`) of a name; none where there is nothing of it.
+    pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
+        find_pipes(&self.topology, &self.groups, name)
+    }
+
+    /// All pipes from and to a node of a name that forwards; `None` where there is none.
+    pub fn pipes_of_router(&self, name: &str) -> Option<Vec<PipeId>> {
+        let node = self.topology.find(name)?;
+        if self.topology.node(node).kind == NodeKind::Host {
+            return None;
+        }
+        Some(pipes_at(&self.topology, node))
+    }
+
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB.
     pub fn packet_slots(&self) -> usize {
@@ -216,6 +238,38 @@ impl Plan {
     pub fn memory_bytes(&self) -> u64 {
         self.packet_slots() as u64 * self.slot_bytes() as u64
     }
+}
+
+/// See [`Plan::find_pipes`].
+fn find_pipes(
+    topology: &Topology,
+    groups: &BTreeMap<String, Vec<PipeId>>,
+    name: &str,
+) -> Vec<PipeId> {
+    let pipes = topology.find_pipes(name);
+    match groups.get(name) {
+        Some(group) if pipes.is_empty() => group.clone(),
+        _ => pipes,
+    }
+}
+
+/// All pipes from and to a node.
+fn pipes_at(topology: &Topology, node: NodeId) -> Vec<PipeId> {
+    let pipes = topology.outgoing(node).iter();
+    let both = pipes.flat_map(|&pipe| [pipe, topology.pipe(pipe).back]);
+    both.collect()
+}
+
+/// What `spec` changes about pipes of such a framing.
+pub(crate) fn change(
+    spec: &At<ChangeSpec>,
+    framing: Framing,
+    folder: &Path,
+    elements: &Elements,
+    faults: &mut Faults,
+) -> Option<Patch> {
+    let context = pipe::Context::new(folder, elements);
+    events::change(spec, framing, &context, faults)
 }
 
 /// What links inherit from the experiment.
@@ -281,9 +335,10 @@ fn lower(
         faults,
     );
     let mut warnings = queues::warnings(&topology, &reach, &links.origin);
+    let groups = links.groups(&topology);
     let network = events::Network {
         topology: &topology,
-        links: &links,
+        groups: &groups,
     };
     let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
@@ -296,6 +351,7 @@ fn lower(
         topology,
         hosts,
         programs,
+        groups,
         schedule: Arc::new(schedule),
         elements: elements.clone(),
         warnings,

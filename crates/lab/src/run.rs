@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and tells the observer.
 
 mod callers;
+mod links;
 mod supervise;
 
 use std::io;
@@ -29,6 +30,7 @@ use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
+use crate::schedule::Timeline;
 use crate::summary::{self, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
@@ -300,6 +302,7 @@ impl Core {
         let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
+        let timeline = Timeline::new(Arc::clone(&plan.schedule));
         let (cpu, ring_bell, tolerance) = (
             placement.core.as_ref().map(|core| core.cpu),
             Arc::clone(&bell),
@@ -326,6 +329,7 @@ impl Core {
                 tolerance,
                 bell: ring_bell,
                 commands: command_end,
+                timeline,
                 reports: report_end,
                 load: loop_load,
                 real_time,

@@ -3,14 +3,14 @@
 //! What an event does must be possible on every link that it names, and one turn of an event that
 //! repeats must be over before the next one begins.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use longhaul_core::params::{LossModel, PipeParams};
 use longhaul_core::topology::{NodeKind, PipeId};
+use longhaul_core::units::Framing;
 use longhaul_core::{Span, Time, Topology};
 
-use super::links::Links;
 use super::pipe::{self, Context};
 use crate::described;
 use crate::file::error::{Faults, Pos, near_miss, shown};
@@ -30,7 +30,8 @@ const CONVERGENCE: Span = Span::from_s(1);
 /// The network that events happen to.
 pub(crate) struct Network<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) links: &'a Links,
+    /// The pipes of entries of the file that stand for several links.
+    pub(crate) groups: &'a BTreeMap<String, Vec<PipeId>>,
 }
 
 /// An event with the places that later checks point at.
@@ -95,12 +96,20 @@ fn draft(
         return None;
     }
     let to = pipes.clone().unwrap_or_default();
+    let first = to.first().map(|pipe| &network.topology.pipe(*pipe).params);
+    let framing = first.map_or(Framing::default(), |params| params.framing);
+    let change = |spec: Option<&At<ChangeSpec>>, faults: &mut Faults| {
+        spec.and_then(|spec| change(spec, framing, context, faults))
+    };
     let action = match name {
-        "set" => change(spec.set.as_ref(), context, faults).map(|patch| Action::Set {
+        "set" => change(spec.set.as_ref(), faults).map(|patch| Action::Set {
             pipes: to,
             patch: Arc::new(patch),
         }),
-        "ramp" => ramp(spec, place, context, faults).map(|ramp| Action::Ramp { pipes: to, ramp }),
+        "ramp" => {
+            let target = change(spec.ramp.as_ref(), faults);
+            ramp(spec, place, target, faults).map(|ramp| Action::Ramp { pipes: to, ramp })
+        }
         "down" => lasts.map(|lasts| Action::Down {
             pipes: to,
             lasts,
@@ -253,29 +262,28 @@ fn check_length(
     None
 }
 
-/// What changes; nothing is a problem.
-fn change(
-    spec: Option<&At<ChangeSpec>>,
+/// What changes about pipes of such a framing; nothing is a problem.
+pub(crate) fn change(
+    spec: &At<ChangeSpec>,
+    framing: Framing,
     context: &Context<'_>,
     faults: &mut Faults,
 ) -> Option<Patch> {
-    let spec = spec?;
     let wishes = spec.value.wishes();
     if wishes.is_empty() {
         faults.add(spec.at, "nothing changes", "write it like `{ delay: 50 ms }`");
         return None;
     }
-    let patch = pipe::patch(&wishes, context, faults);
+    let patch = pipe::patch(&wishes, framing, context, faults);
     (!patch.is_empty()).then_some(patch)
 }
 
 fn ramp(
     spec: &EventSpec,
     place: Pos,
-    context: &Context<'_>,
+    to: Option<Patch>,
     faults: &mut Faults,
 ) -> Option<Ramp> {
-    let to = change(spec.ramp.as_ref(), context, faults);
     let over = match &spec.over {
         Some(over) => pipe::positive(over, "over", faults),
         None => {
@@ -351,11 +359,12 @@ fn targets(
 
 /// The pipes of a link, of an entry that stands for several, or one pipe.
 fn link(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
-    let pipes = find_pipes(network, &name.value);
+    let pipes = super::find_pipes(network.topology, network.groups, &name.value);
     if pipes.is_empty() {
         let message = format!("there is no link or pipe called `{}`", shown(&name.value));
         let known = network.topology.pipes().iter();
         let names = known.flat_map(|pipe| [pipe.link.as_str(), pipe.name.as_str()]);
+        let names = network.groups.keys().map(String::as_str).chain(names);
         let hint = match near_miss(&name.value, names.take(SEARCHED)) {
             _ if faults.is_full() => String::new(),
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -369,19 +378,6 @@ fn link(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option
 
 /// How many names are compared with a wrong one.
 const SEARCHED: usize = 10_000;
-
-/// The pipe or pipes of a name: a link's, an entry's of the file, or one.
-fn find_pipes(network: &Network<'_>, name: &str) -> Vec<PipeId> {
-    let pipes = network.topology.find_pipes(name);
-    let Some(entry) = network.links.labels.get(name).filter(|_| pipes.is_empty()) else {
-        return pipes;
-    };
-    let of_entry = |link: &str| network.links.origin.get(link) == Some(entry);
-    let all = network.topology.pipes().iter().zip(0..);
-    all.filter(|(pipe, _)| of_entry(&pipe.link))
-        .map(|(_, number)| PipeId(number))
-        .collect()
-}
 
 /// All pipes from and to a router.
 fn router(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
@@ -403,9 +399,7 @@ fn router(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Opti
         faults.add(name.at, message, hint);
         return None;
     };
-    let pipes = topology.outgoing(node).iter();
-    let both = pipes.flat_map(|&pipe| [pipe, topology.pipe(pipe).back]);
-    Some(both.collect())
+    Some(super::pipes_at(topology, node))
 }
 
 /// A ramp needs a value to begin with, from the file or from an event.

@@ -6,10 +6,10 @@
 //! (`x>y#2`). A link with a `name` has the pipes `name:x>y` and `name:y>x`. A bundle is so many
 //! parallel links, named the same way; those with a `name` are `name`, `name#2` and so on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use longhaul_core::params::{ParamError, PipeParams};
-use longhaul_core::topology::{Balance, Link};
+use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 
 use super::nodes::{NAME_HINT, Named, Nodes, check_name};
 use super::pipe::{self, Context};
@@ -205,10 +205,10 @@ fn params(
         framing: defaults.framing,
         ..PipeParams::default()
     };
-    let forward = pipe::patch(&link.wishes(), context, faults).apply(&start);
+    let forward = pipe::patch(&link.wishes(), start.framing, context, faults).apply(&start);
     let back = link.back.as_ref().map_or_else(
         || forward.clone(),
-        |back| pipe::patch(&back.wishes(), context, faults).apply(&forward),
+        |back| pipe::patch(&back.wishes(), forward.framing, context, faults).apply(&forward),
     );
     // What only goes wrong together; with other problems it would be told twice.
     if faults.is_empty() {
@@ -223,6 +223,25 @@ fn params(
 }
 
 impl Links {
+    /// The pipes of each entry whose label is no link's own name.
+    pub(crate) fn groups(&self, topology: &Topology) -> BTreeMap<String, Vec<PipeId>> {
+        let several = self.labels.iter();
+        let several = several.filter(|(label, _)| !self.origin.contains_key(*label));
+        let mut of_entry: HashMap<usize, (&String, Vec<PipeId>)> = several
+            .map(|(label, entry)| (*entry, (label, Vec::new())))
+            .collect();
+        for (pipe, number) in topology.pipes().iter().zip(0..) {
+            let entry = self.origin.get(&pipe.link);
+            if let Some((_, pipes)) = entry.and_then(|entry| of_entry.get_mut(entry)) {
+                pipes.push(PipeId(number));
+            }
+        }
+        of_entry
+            .into_values()
+            .map(|(label, pipes)| (label.clone(), pipes))
+            .collect()
+    }
+
     /// Adds one link; `member` is its number where it belongs to a group, `number` its place in
     /// its bundle, from 1.
     fn add(

@@ -15,7 +15,7 @@ use std::path::Path;
 use longhaul_core::Span;
 use longhaul_core::element::ElementFactory;
 use longhaul_core::params::{Reorder, Which};
-use longhaul_core::units::UnitError;
+use longhaul_core::units::{Framing, UnitError};
 
 pub(crate) use recorded::Recordings;
 
@@ -43,12 +43,20 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The changes that `wishes` ask for; problems go to `faults`.
-pub(crate) fn patch(wishes: &Wishes<'_>, context: &Context<'_>, faults: &mut Faults) -> Patch {
+/// The changes that `wishes` ask for of a pipe whose framing is `framing` unless they say
+/// otherwise; problems go to `faults`.
+pub(crate) fn patch(
+    wishes: &Wishes<'_>,
+    framing: Framing,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> Patch {
+    let own = get(wishes.framing, faults);
+    let framing = own.unwrap_or(framing);
     Patch {
         rate: get(wishes.rate, faults).map(|rate| rate.0),
         burst: get(wishes.burst, faults).map(|burst| burst.0),
-        framing: get(wishes.framing, faults),
+        framing: own,
         queue: wishes.queue.and_then(|queue| queue::read(queue, faults)),
         delay: wishes
             .delay
@@ -63,7 +71,7 @@ pub(crate) fn patch(wishes: &Wishes<'_>, context: &Context<'_>, faults: &mut Fau
         reorder: wishes.reorder.and_then(|reorder| held(reorder, faults)),
         trace: wishes
             .trace
-            .and_then(|trace| recorded::trace(trace, context, faults)),
+            .and_then(|trace| recorded::trace(trace, framing, context, faults)),
         element: wishes
             .element
             .and_then(|name| element(name, context.elements, faults)),
