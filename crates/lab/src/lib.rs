@@ -23,3 +23,4 @@ pub mod run;
 pub mod schedule;
 mod series;
 pub mod summary;
+pub mod trace_file;
