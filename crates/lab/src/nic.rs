@@ -17,7 +17,7 @@ use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
 use longhaul_core::topology::PipeParams;
-use longhaul_core::trace::Series;
+use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::Framing;
 use longhaul_linux::sandbox::Shaper;
 
@@ -92,7 +92,10 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
         Some(Series::Opportunities { .. }) => None,
         Some(Series::Samples { samples, .. }) => {
             let rates = samples.iter().map(|sample| match sample.rate {
-                Some(rate) => rate.map(|rate| rate.bits_per_s()),
+                Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
+                Some(Capacity::Unlimited) => None,
+                // Nothing is sent at that time, or at least not more.
+                Some(Capacity::Outage) => Some(0),
                 None => own,
             });
             // One unlimited rate makes the whole unlimited.
@@ -294,7 +297,7 @@ mod tests {
         let sample = |s, bits| Sample {
             at: Span::from_s(s),
             delay: None,
-            rate: Rate::from_bits_per_s(bits).map(Some),
+            rate: Rate::from_bits_per_s(bits).map(Capacity::Limited),
             loss: None,
         };
         let trace = |samples| PipeParams {

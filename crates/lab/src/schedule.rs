@@ -237,7 +237,7 @@ impl Timeline {
             (Action::Ramp { pipes, ramp }, Some(began)) => {
                 let passed = at.since(began);
                 for (pipe, from) in pipes.iter().zip(&self.turns[number].from) {
-                    changes.push(Change::Params(*pipe, Arc::new(ramp.at(passed, from))));
+                    changes.push(Change::Params(*pipe, ramp.at(passed, from)));
                 }
                 let end = began + ramp.over;
                 goes_on = (at < end).then(|| end.min(at + ramp.step));

@@ -318,7 +318,7 @@ fn ramp(
         return None;
     }
     Some(Ramp {
-        to,
+        to: Arc::new(to),
         over: over?,
         step: step?,
     })

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use longhaul_core::Topology;
 use longhaul_core::params::{Discipline, PipeParams};
 use longhaul_core::topology::Pipe;
-use longhaul_core::trace::Series;
+use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{QueueLimit, Rate};
 
 use super::paths::{Reach, UNLIMITED, bytes};
@@ -57,13 +57,17 @@ pub(crate) fn packets_inside(topology: &Topology) -> usize {
 
 /// The highest rate in bits per second that a pipe ever has.
 fn highest_rate(params: &PipeParams) -> u64 {
-    let bits = |rate: Option<Rate>| rate.map_or(UNLIMITED, Rate::bits_per_s);
-    let own = bits(params.rate);
+    let own = params.rate.map_or(UNLIMITED, Rate::bits_per_s);
     match params.trace.as_ref().map(|trace| &trace.series) {
         None => own,
         Some(Series::Opportunities { .. }) => UNLIMITED,
         Some(Series::Samples { samples, .. }) => {
-            let rates = samples.iter().map(|sample| sample.rate.map_or(own, bits));
+            let rates = samples.iter().map(|sample| match sample.rate {
+                Some(Capacity::Limited(rate)) => rate.bits_per_s(),
+                Some(Capacity::Unlimited) => UNLIMITED,
+                Some(Capacity::Outage) => 0,
+                None => own,
+            });
             rates.max().unwrap_or(own)
         }
     }

@@ -1,5 +1,7 @@
 //! Ramps: a parameter that goes from one value to another in a straight line.
 
+use std::sync::Arc;
+
 use longhaul_core::Span;
 use longhaul_core::params::{LossModel, PipeParams};
 use longhaul_core::units::{Probability, Rate};
@@ -11,7 +13,7 @@ use crate::patch::Patch;
 pub struct Ramp {
     /// The values at the end: a rate, a constant delay, an independent loss and other
     /// probabilities. Other fields take effect at the end.
-    pub to: Patch,
+    pub to: Arc<Patch>,
     /// How long it takes; above zero.
     pub over: Span,
     /// How often the values change; above zero.
@@ -20,9 +22,9 @@ pub struct Ramp {
 
 impl Ramp {
     /// The values when so much of the ramp has passed, of a pipe that began as `from`.
-    pub fn at(&self, passed: Span, from: &PipeParams) -> Patch {
+    pub fn at(&self, passed: Span, from: &PipeParams) -> Arc<Patch> {
         if passed >= self.over {
-            return self.to.clone();
+            return Arc::clone(&self.to);
         }
         let line = Line {
             passed: passed.as_ns(),
@@ -44,7 +46,7 @@ impl Ramp {
             }
             (_, to) => to,
         };
-        Patch {
+        Arc::new(Patch {
             rate: to.rate.map(rate),
             delay: to.delay.as_ref().map(|(to, jitter)| {
                 let delay = line.between(from.delay.as_ns(), to.as_ns());
@@ -55,7 +57,7 @@ impl Ramp {
             duplicate: probability(from.duplicate, to.duplicate),
             corrupt: probability(from.corrupt, to.corrupt),
             ..Patch::default()
-        }
+        })
     }
 }
 
@@ -94,12 +96,12 @@ mod tests {
     #[test]
     fn a_ramp_is_a_straight_line_between_its_ends() {
         let ramp = Ramp {
-            to: Patch {
+            to: Arc::new(Patch {
                 rate: Some(Rate::from_bits_per_s(1_000_000)),
                 delay: Some((Span::from_ms(30), None)),
                 loss: Some(LossModel::Independent("50 %".parse().unwrap())),
                 ..Patch::default()
-            },
+            }),
             over: Span::from_s(4),
             step: Span::from_ms(10),
         };
@@ -120,10 +122,10 @@ mod tests {
     #[test]
     fn what_has_no_value_takes_the_last_one_at_once() {
         let ramp = Ramp {
-            to: Patch {
+            to: Arc::new(Patch {
                 rate: Some(Rate::from_bits_per_s(1_000_000)),
                 ..Patch::default()
-            },
+            }),
             over: Span::from_s(4),
             step: Span::from_ms(10),
         };

@@ -18,10 +18,13 @@ use crate::file::link::TraceSpec;
 use crate::file::wrap::{At, Either, NONE};
 use crate::trace_file::{self, TraceFault, TraceKind, TraceOptions};
 
+/// A trace, and what it was read from and how.
+type ReadTrace = (String, TraceKind, TraceOptions, Arc<Trace>);
+
 /// The files read so far. A trace is another one with other options.
 pub(crate) struct Recordings<'a> {
     folder: &'a Path,
-    traces: RefCell<Vec<(String, TraceKind, TraceOptions, Arc<Trace>)>>,
+    traces: RefCell<Vec<ReadTrace>>,
     tables: RefCell<HashMap<String, Arc<[f64]>>>,
     patterns: RefCell<HashMap<String, Arc<[bool]>>>,
 }
@@ -70,7 +73,7 @@ impl<'a> Recordings<'a> {
         options: TraceOptions,
         faults: &mut Faults,
     ) -> Option<Arc<Trace>> {
-        let same = |(n, k, o, _): &&(String, TraceKind, TraceOptions, Arc<Trace>)| {
+        let same = |(n, k, o, _): &&ReadTrace| {
             (n, *k, *o) == (&name.value, kind, options)
         };
         if let Some((.., trace)) = self.traces.borrow().iter().find(same) {
