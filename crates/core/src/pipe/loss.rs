@@ -70,6 +70,13 @@ impl Loss {
         };
     }
 
+    /// Takes back the last `draws` packets of independent loss, as if they had not come.
+    pub(crate) fn take_back(&mut self, draws: u64) {
+        if !self.probability.is_never() && self.model.is_none() {
+            self.stream.rewind(draws);
+        }
+    }
+
     /// Whether the next packet is lost.
     #[inline]
     pub(crate) fn hits(&mut self) -> bool {

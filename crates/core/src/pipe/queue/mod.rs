@@ -297,6 +297,11 @@ impl Queue {
         item.map(|item| (item, false))
     }
 
+    /// Appends a packet without a decision, one that waited elsewhere.
+    pub(crate) fn push(&mut self, item: Item) {
+        self.state.push(item);
+    }
+
     /// Takes out all that waits, in order of entry, without a decision: for links that go down.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(Item)) {
         match &mut self.state {
