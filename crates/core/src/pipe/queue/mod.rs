@@ -19,6 +19,8 @@ mod fifo;
 mod fq_codel;
 mod pie;
 mod red;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use drop_tail::DropTail;
 
