@@ -116,6 +116,9 @@ const TAIL: Rational = (
 /// 1e-6, and the series would take thousands of terms.
 const WILSON_HILFERTY_ABOVE: f64 = 1e4;
 
+/// The least shape. Half of all samples are then below 1e-28 of the mean.
+pub(crate) const MIN_SHAPE: f64 = 0.01;
+
 /// Terms of series and fraction after which to stop; below the shape above some 1500 are needed.
 const MAX_TERMS: u32 = 10_000;
 
@@ -128,7 +131,9 @@ pub(crate) struct Gamma {
 }
 
 impl Gamma {
+    /// The distribution of `shape`, held at or above [`MIN_SHAPE`].
     pub(crate) fn new(shape: f64) -> Self {
+        let shape = shape.max(MIN_SHAPE); // which no NaN survives
         Self {
             shape,
             ln_gamma: libm::lgamma(shape),
@@ -144,6 +149,8 @@ impl Gamma {
     pub(crate) fn cdf(&self, x: f64) -> f64 {
         if x <= 0.0 {
             0.0
+        } else if x == f64::INFINITY {
+            1.0
         } else if self.is_closed() {
             let a = self.shape;
             let root = libm::cbrt(x / a) - 1.0 + 1.0 / (9.0 * a);
@@ -254,4 +261,106 @@ fn fraction(a: f64, x: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn close(got: f64, expected: f64, relative: f64) {
+        let error = (got - expected).abs();
+        assert!(
+            error <= relative * expected.abs(),
+            "{got:e} is not {expected:e}: off by {:e}",
+            error / expected.abs()
+        );
+    }
+
+    /// The error function is the oracle, in both tails; and the one quantile that everybody knows.
+    #[test]
+    fn normal_quantiles_invert_the_error_function() {
+        close(normal_quantile(0.975), 1.959_963_984_540_054, 1e-15);
+        assert_eq!(normal_quantile(0.5), 0.0);
+        assert_eq!(normal_quantile(0.0), f64::NEG_INFINITY);
+        assert_eq!(normal_quantile(1.0), f64::INFINITY);
+        let mut p = 0.5;
+        while p > 1e-300 {
+            // The tail's relative error is z times the error of z, which is some 1e-16·z.
+            let z = normal_quantile(p);
+            close(normal_cdf(z), p, 1e-15 * (1.0 + z * z));
+            let upper = 1.0 - p;
+            if upper < 1.0 {
+                close(normal_quantile(upper), -normal_quantile(1.0 - upper), 1e-14);
+            }
+            p *= 0.83;
+        }
+    }
+
+    /// Shapes with closed forms: 1/2 is the error function of a square root, and whole ones are
+    /// Poisson sums.
+    #[test]
+    fn the_gamma_cdf_has_its_closed_forms() {
+        for x in [1e-9, 1e-3, 0.1, 0.7, 1.0, 2.5, 9.0, 25.0, 26.5, 60.0] {
+            close(Gamma::new(0.5).cdf(x), libm::erf(f64::sqrt(x)), 1e-13);
+            for shape in [1_u32, 2, 5, 25] {
+                let (mut term, mut above) = (libm::exp(-x), 0.0);
+                for n in 1..=shape {
+                    above += term;
+                    term *= x / f64::from(n);
+                }
+                let gamma = Gamma::new(f64::from(shape));
+                let (ln_lower, ln_upper) = gamma.ln_tails(libm::log(x));
+                close(libm::exp(ln_upper), above, 1e-12);
+                if above < 0.9 {
+                    close(libm::exp(ln_lower), 1.0 - above, 1e-12);
+                }
+            }
+        }
+    }
+
+    /// P(a + 1, x) = P(a, x) - x^a e^-x / Γ(a + 1), Abramowitz and Stegun 6.5.21: it ties shapes
+    /// without closed forms together, and the series to the fraction.
+    #[test]
+    fn the_gamma_cdf_has_its_recurrence() {
+        for shape in [0.01, 0.1, 0.37, 0.9, 3.3, 17.7, 250.5, 4000.2] {
+            for factor in [0.5, 0.8, 0.99, 1.0, 1.01, 1.2, 1.9] {
+                let x = shape * factor + 0.1 * factor;
+                let (low, high) = (Gamma::new(shape), Gamma::new(shape + 1.0));
+                let density = low.ln_density(libm::log(x)) - libm::log(shape);
+                let expected = low.cdf(x) - libm::exp(density);
+                let error = (high.cdf(x) - expected).abs();
+                assert!(error < 1e-11, "shape {shape}, x {x}: off by {error:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn gamma_quantiles_invert_the_cdf_in_both_tails() {
+        for shape in [0.01, 0.1, 0.5, 1.0, 2.2, 25.0, 400.0, 9999.0] {
+            let gamma = Gamma::new(shape);
+            let mut before = -1.0;
+            for step in -34..=34 {
+                let z = f64::from(step) * 0.25;
+                let x = gamma.of_normal(z);
+                assert!(x >= before, "shape {shape}, z {z}: {x} after {before}");
+                before = x;
+                let t = gamma.solve(z, gamma.wilson_hilferty(z));
+                let (ln_lower, ln_upper) = gamma.ln_tails(t);
+                let tail = if z < 0.0 { ln_lower } else { ln_upper };
+                // With shape 9999 the terms of the density are near 1e5, of which 1e-16 is lost.
+                close(libm::exp(tail), normal_cdf(-z.abs()), 1e-9);
+            }
+        }
+    }
+
+    /// The bound that the constant's comment claims, where the formula takes over and beyond.
+    #[test]
+    fn wilson_and_hilferty_take_over_unseen() {
+        let gamma = Gamma::new(WILSON_HILFERTY_ABOVE);
+        for step in -60..=60 {
+            let z = f64::from(step) * 0.1;
+            let ln_x = libm::log(gamma.wilson_hilferty(z));
+            let error = (libm::exp(gamma.ln_tails(ln_x).0) - normal_cdf(z)).abs();
+            assert!(error < 1e-6, "z {z}: off by {error:e}");
+        }
+        let closed = Gamma::new(1e6);
+        close(closed.cdf(closed.of_normal(1.3)), normal_cdf(1.3), 1e-9);
+    }
+}

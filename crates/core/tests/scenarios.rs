@@ -100,7 +100,7 @@ fn a_changed_rate_holds_pro_rata() {
         framing: Framing::Ip,
         ..pipe("1 Mbit/s", "3 ms")
     };
-    let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params)]));
+    let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params.clone())]));
     (0..3).for_each(|_| send(&mut engine, "h1", "h2", 0, 1000));
     let there = find(&engine, "h1>h2");
     engine.advance(Time::from_ns(4_000_000));

@@ -64,7 +64,8 @@ impl Distribution {
     /// Normal with `mean`, and with `deviation` before the cut at 0 and 2·`mean`.
     ///
     /// # Errors
-    /// Where `mean` is zero: the cut would leave nothing.
+    /// Where `mean` is zero, since the cut would leave nothing, or `deviation` above a hundred
+    /// times `mean`, since that would be uniform.
     pub fn normal(mean: Span, deviation: Span) -> Result<Self, ParamError> {
         let (mean, deviation) = (mean.as_ns() as f64, deviation.as_ns() as f64);
         checked(Self::Normal { mean, deviation })
@@ -263,4 +264,168 @@ fn empirical_cdf(quantiles: &[f64], x: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::special::normal_ln_density;
+
+    const BASE: Span = Span::from_ms(3);
+    const MEAN: Span = Span::from_ms(5);
+
+    /// Mean and deviation by the trapezoid rule over the normal variable, which for a smooth
+    /// integrand that vanishes at both ends is accurate to nearly all digits.
+    fn moments(distribution: &Distribution) -> (f64, f64) {
+        let step = 1.0 / 64.0;
+        let over = |f: &dyn Fn(f64) -> f64| -> f64 {
+            let points = (-12 * 64..=12 * 64).map(|i| f64::from(i) * step);
+            let weighed =
+                |z| libm::exp(normal_ln_density(z)) * f(distribution.at(Score::Normal(z)));
+            points.map(weighed).sum::<f64>() * step
+        };
+        let mean = over(&|x| x);
+        (mean, over(&|x| (x - mean) * (x - mean)).sqrt())
+    }
+
+    #[test]
+    fn mean_and_deviation_are_what_was_asked_for() {
+        let makers = [
+            Distribution::pareto,
+            Distribution::log_normal,
+            Distribution::gamma,
+        ];
+        for deviation in [1, 500, 1_000, 4_000, 9_000].map(Span::from_us) {
+            for make in makers {
+                let distribution = make(BASE, MEAN, deviation).unwrap();
+                let expected = 8e6;
+                assert!((distribution.mean() - expected).abs() < 1e-6 * expected);
+                let heavy = matches!(distribution, Distribution::Pareto { .. })
+                    && deviation > Span::from_ms(1);
+                if heavy {
+                    continue; // the integrand does not vanish at 12
+                }
+                let (mean, spread) = moments(&distribution);
+                let wanted = deviation.as_ns() as f64;
+                assert!(
+                    (mean - expected).abs() < 1e-6 * expected,
+                    "{distribution:?}: {mean}"
+                );
+                assert!(
+                    (spread - wanted).abs() < 1e-4 * wanted,
+                    "{distribution:?}: {spread}"
+                );
+            }
+        }
+        // Heavy Pareto tails by their closed forms.
+        let Ok(Distribution::Pareto { scale, shape, .. }) =
+            Distribution::pareto(BASE, MEAN, Span::from_ms(9))
+        else {
+            panic!("a Pareto distribution");
+        };
+        let variance = scale * scale * shape / ((shape - 1.0) * (shape - 1.0) * (shape - 2.0));
+        assert!((variance.sqrt() - 9e6).abs() < 1.0, "{variance}");
+    }
+
+    #[test]
+    fn the_cut_keeps_the_mean_of_a_normal_distribution() {
+        for deviation in [0, 1, 1_000, 5_000, 50_000, 500_000].map(Span::from_us) {
+            let distribution = Distribution::normal(MEAN, deviation).unwrap();
+            let (mean, spread) = moments(&distribution);
+            assert!((mean - 5e6).abs() < 1.0, "{deviation}: {mean}");
+            // From the given deviation down to that of the uniform distribution.
+            let uniform = 5e6 / 3f64.sqrt();
+            assert!(
+                spread <= uniform.min(deviation.as_ns() as f64) * 1.000_001 + 1e-6,
+                "{deviation}: {spread}"
+            );
+            let ends = (distribution.quantile(0.0), distribution.quantile(1.0));
+            assert!(ends.0 > -0.01 && ends.1 < 1e7 + 0.01, "{ends:?}");
+        }
+    }
+
+    fn each() -> Vec<Distribution> {
+        let deviation = Span::from_ms(2);
+        let mut all = vec![
+            Distribution::uniform(BASE, MEAN).unwrap(),
+            Distribution::normal(MEAN, deviation).unwrap(),
+            Distribution::normal(MEAN, Span::from_ms(20)).unwrap(),
+            Distribution::pareto(BASE, MEAN, deviation).unwrap(),
+            Distribution::log_normal(BASE, MEAN, deviation).unwrap(),
+            Distribution::gamma(BASE, MEAN, deviation).unwrap(),
+            // Its lower quantiles are so small that a base would swallow them.
+            Distribution::gamma(Span::ZERO, MEAN, Span::from_ms(30)).unwrap(),
+            Distribution::gamma(BASE, MEAN, Span::from_us(10)).unwrap(),
+        ];
+        let quantiles: Arc<[f64]> = Arc::from([1e6, 4e6, 4.5e6, 9e6]);
+        all.push(Distribution::Empirical { quantiles });
+        all
+    }
+
+    #[test]
+    fn quantiles_invert_the_cdf() {
+        for distribution in each() {
+            for p in [
+                1e-6, 0.001, 0.01, 0.1, 0.333, 0.5, 0.9, 0.99, 0.999, 0.999_999,
+            ] {
+                let x = distribution.quantile(p);
+                let back = distribution.cdf(x);
+                assert!(
+                    (back - p).abs() < 1e-9,
+                    "{distribution:?}: {p} became {back}"
+                );
+                // Both kinds of score are the same place.
+                let by_normal = distribution.at(Score::Normal(normal_quantile(p)));
+                assert!(
+                    (by_normal - x).abs() < 1e-6 * x,
+                    "{distribution:?}: {by_normal} is not {x}"
+                );
+            }
+            assert_eq!(distribution.cdf(-1.0), 0.0);
+            assert!((distribution.cdf(1e300) - 1.0).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn a_table_is_linear_between_its_quantiles() {
+        let quantiles: Arc<[f64]> = Arc::from([10.0, 20.0, 40.0]);
+        let table = Distribution::Empirical { quantiles };
+        assert_eq!(table.quantile(0.25), 15.0);
+        assert_eq!(table.quantile(0.75), 30.0);
+        assert_eq!(table.cdf(30.0), 0.75);
+        // Half of 15 and half of 30.
+        assert_eq!(table.mean(), 22.5);
+        let one = Distribution::Empirical {
+            quantiles: Arc::from([7.0]),
+        };
+        assert_eq!(
+            (one.mean(), one.quantile(0.3), one.cdf(6.9), one.cdf(7.0)),
+            (7.0, 7.0, 0.0, 1.0)
+        );
+        // Steps in the table are jumps of the cdf.
+        let flat = Distribution::Empirical {
+            quantiles: Arc::from([1.0, 5.0, 5.0, 5.0, 6.0]),
+        };
+        assert_eq!(
+            (flat.cdf(4.999_999), flat.cdf(5.0)),
+            (0.25 * 3.999_999 / 4.0, 0.75)
+        );
+    }
+
+    #[test]
+    fn without_deviation_a_delay_is_constant() {
+        for make in [
+            Distribution::pareto,
+            Distribution::log_normal,
+            Distribution::gamma,
+        ] {
+            let constant = make(BASE, MEAN, Span::ZERO).unwrap();
+            assert_eq!(
+                (constant.quantile(0.01), constant.quantile(0.99)),
+                (8e6, 8e6)
+            );
+            assert_eq!((constant.cdf(7.9e6), constant.cdf(8e6)), (0.0, 1.0));
+            let error = make(BASE, Span::ZERO, MEAN).unwrap_err().to_string();
+            assert!(error.contains("above zero"), "{error}");
+        }
+    }
+}

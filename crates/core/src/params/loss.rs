@@ -104,3 +104,51 @@ impl fmt::Display for LossModel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percent(text: &str) -> Probability {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_rate_and_a_burst_make_a_chain() {
+        let model = LossModel::from_rate_and_burst(percent("1 %"), 5.0).unwrap();
+        assert!((model.mean() - 0.01).abs() < 1e-15, "{}", model.mean());
+        let LossModel::GilbertElliott {
+            to_bad,
+            to_good,
+            in_good,
+            in_bad,
+        } = model
+        else {
+            panic!("a chain");
+        };
+        assert!((to_good.as_f64() - 0.2).abs() < 1e-15);
+        // Mean gap: 99 good packets for each lost one, five of those in each burst.
+        assert!((1.0 / to_bad.as_f64() - 495.0).abs() < 1e-9);
+        assert_eq!((in_good, in_bad), (Probability::NEVER, Probability::ALWAYS));
+        let never = LossModel::from_rate_and_burst(Probability::NEVER, 5.0).unwrap();
+        assert_eq!(never.mean(), 0.0);
+        // Every other packet: the most that single losses can make up.
+        assert!(LossModel::from_rate_and_burst(percent("50 %"), 1.0).is_ok());
+    }
+
+    #[test]
+    fn impossible_bursts_are_refused_with_the_most_that_is_possible() {
+        for (rate, burst, part) in [
+            ("1 %", 0.9, "such as `burst: 5`"),
+            ("1 %", f64::NAN, "such as `burst: 5`"),
+            ("1 %", f64::INFINITY, "such as `burst: 5`"),
+            ("60 %", 1.0, "at most 50 %"),
+            ("84 %", 5.0, "at most 83.333 %"),
+            ("100 %", 5.0, "at most 83.333 %"),
+        ] {
+            let error = LossModel::from_rate_and_burst(percent(rate), burst).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        assert!(LossModel::from_rate_and_burst(percent("83.333 %"), 5.0).is_ok());
+    }
+}

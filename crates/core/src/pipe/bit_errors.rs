@@ -67,4 +67,85 @@ fn any_wrong(one: Probability, bytes: u32) -> Probability {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    const SEED: u64 = 20_260_702;
+
+    /// (1-p)^bits by repeated squaring.
+    fn all_right(p: f64, bits: u32) -> f64 {
+        let (mut power, mut result) = (1.0 - p, 1.0);
+        let mut left = bits;
+        while left > 0 {
+            if left & 1 == 1 {
+                result *= power;
+            }
+            power *= power;
+            left >>= 1;
+        }
+        result
+    }
+
+    #[test]
+    fn a_packet_is_wrong_as_its_bits_are() {
+        for (numerator, denominator) in [(1, 2), (1, 1_000), (1, 1_000_000), (3, 100_000_000)] {
+            let one = Probability::from_ratio(numerator, denominator).unwrap();
+            let p = one.as_f64();
+            for bytes in [1, 20, 64, 1518, 65_535] {
+                let expected = 1.0 - all_right(p, 8 * bytes);
+                let got = any_wrong(one, bytes).as_f64();
+                assert!(
+                    (got - expected).abs() < 1e-10,
+                    "{p}, {bytes}: {got}, {expected}"
+                );
+            }
+        }
+        // So rare that a packet's probability is the sum of its bits', to the eight digits
+        // that its threshold holds.
+        let one = Probability::from_ratio(1, 1_000_000_000_000_000).unwrap();
+        let ratio = any_wrong(one, 1500).as_f64() / (12_000.0 * one.as_f64());
+        assert!((ratio - 1.0).abs() < 1e-8, "{ratio}");
+        assert_eq!(any_wrong(Probability::ALWAYS, 1), Probability::ALWAYS);
+        assert_eq!(any_wrong(Probability::ALWAYS, 0), Probability::NEVER);
+        assert_eq!(any_wrong(one, u32::MAX), any_wrong(one, u32::MAX));
+    }
+
+    /// Lengths that share a place in the memory take turns, so each forgets the other.
+    #[test]
+    fn each_length_has_its_loss_though_they_share_a_place() {
+        let one = Probability::from_ratio(1, 100_000).unwrap();
+        let mut errors = BitErrors::new(one, Stream::new(SEED, "bits"));
+        let lengths = [64, 1504];
+        assert_eq!(
+            lengths[0] as usize % REMEMBERED,
+            lengths[1] as usize % REMEMBERED
+        );
+        let n = 500_000;
+        let mut hits = [0_u32; 2];
+        for _ in 0..n {
+            for (bytes, hits) in lengths.into_iter().zip(&mut hits) {
+                *hits += u32::from(errors.hits(bytes));
+            }
+        }
+        for (bytes, hits) in lengths.into_iter().zip(hits) {
+            let p = 1.0 - all_right(1e-5, 8 * bytes);
+            let (mean, deviation) = (p * f64::from(n), (p * (1.0 - p) * f64::from(n)).sqrt());
+            let error = f64::from(hits) - mean;
+            assert!(
+                error.abs() < 4.0 * deviation,
+                "seed {SEED}, {bytes} B: {hits} for {mean}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_change_holds_for_lengths_already_seen() {
+        let one = Probability::from_ratio(1, 1_000_000).unwrap();
+        let mut errors = BitErrors::new(one, Stream::new(SEED, "set"));
+        errors.hits(1500);
+        errors.set(Probability::ALWAYS);
+        assert!(errors.hits(1500));
+        errors.set(Probability::NEVER);
+        assert!((0..1000).all(|_| !errors.hits(1500)));
+    }
+}

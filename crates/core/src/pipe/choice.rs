@@ -101,4 +101,82 @@ const fn first_block(which: Which) -> Block {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::units::Probability;
+
+    const SEED: u64 = 20_260_701;
+
+    fn one_in(n: u32) -> Which {
+        Which::OneIn(NonZeroU32::new(n).unwrap())
+    }
+
+    /// Exactly one of each ten, and at each place equally often: with nine degrees of freedom
+    /// chi-squared exceeds 27.88 once in a thousand seeds.
+    #[test]
+    fn one_of_each_block_at_a_uniform_place() {
+        const LEN: usize = 10;
+        let mut chooser = Chooser::new(one_in(LEN as u32), Stream::new(SEED, "choice"));
+        let mut at = [0_u32; LEN];
+        let blocks = 100_000;
+        for block in 0..blocks {
+            let hits: Vec<usize> = (0..LEN).filter(|_| chooser.hits()).collect();
+            assert_eq!(hits.len(), 1, "seed {SEED}, block {block}");
+            at[hits[0]] += 1;
+        }
+        let expected = f64::from(blocks) / LEN as f64;
+        let squares = at.map(|n| (f64::from(n) - expected) * (f64::from(n) - expected));
+        let chi_squared = squares.iter().sum::<f64>() / expected;
+        assert!(chi_squared < 27.88, "seed {SEED}: {chi_squared}, {at:?}");
+    }
+
+    #[test]
+    fn blocks_of_one_and_of_the_most() {
+        let mut every = Chooser::new(one_in(1), Stream::new(SEED, "every"));
+        assert!((0..100).all(|_| every.hits()));
+        let mut rare = Chooser::new(one_in(u32::MAX), Stream::new(SEED, "rare"));
+        assert!((0..1000).filter(|_| rare.hits()).count() <= 1);
+        assert_eq!(below(u64::MAX, u32::MAX), u32::MAX - 1);
+        assert_eq!(
+            (below(0, 7), below(u64::MAX, 7), below(u64::MAX, 1)),
+            (0, 6, 0)
+        );
+    }
+
+    #[test]
+    fn random_choice_has_its_probability() {
+        let probability = Probability::from_ratio(3, 100).unwrap();
+        let mut chooser = Chooser::new(Which::Random(probability), Stream::new(SEED, "random"));
+        let n = 1_000_000;
+        let hits = (0..n).filter(|_| chooser.hits()).count() as f64;
+        let (expected, deviation) = (0.03 * f64::from(n), (0.03 * 0.97 * f64::from(n)).sqrt());
+        assert!(
+            (hits - expected).abs() < 4.0 * deviation,
+            "seed {SEED}: {hits}"
+        );
+    }
+
+    #[test]
+    fn a_change_starts_a_block_and_no_change_does_not() {
+        let stream = Stream::new(SEED, "set");
+        let mut untouched = Chooser::new(one_in(100), stream.clone());
+        let mut same = Chooser::new(one_in(100), stream.clone());
+        for i in 0..1000 {
+            if i % 7 == 0 {
+                same.set(one_in(100));
+            }
+            assert_eq!(same.hits(), untouched.hits(), "seed {SEED}, packet {i}");
+        }
+        let mut changed = Chooser::new(one_in(100), stream);
+        for _ in 0..30 {
+            changed.hits();
+        }
+        changed.set(one_in(2));
+        for block in 0..50 {
+            assert!(
+                changed.hits() != changed.hits(),
+                "seed {SEED}, block {block}"
+            );
+        }
+    }
+}

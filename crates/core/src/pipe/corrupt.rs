@@ -52,4 +52,64 @@ pub(crate) fn flip(packet: &mut [u8], draw: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    const SEED: u64 = 20_260_703;
+
+    /// A payload of three bytes has 24 bits: with 23 degrees of freedom chi-squared exceeds 49.73
+    /// once in a thousand seeds.
+    #[test]
+    fn every_bit_of_the_payload_is_hit_alike() {
+        let mut stream = Stream::new(SEED, "corrupt");
+        let mut hits = [0_u32; 24];
+        let n = 240_000;
+        for _ in 0..n {
+            let bit = Bit::choose(stream.draw(), 3).unwrap();
+            assert_eq!(bit.mask.count_ones(), 1);
+            hits[(bit.byte * 8 + bit.mask.trailing_zeros()) as usize] += 1;
+        }
+        let expected = f64::from(n) / 24.0;
+        let squares = hits.map(|n| (f64::from(n) - expected) * (f64::from(n) - expected));
+        let chi_squared = squares.iter().sum::<f64>() / expected;
+        assert!(chi_squared < 49.73, "seed {SEED}: {chi_squared}, {hits:?}");
+    }
+
+    fn ipv4(header: usize, payload: usize) -> Vec<u8> {
+        let mut packet = vec![0; header + payload];
+        packet[0] = 0x40 | (header / 4) as u8;
+        packet
+    }
+
+    #[test]
+    fn one_bit_behind_the_header_is_flipped_and_nothing_else() {
+        let mut stream = Stream::new(SEED, "flip");
+        let mut ipv6 = vec![0; 40 + 9];
+        ipv6[0] = 0x60;
+        for (packet, header) in [(ipv4(20, 1480), 20), (ipv4(60, 3), 60), (ipv6, 40)] {
+            for _ in 0..1000 {
+                let mut flipped = packet.clone();
+                assert!(flip(&mut flipped, stream.draw()));
+                let wrong: Vec<usize> = (0..packet.len())
+                    .filter(|&i| packet[i] != flipped[i])
+                    .collect();
+                assert_eq!(wrong.len(), 1);
+                assert!(wrong[0] >= header);
+                assert_eq!((packet[wrong[0]] ^ flipped[wrong[0]]).count_ones(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_payload_stays_as_it_is() {
+        let truncated = ipv4(60, 0)[..30].to_vec();
+        for packet in [vec![], vec![0x45], vec![0xf0; 100], ipv4(20, 0), truncated] {
+            let mut after = packet.clone();
+            assert!(!flip(&mut after, u64::MAX));
+            assert_eq!(after, packet);
+        }
+        assert_eq!(Bit::choose(u64::MAX, 0), None);
+        assert_eq!(Bit::choose(u64::MAX, u32::MAX).unwrap().byte, u32::MAX - 1);
+    }
+}

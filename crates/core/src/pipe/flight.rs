@@ -147,13 +147,6 @@ impl Flight {
         Some((entry.index, is_late))
     }
 
-    /// Takes out all.
-    pub(crate) fn drain(&mut self, pool: &mut Pool, mut each: impl FnMut(u32, &mut Pool)) {
-        while let Some((index, _)) = self.pop(pool) {
-            each(index, pool);
-        }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NIL && self.heap.is_empty()
     }

@@ -90,6 +90,11 @@ impl Server {
         self.busy_until
     }
 
+    /// Forgets all that was accepted after the packet that departs at `departure`.
+    pub(crate) const fn rewind(&mut self, departure: Exact) {
+        self.busy_until = departure;
+    }
+
     /// Accepts a packet of `bytes` that enters at `ns`; gives its start and its departure.
     #[inline]
     pub(crate) fn serve(&mut self, ns: u64, bytes: u32) -> (Exact, Exact) {

@@ -58,20 +58,16 @@ impl Sender {
         }
     }
 
-    /// Even gaps, going on from what a plain pipe has in service.
-    pub(crate) const fn even(server: Server, rate: Option<Rate>, in_service: Exact) -> Self {
+    /// Even gaps, going on from the packet that a plain pipe has in service.
+    pub(crate) fn even(server: &Server, rate: Option<Rate>, in_service: Option<Exact>) -> Self {
+        let mut server = server.clone();
+        if let Some(departure) = in_service {
+            server.rewind(departure);
+        }
         Self {
+            exact: server.busy_until(),
             kind: Kind::Even(server),
             rate,
-            exact: in_service,
-        }
-    }
-
-    /// The server of even gaps, to go on as a plain pipe.
-    pub(crate) const fn as_even(&self) -> Option<&Server> {
-        match &self.kind {
-            Kind::Even(server) => Some(server),
-            _ => None,
         }
     }
 
@@ -83,9 +79,7 @@ impl Sender {
                 self.exact = departure;
                 evenly(start.ns, departure)
             }
-            Kind::Bucket(bucket) => {
-                serve_from(bucket, entered, u128::from(bytes) * WORK_OF_BYTE)
-            }
+            Kind::Bucket(bucket) => serve_from(bucket, entered, u128::from(bytes) * WORK_OF_BYTE),
             Kind::Trace(replay) => {
                 let (start, departure) = replay.serve(entered, bytes);
                 Served {

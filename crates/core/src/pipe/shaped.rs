@@ -34,16 +34,17 @@ use super::Context;
 use super::delay::Moment;
 use super::flight::Flight;
 use super::loss::Loss;
-use super::queue::{Drain, Item, Queue};
+use super::queue::{Drain, Dropped, Enqueued, Item, Queue};
 use super::sender::{Sender, Served};
 use super::wire::{self, Wire};
 use crate::element::Fate;
-use crate::observe::{Counters, PipeCounters};
+use crate::observe::PipeCounters;
 use crate::packet;
-use crate::params::{Discipline, PipeParams};
+use crate::params::PipeParams;
 use crate::pool::Pool;
 use crate::rng::Stream;
 use crate::time::{Span, Time};
+use crate::units::Framing;
 
 /// A pipe whose start of service is an event.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ pub(crate) struct Shaped {
     pub(super) wire: Wire,
     pub(super) flight: Flight,
     /// No packet may come out before this, but those that are free.
-    pub(super) last: Moment,
+    last: Moment,
     /// Everything up to here has been done.
     clock: Time,
     is_up: bool,
@@ -64,7 +65,7 @@ pub(crate) struct Shaped {
     alarm: Option<Time>,
     /// For the flow hash.
     seed: u64,
-    pub(super) counters: PipeCounters,
+    counters: PipeCounters,
 }
 
 /// What a plain pipe leaves behind.
@@ -121,7 +122,7 @@ impl Shaped {
     ) {
         *context.inside += 1;
         if !self.is_up {
-            return self.lose(index, context, Cause::LinkDown);
+            return self.lose(index, Cause::LinkDown, context);
         }
         self.run_to(params, entry.time, context);
         let now = self.clock.max(entry.time);
@@ -134,11 +135,9 @@ impl Shaped {
             rest: self.serving.as_ref().map(rest),
         };
         let counters = &mut self.counters;
-        let mut lose = |dropped: super::queue::Dropped| {
-            drop_early(dropped.early, dropped.item.index, counters, context);
-        };
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
         let enqueued = self.queue.enqueue(now, item, drain, &mut lose);
-        if enqueued == super::queue::Enqueued::QueuedMarked {
+        if enqueued == Enqueued::QueuedMarked {
             self.mark(index, context.pool);
         }
         self.start(now, context);
@@ -165,9 +164,7 @@ impl Shaped {
             return;
         }
         let counters = &mut self.counters;
-        let mut lose = |dropped: super::queue::Dropped| {
-            drop_early(dropped.early, dropped.item.index, counters, context);
-        };
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
         let Some((item, marked)) = self.queue.dequeue(now, &mut lose) else {
             return;
         };
@@ -185,17 +182,20 @@ impl Shaped {
         let entry = context.pool[index].due;
         if self.wire.loses(now, bytes) {
             let _ = self.in_order(params, came_out(entry, now, delay));
-            return self.lose(index, context, Cause::Loss);
+            return self.lose(index, Cause::Loss, context);
         }
         let held = match self.wire.pass(now, index, context.pool) {
             Fate::Pass => Span::ZERO,
             Fate::Hold(span) => span,
-            Fate::Drop => return self.lose(index, context, Cause::Loss),
+            Fate::Drop => return self.lose(index, Cause::Loss, context),
         };
         if self.wire.corrupts(index, context.pool) {
             self.counters.corrupted += 1;
         }
-        let copy = self.wire.duplicates().then(|| context.pool.duplicate(index));
+        let copy = self
+            .wire
+            .duplicates()
+            .then(|| context.pool.duplicate(index));
         self.send_out(params, index, now, delay, held, context);
         match copy {
             None => {}
@@ -241,7 +241,11 @@ impl Shaped {
     /// When a packet comes out that would at `due`.
     fn in_order(&mut self, params: &PipeParams, due: Moment) -> Moment {
         self.last = self.last.max(due);
-        if wire::is_free(params) { due } else { self.last }
+        if wire::is_free(params) {
+            due
+        } else {
+            self.last
+        }
     }
 
     /// Takes out the head of the flight.
@@ -265,7 +269,9 @@ impl Shaped {
         let now = self.clock.max(now);
         self.clock = now;
         let (seed, pool) = (self.seed, &*context.pool);
-        self.queue.set(new, |item| describe(item, new, seed, pool));
+        let all = [true, true];
+        self.queue
+            .set(new, |item| describe(item, new.framing, all, seed, pool));
         let in_service = self.serving.is_some();
         let served = self.sender.set(old, new, in_service, now);
         if let (Some(served), Some((_, serving))) = (served, &mut self.serving) {
@@ -300,7 +306,7 @@ impl Shaped {
             let mut lost = Vec::with_capacity(self.queue.len());
             self.queue.drain(|item| lost.push(item));
             for item in self.stopped.take().into_iter().chain(lost) {
-                self.lose(item.index, context, Cause::LinkDown);
+                self.lose(item.index, Cause::LinkDown, context);
             }
         }
     }
@@ -308,7 +314,7 @@ impl Shaped {
     fn halt(&mut self, now: Time, context: &mut Context<'_>) {
         self.is_up = false;
         while let Some((index, _)) = self.flight.pop(context.pool) {
-            self.lose(index, context, Cause::LinkDown);
+            self.lose(index, Cause::LinkDown, context);
         }
         self.last = Moment::default();
         let serving = self.serving.take();
@@ -377,9 +383,8 @@ impl Shaped {
         self.is_up && !sends && self.queue.is_empty() && self.flight.is_empty()
     }
 
-    /// The sender, to go on as a plain pipe.
-    pub(super) const fn sender(&self) -> &Sender {
-        &self.sender
+    pub(super) const fn is_up(&self) -> bool {
+        self.is_up
     }
 
     fn item(&self, params: &PipeParams, index: u32, entered: Time, pool: &Pool) -> Item {
@@ -390,7 +395,8 @@ impl Shaped {
             ecn_capable: false,
             entered,
         };
-        describe(&mut item, params, self.seed, pool);
+        let needs = [self.queue.needs_flow(), self.queue.needs_ecn()];
+        describe(&mut item, params.framing, needs, self.seed, pool);
         item
     }
 
@@ -399,57 +405,43 @@ impl Shaped {
         self.counters.marked += 1;
     }
 
-    fn lose(&mut self, index: u32, context: &mut Context<'_>, cause: Cause) {
-        let (own, all) = cause.counters(&mut self.counters, context.counters);
-        (*own, *all) = (*own + 1, *all + 1);
+    /// A packet ends here.
+    pub(super) fn lose(&mut self, index: u32, cause: Cause, context: &mut Context<'_>) {
+        let (own, dropped) = (&mut self.counters, &mut context.counters.dropped);
+        match cause {
+            Cause::Loss => {
+                own.drops_loss += 1;
+                dropped.loss += 1;
+            }
+            Cause::LinkDown => {
+                own.drops_down += 1;
+                dropped.link_down += 1;
+            }
+        }
         context.forget(index);
     }
 }
 
-/// Why a packet ends in a pipe.
+/// Why a packet ends in a pipe, but for the queue.
 #[derive(Clone, Copy)]
 pub(super) enum Cause {
-    Full,
-    Early,
     Loss,
     LinkDown,
 }
 
-impl Cause {
-    fn counters<'a>(
-        self,
-        own: &'a mut PipeCounters,
-        all: &'a mut Counters,
-    ) -> (&'a mut u64, &'a mut u64) {
-        let dropped = &mut all.dropped;
-        match self {
-            Self::Full => (&mut own.drops_queue, &mut dropped.queue),
-            Self::Early => (&mut own.drops_early, &mut dropped.queue),
-            Self::Loss => (&mut own.drops_loss, &mut dropped.loss),
-            Self::LinkDown => (&mut own.drops_down, &mut dropped.link_down),
-        }
-    }
-}
-
 /// The queue gives up a packet.
-fn drop_early(early: bool, index: u32, own: &mut PipeCounters, context: &mut Context<'_>) {
-    let cause = if early { Cause::Early } else { Cause::Full };
-    let (own, all) = cause.counters(own, context.counters);
-    (*own, *all) = (*own + 1, *all + 1);
-    context.forget(index);
+fn drop_queued(dropped: &Dropped, counters: &mut PipeCounters, context: &mut Context<'_>) {
+    counters.drops_queue += 1;
+    counters.drops_early += u64::from(dropped.early);
+    context.counters.dropped.queue += 1;
+    context.forget(dropped.item.index);
 }
 
-/// Fills in what the discipline wants to know of a packet.
-fn describe(item: &mut Item, params: &PipeParams, seed: u64, pool: &Pool) {
-    let packet = &pool[item.index];
-    item.bytes = params.framing.counted(packet.ip_len);
-    let (flow, ecn) = match params.discipline {
-        Discipline::DropTail => (false, false),
-        Discipline::Red(red) => (false, red.ecn),
-        Discipline::CoDel(codel) => (false, codel.ecn),
-        Discipline::Pie(pie) => (false, pie.ecn),
-        Discipline::FqCodel(fq) => (true, fq.codel.ecn),
-    };
+/// Fills in what the discipline wants to know of a packet: its bytes, and its flow and whether
+/// its sender understands marks where `needs` say so.
+fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool: &Pool) {
+    item.bytes = framing.counted(pool[item.index].ip_len);
+    let [flow, ecn] = needs;
     if flow {
         item.flow = packet::flow_hash(pool.frame(item.index), seed);
     }

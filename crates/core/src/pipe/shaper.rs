@@ -165,7 +165,11 @@ mod tests {
             let mut now = 0;
             for packet in 0..300 {
                 let gap = 1 + 8_000_000_000 * 3000 / rate;
-                now += if packet % 50 == 0 { gap * 100 } else { random(gap) };
+                now += if packet % 50 == 0 {
+                    gap * 100
+                } else {
+                    random(gap)
+                };
                 let bytes = 64 + random(1500);
                 let gone = bucket.serve(now, u128::from(bytes) * WORK_OF_BYTE);
                 assert_eq!(gone, slow.serve(now, bytes), "rate {rate}, depth {depth}");

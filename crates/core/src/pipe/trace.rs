@@ -138,6 +138,7 @@ impl Replay {
     }
 
     /// When everything accepted so far has been sent.
+    #[cfg(test)]
     pub(crate) const fn free(&self) -> Time {
         self.free
     }

@@ -164,7 +164,10 @@ impl Wire {
     /// How much longer the next packet is held back than the others.
     pub(crate) fn hold(&mut self, params: &PipeParams) -> Option<Span> {
         let chosen = self.reorder.hits();
-        params.reorder.filter(|_| chosen).map(|reorder| reorder.hold)
+        params
+            .reorder
+            .filter(|_| chosen)
+            .map(|reorder| reorder.hold)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the tests share: small topologies, frames, a responder, and the reference model.
 #![allow(dead_code)] // each test program uses its part
 
+pub(crate) mod cases;
 pub(crate) mod reference;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -57,7 +57,7 @@ impl<R: BufRead> Lines<R> {
             ));
         }
         let odd = |&byte: &u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
-        if let Some(place) = line.iter().position(|byte| odd(byte)) {
+        if let Some(place) = line.iter().position(odd) {
             let fault = self.fault(
                 format!("this is no text: byte 0x{:02x} in a line", line[place]),
                 "save the values as plain text",

@@ -124,6 +124,24 @@ fn one_row_holds_for_ever() {
 }
 
 #[test]
+fn the_documented_examples_are_read() {
+    let docs = include_str!("../../../../docs/traces.md");
+    let block = |heading: &str| {
+        let (_, section) = docs.split_once(heading).unwrap();
+        section.split("```").nth(1).unwrap().trim_start()
+    };
+    let trace = csv(block("\n## Columns\n"), true, true).unwrap();
+    assert_eq!(samples(&trace).len(), 4);
+    // The empty rate lies between 25.1 Mbit/s and the outage.
+    assert_eq!(samples(&trace)[2].rate, limited(12_550_000));
+    assert_eq!(trace.period, Some(Span::from_s(4)));
+    let trace = mahimahi(block("\n## Delivery opportunities\n")).unwrap();
+    assert_eq!(trace.period, Some(Span::from_ms(7)));
+    let pattern = parse_pattern(block("\n## Patterns of loss\n").as_bytes()).unwrap();
+    assert_eq!(pattern.iter().filter(|&&lost| lost).count(), 3);
+}
+
+#[test]
 fn what_is_wrong_with_a_csv_is_named_with_its_place() {
     let long = format!("time_us,loss\n{}\n", "1".repeat(5000));
     let cases: &[(&str, u64, u64, &str)] = &[

@@ -118,8 +118,9 @@ impl Control {
             self.first_above = None;
             return Some((item, false));
         }
-        let first_above = *self.first_above.get_or_insert(now + params.interval);
-        Some((item, now >= first_above))
+        let ok_to_drop = self.first_above.is_some_and(|time| now >= time);
+        self.first_above.get_or_insert(now + params.interval);
+        Some((item, ok_to_drop))
     }
 
     /// Starts a run of drops: as fast as the last one ended, where that was not long ago.

@@ -19,6 +19,8 @@ mod fifo;
 mod fq_codel;
 mod pie;
 mod red;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use drop_tail::DropTail;
 
@@ -295,6 +297,11 @@ impl Queue {
             Manager::Pie(pie) => pie.dequeue(now, fifo),
         };
         item.map(|item| (item, false))
+    }
+
+    /// Appends a packet without a decision, one that waited elsewhere.
+    pub(crate) fn push(&mut self, item: Item) {
+        self.state.push(item);
     }
 
     /// Takes out all that waits, in order of entry, without a decision: for links that go down.

@@ -38,10 +38,11 @@ pub(super) struct Pie {
     mean: MeanSize,
     probability: f64,
     burst_allowance: Span,
-    /// The delay of the last packet that started service.
+    /// The delay of the last packet that started service; 0 once nothing waits.
     delay: Span,
     /// The delay at the last update.
     old_delay: Span,
+    /// All updates up to here are made up for.
     updated: Time,
 }
 
@@ -70,8 +71,7 @@ impl Pie {
         if !ahead.has_room(item.bytes) {
             return Admission::Full;
         }
-        let delay = self.present_delay(ahead.packets == 0);
-        if self.probability == 0.0 && self.is_calm(delay) && self.is_calm(self.old_delay) {
+        if self.probability == 0.0 && self.is_calm(self.delay) && self.is_calm(self.old_delay) {
             self.burst_allowance = self.params.max_burst;
         }
         if self.burst_allowance > Span::ZERO || !self.hits(ahead.bytes, random) {
@@ -102,25 +102,20 @@ impl Pie {
         delay.as_ns() < self.params.target.as_ns() / 2
     }
 
-    const fn present_delay(&self, nothing_waits: bool) -> Span {
-        if nothing_waits {
-            Span::ZERO
-        } else {
-            self.delay
-        }
-    }
-
-    /// Makes up for the updates that were due.
+    /// Makes up for the updates that were due since the last packet came or went.
     fn catch_up(&mut self, now: Time, nothing_waits: bool) {
+        if nothing_waits {
+            self.delay = Span::ZERO;
+        }
         let period = self.params.update.as_ns().max(1);
-        let due = now.since(self.updated).as_ns() / period;
+        let due = now.as_ns() / period - self.updated.as_ns() / period;
         if due == 0 {
             return;
         }
-        self.updated = Time::from_ns(now.as_ns() - now.as_ns() % period);
+        self.updated = now;
         for _ in 0..due.min(MOST_UPDATES) {
             let before = (self.probability, self.old_delay, self.burst_allowance);
-            self.update(self.present_delay(nothing_waits));
+            self.update();
             if before == (self.probability, self.old_delay, self.burst_allowance) {
                 return; // and so it would stay
             }
@@ -128,8 +123,8 @@ impl Pie {
     }
 
     /// `calculate_drop_prob` of appendix A.
-    fn update(&mut self, delay: Span) {
-        let (seconds, target) = (delay.as_s(), self.params.target.as_s());
+    fn update(&mut self) {
+        let (seconds, target) = (self.delay.as_s(), self.params.target.as_s());
         let step = ALPHA * (seconds - target) + BETA * (seconds - self.old_delay.as_s());
         let scale = match self.probability {
             p if p < 0.000_001 => 2048.0,
@@ -141,11 +136,11 @@ impl Pie {
             _ => 1.0,
         };
         self.probability += step / scale;
-        if delay == Span::ZERO && self.old_delay == Span::ZERO {
+        if self.delay == Span::ZERO && self.old_delay == Span::ZERO {
             self.probability *= 0.98;
         }
         self.probability = self.probability.clamp(0.0, 1.0);
-        self.old_delay = delay;
+        self.old_delay = self.delay;
         self.burst_allowance = self.burst_allowance.saturating_sub(self.params.update);
     }
 }
