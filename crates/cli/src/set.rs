@@ -51,7 +51,11 @@ fn word(text: &str) -> Result<Word, String> {
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
-    let result = if args.values.iter().any(|word| !matches!(word, Word::Assign(..))) {
+    let result = if args
+        .values
+        .iter()
+        .any(|word| !matches!(word, Word::Assign(..)))
+    {
         switch(args)
     } else {
         set(args)
@@ -94,9 +98,7 @@ fn set(args: &Args) -> Result<String, Problem> {
         values: values.collect(),
     };
     match Control::connect(args.run.as_deref())?.ask(&request, &[])? {
-        Reply::Set { pipes, at_s } => {
-            Ok(format!("{} changed at {at_s:.6} s\n", pipes.join(", ")))
-        }
+        Reply::Set { pipes, at_s } => Ok(format!("{} changed at {at_s:.6} s\n", pipes.join(", "))),
         _ => Err(Problem::Words(NO_ANSWER)),
     }
 }
@@ -154,7 +156,10 @@ fn switch(args: &Args) -> Result<String, Problem> {
     };
     let word = if up { "up" } else { "down" };
     Ok(match pipes.is_empty() {
-        true => format!("nothing changes: every pipe of `{}` was {word}, or has been taken down more often than brought up\n", args.link),
+        true => format!(
+            "nothing changes: every pipe of `{}` was {word}, or has been taken down more often than brought up\n",
+            args.link
+        ),
         false => format!("{} {word} at {at_s:.6} s\n", pipes.join(", ")),
     })
 }
@@ -167,7 +172,10 @@ mod tests {
     fn words_are_assignments_or_switches() {
         let assign = |key: &str, value: &str| Ok(Word::Assign(key.to_owned(), value.to_owned()));
         assert_eq!(word("delay=5 ms"), assign("delay", "5 ms"));
-        assert_eq!(word("loss={ one_in: 100 }"), assign("loss", "{ one_in: 100 }"));
+        assert_eq!(
+            word("loss={ one_in: 100 }"),
+            assign("loss", "{ one_in: 100 }")
+        );
         assert_eq!((word("down"), word("up")), (Ok(Word::Down), Ok(Word::Up)));
         assert!(word("delay").unwrap_err().contains("delay=5 ms"));
     }

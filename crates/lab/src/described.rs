@@ -77,7 +77,9 @@ pub fn patch(patch: &Patch) -> String {
     let changed = |name: &str| named.iter().any(|(field, there)| *there && *field == name);
     let all = fields(&patch.apply(&PipeParams::default())).into_iter();
     let shown = all.filter(|(name, _)| changed(name));
-    let shown: Vec<String> = shown.map(|(name, value)| format!("{name} {value}")).collect();
+    let shown: Vec<String> = shown
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     shown.join(", ")
 }
 
@@ -108,23 +110,42 @@ fn delay(params: &PipeParams) -> String {
             format!("uniform from {} to {}", time(*low), time(*high))
         }
         Distribution::Normal { mean, deviation } => {
-            format!("normal, mean {}, deviation {}", time(*mean), time(*deviation))
+            format!(
+                "normal, mean {}, deviation {}",
+                time(*mean),
+                time(*deviation)
+            )
         }
         Distribution::Pareto { base, shape, .. } => {
-            format!("Pareto{}, mean {}, shape {shape:.3}", moved(*base), time(mean))
+            format!(
+                "Pareto{}, mean {}, shape {shape:.3}",
+                moved(*base),
+                time(mean)
+            )
         }
         Distribution::LogNormal { base, sigma, .. } => {
-            format!("log-normal{}, mean {}, sigma {sigma:.3}", moved(*base), time(mean))
+            format!(
+                "log-normal{}, mean {}, sigma {sigma:.3}",
+                moved(*base),
+                time(mean)
+            )
         }
         Distribution::Gamma { base, shape, .. } => {
-            format!("gamma{}, mean {}, shape {shape:.3}", moved(*base), time(mean))
+            format!(
+                "gamma{}, mean {}, shape {shape:.3}",
+                moved(*base),
+                time(mean)
+            )
         }
         Distribution::Empirical { quantiles } => {
             format!("a table of {}, mean {}", quantiles.len(), time(mean))
         }
     };
     let correlation = match jitter.correlation > 0.0 {
-        true => format!(", correlation {} %", (jitter.correlation * 1e4).round() / 100.0),
+        true => format!(
+            ", correlation {} %",
+            (jitter.correlation * 1e4).round() / 100.0
+        ),
         false => String::new(),
     };
     let order = if jitter.reorder { ", reordering" } else { "" };

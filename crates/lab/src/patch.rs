@@ -96,7 +96,13 @@ mod tests {
             ..Patch::default()
         };
         let then = patch.apply(&now);
-        assert_eq!(then, PipeParams { rate, ..now.clone() });
+        assert_eq!(
+            then,
+            PipeParams {
+                rate,
+                ..now.clone()
+            }
+        );
         assert_eq!(Patch::default().apply(&then), then);
         let back = Patch {
             rate: Some(None),

@@ -31,8 +31,8 @@ use regex::bytes::Regex;
 
 use crate::elements::Elements;
 use crate::file::error::{Errors, Faults, shown};
-use crate::file::spec::{Clock, Experiment, Tcp};
 use crate::file::link::ChangeSpec;
+use crate::file::spec::{Clock, Experiment, Tcp};
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
 use crate::patch::Patch;

@@ -152,7 +152,9 @@ impl Timeline {
     pub fn new(schedule: Arc<Schedule>) -> Self {
         let events = schedule.events.iter().zip(0..);
         Self {
-            next: events.map(|(event, number)| Reverse((event.at, number))).collect(),
+            next: events
+                .map(|(event, number)| Reverse((event.at, number)))
+                .collect(),
             turns: vec![Turn::default(); schedule.events.len()],
             down: HashMap::new(),
             reroutes: VecDeque::new(),
@@ -179,7 +181,11 @@ impl Timeline {
             _ => {
                 self.reroutes.pop_front();
                 let changes = vec![Change::Reroute];
-                Some(Step { at, begins: None, changes })
+                Some(Step {
+                    at,
+                    begins: None,
+                    changes,
+                })
             }
         }
     }
@@ -242,7 +248,14 @@ impl Timeline {
                 let end = began + ramp.over;
                 goes_on = (at < end).then(|| end.min(at + ramp.step));
             }
-            (Action::Down { pipes, lasts, keep_queue }, None) => {
+            (
+                Action::Down {
+                    pipes,
+                    lasts,
+                    keep_queue,
+                },
+                None,
+            ) => {
                 changes = self.switch_all(pipes, false, *keep_queue, at);
                 goes_on = lasts.map(|lasts| at + lasts);
             }
@@ -252,7 +265,11 @@ impl Timeline {
         }
         self.plan_next(number, at, goes_on);
         let begins = began.is_none().then_some(number);
-        Step { at, begins, changes }
+        Step {
+            at,
+            begins,
+            changes,
+        }
     }
 
     /// Puts an event back where it goes on: in the same turn, or in the next one.
@@ -269,7 +286,10 @@ impl Timeline {
         turn.began = None;
         turn.from = Vec::new();
         turn.done += 1;
-        let Some(every) = event.every.filter(|_| event.times.is_none_or(|n| turn.done < n)) else {
+        let Some(every) = event
+            .every
+            .filter(|_| event.times.is_none_or(|n| turn.done < n))
+        else {
             return;
         };
         let next = began + every;
@@ -278,11 +298,21 @@ impl Timeline {
         }
     }
 
-    fn switch_all(&mut self, pipes: &[PipeId], up: bool, keep_queue: bool, at: Time) -> Vec<Change> {
+    fn switch_all(
+        &mut self,
+        pipes: &[PipeId],
+        up: bool,
+        keep_queue: bool,
+        at: Time,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         for &pipe in pipes {
             if self.switch(pipe, up, at) {
-                changes.push(Change::Up { pipe, up, keep_queue });
+                changes.push(Change::Up {
+                    pipe,
+                    up,
+                    keep_queue,
+                });
             }
         }
         changes

@@ -188,10 +188,7 @@ impl<'de> Decoder<'de> {
                 })
             }
             EITHER => visitor.visit_seq(Items {
-                listed: Some(matches!(
-                    self.node.value,
-                    Value::Text { .. } | Value::Empty
-                )),
+                listed: Some(matches!(self.node.value, Value::Text { .. } | Value::Empty)),
                 rest: std::slice::from_ref(self.node),
                 decoder: self,
             }),

@@ -164,7 +164,10 @@ link_like! {
 
 /// Which of several equally short ways a packet takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", expecting = "`first`, `flow` or `round_robin`")]
+#[serde(
+    rename_all = "snake_case",
+    expecting = "`first`, `flow` or `round_robin`"
+)]
 pub(crate) enum BalanceSpec {
     /// All take the first by name.
     First,
@@ -288,7 +291,10 @@ pub(crate) enum QueueSpec {
 
 /// In order of entry.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "drop-tail, like `{ limit: 250 packets }`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "drop-tail, like `{ limit: 250 packets }`"
+)]
 pub(crate) struct DropTailSpec {
     /// What may wait. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
@@ -317,7 +323,10 @@ pub(crate) struct RedSpec {
 
 /// Controlled delay.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "CoDel, like `{ target: 5 ms, interval: 100 ms }`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "CoDel, like `{ target: 5 ms, interval: 100 ms }`"
+)]
 pub(crate) struct CodelSpec {
     /// What may wait. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
@@ -347,7 +356,10 @@ pub(crate) struct PieSpec {
 
 /// Flow queueing with CoDel.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "FQ-CoDel, like `{ flows: 1024, target: 5 ms }`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "FQ-CoDel, like `{ flows: 1024, target: 5 ms }`"
+)]
 pub(crate) struct FqCodelSpec {
     /// What may wait in all flow queues together. Default: 10240 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,

@@ -355,7 +355,10 @@ impl<S: JsonSchema, L: JsonSchema> JsonSchema for Either<S, L> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (short, long) = (generator.subschema_for::<S>(), generator.subschema_for::<L>());
+        let (short, long) = (
+            generator.subschema_for::<S>(),
+            generator.subschema_for::<L>(),
+        );
         json_schema!({ "anyOf": [short, long] })
     }
 }

@@ -139,7 +139,9 @@ fn told(action: &Action) -> String {
     match action {
         Action::Set { patch, .. } => described::patch(patch),
         Action::Ramp { ramp, .. } => format!("{} over {}", described::patch(&ramp.to), ramp.over),
-        Action::Down { lasts: Some(lasts), .. } => format!("down for {lasts}"),
+        Action::Down {
+            lasts: Some(lasts), ..
+        } => format!("down for {lasts}"),
         Action::Down { .. } => "down".to_owned(),
         Action::Up { .. } => "up".to_owned(),
     }
@@ -186,7 +188,11 @@ fn only_action(
             Ok(span) if span > Span::ZERO => Some(span),
             _ => {
                 let message = format!("`{}` is no time for which something fails", shown(text));
-                faults.add(down.at, message, "write it like `down: 2 s` or `down: true`");
+                faults.add(
+                    down.at,
+                    message,
+                    "write it like `down: 2 s` or `down: true`",
+                );
                 return None;
             }
         },
@@ -218,12 +224,20 @@ fn repetition(spec: &EventSpec, faults: &mut Faults) -> Option<(Option<Span>, Op
     match &spec.times {
         Some(times) if every.is_none() => {
             let message = "`times` without `every`";
-            faults.add(times.at, message, "add how long after each other: `every: 10 s`");
+            faults.add(
+                times.at,
+                message,
+                "add how long after each other: `every: 10 s`",
+            );
             None
         }
         Some(times) if times.value == 0 => {
             let message = "an event that happens 0 times";
-            faults.add(times.at, message, "write a number from 1, or remove the event");
+            faults.add(
+                times.at,
+                message,
+                "write a number from 1, or remove the event",
+            );
             None
         }
         times => Some((every, times.as_ref().map(|times| times.value))),
@@ -249,7 +263,9 @@ fn check_length(
 ) -> Option<()> {
     let Some(every) = every else { return Some(()) };
     let (length, fits) = match action {
-        Action::Down { lasts: Some(lasts), .. } => (*lasts, *lasts < every),
+        Action::Down {
+            lasts: Some(lasts), ..
+        } => (*lasts, *lasts < every),
         Action::Ramp { ramp, .. } => (ramp.over, ramp.over <= every),
         _ => return Some(()),
     };
@@ -271,19 +287,18 @@ pub(crate) fn change(
 ) -> Option<Patch> {
     let wishes = spec.value.wishes();
     if wishes.is_empty() {
-        faults.add(spec.at, "nothing changes", "write it like `{ delay: 50 ms }`");
+        faults.add(
+            spec.at,
+            "nothing changes",
+            "write it like `{ delay: 50 ms }`",
+        );
         return None;
     }
     let patch = pipe::patch(&wishes, framing, context, faults);
     (!patch.is_empty()).then_some(patch)
 }
 
-fn ramp(
-    spec: &EventSpec,
-    place: Pos,
-    to: Option<Patch>,
-    faults: &mut Faults,
-) -> Option<Ramp> {
+fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) -> Option<Ramp> {
     let over = match &spec.over {
         Some(over) => pipe::positive(over, "over", faults),
         None => {
@@ -300,8 +315,14 @@ fn ramp(
     let constant = |loss: &LossModel| matches!(loss, LossModel::Independent(_));
     let refused = [
         ("rate: unlimited", to.rate == Some(None)),
-        ("a distribution of delays", to.delay.as_ref().is_some_and(|d| d.1.is_some())),
-        ("a model of loss", to.loss.as_ref().is_some_and(|loss| !constant(loss))),
+        (
+            "a distribution of delays",
+            to.delay.as_ref().is_some_and(|d| d.1.is_some()),
+        ),
+        (
+            "a model of loss",
+            to.loss.as_ref().is_some_and(|loss| !constant(loss)),
+        ),
         ("burst", to.burst.is_some()),
         ("framing", to.framing.is_some()),
         ("queue", to.queue.is_some()),
@@ -350,7 +371,11 @@ fn targets(
             return None;
         }
     };
-    let found: Vec<_> = names.items.iter().map(|name| find(name, network, faults)).collect();
+    let found: Vec<_> = names
+        .items
+        .iter()
+        .map(|name| find(name, network, faults))
+        .collect();
     let mut pipes: Vec<PipeId> = found.into_iter().collect::<Option<Vec<_>>>()?.concat();
     pipes.sort_unstable();
     pipes.dedup();
@@ -368,7 +393,9 @@ fn link(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option
         let hint = match near_miss(&name.value, names.take(SEARCHED)) {
             _ if faults.is_full() => String::new(),
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "links are called `x-y` after their ends, and their pipes `x>y` and `y>x`".into(),
+            None => {
+                "links are called `x-y` after their ends, and their pipes `x>y` and `y>x`".into()
+            }
         };
         faults.add(name.at, message, hint);
         return None;
@@ -389,7 +416,10 @@ fn router(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Opti
             Some(_) => format!("`{shown}` is a host, and hosts do not fail"),
             None => format!("there is no router called `{shown}`"),
         };
-        let nodes = topology.nodes().iter().filter(|node| node.kind != NodeKind::Host);
+        let nodes = topology
+            .nodes()
+            .iter()
+            .filter(|node| node.kind != NodeKind::Host);
         let names = nodes.map(|node| node.name.as_str()).take(SEARCHED);
         let hint = match near_miss(&name.value, names) {
             _ if found.is_some() => format!("take its link down: `link: {shown}-…`"),
@@ -407,7 +437,11 @@ fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
     let mut set: [HashSet<PipeId>; 3] = Default::default();
     for draft in drafts {
         if let Action::Set { pipes, patch } = &draft.event.action {
-            let given = [patch.rate.is_some(), patch.delay.is_some(), patch.loss.is_some()];
+            let given = [
+                patch.rate.is_some(),
+                patch.delay.is_some(),
+                patch.loss.is_some(),
+            ];
             let known = set.iter_mut().zip(given).filter(|(_, given)| *given);
             known.for_each(|(known, _)| known.extend(pipes));
         }

@@ -85,7 +85,10 @@ impl Supervisor<'_> {
         let values = values.iter().map(|(key, value)| (key.clone(), text(value)));
         let values: Vec<(String, String)> = values.collect();
         let present: Vec<PipeParams> = pipes.iter().map(|pipe| self.present(*pipe)).collect();
-        let framing = present.first().map(|params| params.framing).unwrap_or_default();
+        let framing = present
+            .first()
+            .map(|params| params.framing)
+            .unwrap_or_default();
         let (folder, elements) = (&self.experiment_dir, &self.plan.elements);
         let patch = assign::patch(&values, framing, folder, elements);
         let patch = patch.map_err(|errors| errors.to_string())?;
@@ -156,7 +159,9 @@ impl Supervisor<'_> {
             rate_bps: look.params.rate.map(|rate| rate.bits_per_s()),
             delay_ns: look.params.delay.as_ns(),
             loss: look.params.loss.mean(),
-            params: params.map(|(name, value)| (name.to_owned(), value)).collect(),
+            params: params
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             waiting_packets: look.waiting.0,
             waiting_bytes: look.waiting.1,
             counters: PipeCounts::from(&look.counters),

@@ -28,7 +28,8 @@ use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    CoreSummary, EventSummary, Machine, Packets, PipeCounts, PipeSummary, ProgramSummary, Summary, per_second, seconds,
+    CoreSummary, EventSummary, Machine, Packets, PipeCounts, PipeSummary, ProgramSummary, Summary,
+    per_second, seconds,
 };
 
 /// How often the supervisor looks after programs when nothing calls for it.

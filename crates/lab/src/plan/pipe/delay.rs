@@ -54,7 +54,11 @@ pub(super) fn read(
     );
     if let (Some((at, _)), false) = (base, moved) {
         let message = "`base` goes with `pareto`, `log_normal` and `gamma` only";
-        faults.add(at, message, "remove it: the distribution says where it lies");
+        faults.add(
+            at,
+            message,
+            "remove it: the distribution says where it lies",
+        );
         return None;
     }
     let base = match base {
@@ -98,7 +102,11 @@ fn lower(
         Asked::Uniform(bounds) => {
             let [low, high] = bounds.value.as_slice() else {
                 let message = format!("two times are needed, and here are {}", bounds.value.len());
-                faults.add(bounds.at, message, "write them like `uniform: [4 ms, 6 ms]`");
+                faults.add(
+                    bounds.at,
+                    message,
+                    "write them like `uniform: [4 ms, 6 ms]`",
+                );
                 return None;
             };
             let (low, high) = (low.get(faults), high.get(faults));

@@ -96,7 +96,9 @@ fn in_unit(
 fn red(spec: &RedSpec, limit: QueueLimit, at: Pos, faults: &mut Faults) -> Option<Red> {
     let default = Red::for_limit(limit);
     let bound = |field: &Option<Quantity<QueueLimit>>, name, default, faults: &mut Faults| {
-        let given = field.as_ref().map(|field| in_unit(field, name, limit, faults));
+        let given = field
+            .as_ref()
+            .map(|field| in_unit(field, name, limit, faults));
         given.unwrap_or(Some(default))
     };
     let min = bound(&spec.min, "min", default.min, faults)?;
@@ -109,10 +111,17 @@ fn red(spec: &RedSpec, limit: QueueLimit, at: Pos, faults: &mut Faults) -> Optio
     if max > all && spec.max.is_some() {
         let message = format!("`max` is beyond the limit of the queue, {limit}");
         let at = spec.max.as_ref().map_or(at, Quantity::at);
-        faults.add(at, message, "write it like `{ red: { limit: 64 KiB, max: 30 KiB } }`");
+        faults.add(
+            at,
+            message,
+            "write it like `{ red: { limit: 64 KiB, max: 30 KiB } }`",
+        );
         return None;
     }
-    let weight = spec.weight.as_ref().map_or(u32::from(default.weight_log2), |w| w.value);
+    let weight = spec
+        .weight
+        .as_ref()
+        .map_or(u32::from(default.weight_log2), |w| w.value);
     Some(Red {
         min,
         max,

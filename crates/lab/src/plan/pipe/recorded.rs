@@ -73,9 +73,7 @@ impl<'a> Recordings<'a> {
         options: TraceOptions,
         faults: &mut Faults,
     ) -> Option<Arc<Trace>> {
-        let same = |(n, k, o, _): &&ReadTrace| {
-            (n, *k, *o) == (&name.value, kind, options)
-        };
+        let same = |(n, k, o, _): &&ReadTrace| (n, *k, *o) == (&name.value, kind, options);
         if let Some((.., trace)) = self.traces.borrow().iter().find(same) {
             return Some(Arc::clone(trace));
         }
@@ -124,7 +122,10 @@ pub(super) fn trace(
         None => Span::ZERO,
     };
     let csv = spec.file.as_ref().map(|name| (TraceKind::Csv, name));
-    let mahimahi = spec.mahimahi.as_ref().map(|name| (TraceKind::Mahimahi, name));
+    let mahimahi = spec
+        .mahimahi
+        .as_ref()
+        .map(|name| (TraceKind::Mahimahi, name));
     let files = vec![("file", csv), ("mahimahi", mahimahi)];
     let (kind, name) = only_one(*at, files, "file", faults)?;
     let options = TraceOptions {
