@@ -75,6 +75,11 @@ impl Faults {
         self.list.is_empty()
     }
 
+    /// How many there are, to see whether there are more later.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len() + self.more
+    }
+
     /// True once further problems are only counted: no need to search for suggestions.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= Self::KEPT

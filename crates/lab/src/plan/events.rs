@@ -219,7 +219,7 @@ fn check_companions(spec: &EventSpec, name: &str, faults: &mut Faults) {
 fn repetition(spec: &EventSpec, faults: &mut Faults) -> Option<(Option<Span>, Option<u64>)> {
     let every = match &spec.every {
         None => None,
-        Some(every) => Some(at_least_the_period(every, "every", faults)?),
+        Some(every) => Some(at_least_the_period(every, "every", "10 s", faults)?),
     };
     match &spec.times {
         Some(times) if every.is_none() => {
@@ -244,11 +244,16 @@ fn repetition(spec: &EventSpec, faults: &mut Faults) -> Option<(Option<Span>, Op
     }
 }
 
-fn at_least_the_period(span: &Quantity<Span>, name: &str, faults: &mut Faults) -> Option<Span> {
+fn at_least_the_period(
+    span: &Quantity<Span>,
+    name: &str,
+    example: &str,
+    faults: &mut Faults,
+) -> Option<Span> {
     let value = span.get(faults)?;
     if value < PERIOD_MIN {
         let message = format!("`{name}` is {value}, and the least is {PERIOD_MIN}");
-        faults.add(span.at(), message, format!("write it like `{name}: 10 s`"));
+        faults.add(span.at(), message, format!("write it like `{name}: {example}`"));
         return None;
     }
     Some(value)
@@ -308,7 +313,7 @@ fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) ->
         }
     };
     let step = match &spec.step {
-        Some(step) => at_least_the_period(step, "step", faults),
+        Some(step) => at_least_the_period(step, "step", "10 ms", faults),
         None => Some(STEP),
     };
     let to = to?;

@@ -205,13 +205,14 @@ fn params(
         framing: defaults.framing,
         ..PipeParams::default()
     };
+    let before = faults.count();
     let forward = pipe::patch(&link.wishes(), start.framing, context, faults).apply(&start);
     let back = link.back.as_ref().map_or_else(
         || forward.clone(),
         |back| pipe::patch(&back.wishes(), forward.framing, context, faults).apply(&forward),
     );
     // What only goes wrong together; with other problems it would be told twice.
-    if faults.is_empty() {
+    if faults.count() == before {
         for params in [&forward, &back] {
             if let Err(ParamError { problem, remedy }) = params.validate() {
                 faults.add(at, problem, remedy);

@@ -186,7 +186,7 @@ fn only_one<T>(
             None
         }
         _ => {
-            let message = format!("`{}` and `{}` are two of them", given[0].0, given[1].0);
+            let message = format!("`{}` and `{}` exclude each other", given[0].0, given[1].0);
             faults.add(at, message, hint);
             None
         }

@@ -396,7 +396,7 @@ fn what_set_refuses_is_what_the_file_refuses() {
         ("delay", "{ normal: { mean: 0 s, deviation: 1 ms } }"),
         ("loss", "200 %"),
         ("loss", "{ one_in: 0 }"),
-        ("queue", "{ codel: { target: 1 h } }"),
+        ("queue", "{ codel: { interval: 0 s } }"),
         ("queue", "{ codel: { taget: 1 ms } }"),
         ("bit_errors", "7"),
         ("trace", "nowhere.csv"),
@@ -503,7 +503,7 @@ fn files_are_sought_beside_the_experiment() {
 /// Links that name one file share what was read from it.
 #[test]
 fn a_file_is_read_once() {
-    let text = "topology:\n  nodes: { a: { count: 2 }, b: {} }\n  links:\n    \
+    let text = "topology:\n  nodes: { a: { count: 2 }, b: { kind: router } }\n  links:\n    \
                 - { ends: [a, b], trace: { mahimahi: good.mahi } }\n    \
                 - { ends: [a, b], trace: { mahimahi: good.mahi } }\n";
     let file = folder("bad").join("data/f.yaml");
