@@ -274,3 +274,29 @@ fn guess((from, to): (u64, u64), len: u64, target: u128) -> u64 {
     let root = (from * from + 2.0 * slope * target).max(0.0).sqrt();
     (2.0 * target / (from + root)) as u64 // saturates; nothing hangs on it
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Work is the integral rounded down, and up for what starts; the end is the first
+        /// nanosecond that has it.
+        #[test]
+        fn lines_are_rounded_against_the_packet(
+            (from, to) in (0..1_000u64, 0..1_000u64), len in 1..40u64, (part, share) in any::<(u64, u64)>(),
+        ) {
+            let (line, n) = ((from, to), part % (len + 1));
+            let twice = 2 * i128::from(len);
+            let exact = twice * i128::from(from) * i128::from(n)
+                + (i128::from(to) - i128::from(from)) * i128::from(n * n);
+            prop_assert_eq!(work_by(line, len, n) as i128, exact.div_euclid(twice));
+            prop_assert_eq!(work_started(line, len, n) as i128, -(-exact).div_euclid(twice));
+            let target = u128::from(share) % (work_by(line, len, len) + 1);
+            let first = (0..=len).find(|&n| work_by(line, len, n) >= target);
+            prop_assert_eq!(Some(first_with(line, len, target)), first);
+        }
+    }
+}
