@@ -304,7 +304,7 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
             } => {
                 let host = hosts[from % hosts.len()];
                 let nobody = [192, 0, 2, 1].into();
-                let to = target(&topology, *to).map_or(nobody, |to| topology.node(to).ipv4);
+                let to = target(&base, *to).map_or(nobody, |to| base.node(to).ipv4);
                 let frame = frame(topology.node(host).ipv4, to, *ip_len, *ttl, true);
                 for _ in 0..*burst {
                     engine.arrive(host, Time::from_ns(time), &frame).unwrap();
