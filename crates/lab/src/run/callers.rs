@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use longhaul_core::Time;
-use longhaul_core::topology::PipeId;
+use longhaul_core::topology::{NodeKind, PipeId};
 use longhaul_linux::channel::Channel;
 use longhaul_linux::sandbox::{ProgramId, SandboxError, SpawnSpec};
 
@@ -109,10 +109,13 @@ impl Supervisor<'_> {
                 let Some(number) = self.plan.hosts.iter().position(|h| h.name == host) else {
                     let names: Vec<&str> =
                         self.plan.hosts.iter().map(|h| h.name.as_str()).collect();
-                    let router = self.plan.topology.find(&host).is_some();
-                    let problem = match router {
-                        true => format!("`{host}` is a router, and routers run no programs"),
-                        false => format!("there is no host `{host}`"),
+                    let topology = &self.plan.topology;
+                    let problem = match topology.find(&host).map(|n| topology.node(n).kind) {
+                        Some(NodeKind::Lan) => {
+                            format!("`{host}` is a lan, and lans run no programs")
+                        }
+                        Some(_) => format!("`{host}` is a router, and routers run no programs"),
+                        None => format!("there is no host `{host}`"),
                     };
                     return Ok(Reply::Error(format!(
                         "{problem}; the hosts are {}",
