@@ -13,7 +13,8 @@
 //! crosses a pipe in no time at all comes out one microstep after it went in, any other at
 //! microstep 0; and no packet comes out before its predecessor. Each pipe has a rank, its place
 //! among all pipes sorted by (receiving node, pipe), both numbered by name; the sequence is
-//! the pipe's chain. What a router does about a packet (forward, fragment, answer) happens in
+//! the pipe's chain. At equal times, pipes whose departures are events do those first; they
+//! touch nothing outside their pipe. What a router does about a packet (forward, fragment, answer) happens in
 //! that packet's place in the order, replies and fragments included.
 //!
 //! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even when the
@@ -26,7 +27,7 @@
 //! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]), and
 //! a flow that a balanced route remembers ([`crate::route::balance`]).
 //!
-//! Left out: several cores, links that are down, traffic models, multicast beyond one segment.
+//! Left out: several cores, traffic models, multicast beyond one segment.
 
 mod forward;
 mod lan;
@@ -34,8 +35,8 @@ mod lan;
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Mac, Refusal};
 use crate::pending::{self, Key, Pending};
-use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
+use crate::pipe::{Context, Pipe};
 use crate::pool::{NIL, Origin, Pool};
 use crate::route::Routes;
 use crate::route::balance::Balancer;
@@ -61,6 +62,9 @@ pub struct EngineConfig {
     pub slot_size: usize,
     /// How many packets there may be at once, those at the egress included.
     pub slots: u32,
+    /// Take the fast path of no pipe, for tests: the results are the same.
+    #[doc(hidden)]
+    pub always_shaped: bool,
 }
 
 impl Default for EngineConfig {
@@ -70,6 +74,7 @@ impl Default for EngineConfig {
             seed: 0,
             slot_size: 2048,
             slots: 65_536,
+            always_shaped: false,
         }
     }
 }
@@ -95,7 +100,7 @@ pub struct Egress {
     pub due: Time,
     /// By how much it entered too late to be served at its stamp.
     pub staleness: Span,
-    /// The sum of the constant delays of the pipes that it crossed.
+    /// The sum of the propagation delays of the pipes that it crossed, as drawn.
     pub path_delay: Span,
     /// The stamp that it entered with; of a reply, the time of its cause.
     pub entered: Time,
@@ -169,7 +174,7 @@ impl Engine {
                 })
                 .collect(),
             pipes: pipes
-                .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed))
+                .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed, config.always_shaped))
                 .collect(),
             pending: Pending::new(by_rank.len()),
             by_rank,
@@ -232,19 +237,15 @@ impl Engine {
     /// Handles all that is due before `to`, in order; the engine's time is then `to`. For changes
     /// that come before packets of the same time.
     pub fn advance_before(&mut self, to: Time) {
-        self.run(pending::key(
-            Moment {
-                time: to,
-                microstep: 0,
-            },
-            0,
-        ));
+        self.run(pending::departure_key(to, 0));
         self.now = self.now.max(to);
     }
 
-    /// When something is due next; never before [`Engine::now`].
+    /// When something is due next; never before [`Engine::now`]. Where a pipe is not plain, it
+    /// may turn out that nothing is.
     pub fn next_due(&self) -> Option<Time> {
-        self.pending.first().map(|key| pending::moment(key).time)
+        let first = self.pending.first();
+        first.map(|key| pending::moment(key).time.max(self.now))
     }
 
     /// How far the engine has been advanced.
@@ -298,14 +299,52 @@ impl Engine {
         self.pool.release(egress.index);
     }
 
-    /// Changes a pipe at the engine's current time: rate and framing for all that has not been
-    /// sent yet (pro rata for the packet in service), the rest for packets that enter later.
+    /// Changes a pipe at the engine's current time: rate, burst, framing and trace for all that
+    /// has not been sent yet (pro rata for the packet in service), queue and discipline for
+    /// packets that enter later, all else for packets that are sent later.
     pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
+        let now = self.now;
+        self.change(pipe, |pipe, context| pipe.set(params, now, context));
+    }
+
+    /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
+    /// enters it; what is in it is lost, save, with `keep_queue`, what waits and what is being
+    /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
+    /// of it at the next [`Engine::reroute`].
+    pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
+        let now = self.now;
+        self.routes.set_usable(pipe, up);
+        self.change(pipe, |pipe, context| {
+            pipe.set_up(up, keep_queue, now, context);
+        });
+    }
+
+    /// Whether a pipe is up.
+    pub fn is_up(&self, pipe: PipeId) -> bool {
+        self.pipes[pipe.index()].is_up()
+    }
+
+    /// Changes a pipe, and its places in the pending set.
+    fn change(&mut self, pipe: PipeId, change: impl FnOnce(&mut Pipe, &mut Context<'_>)) {
         let pipe = &mut self.pipes[pipe.index()];
-        pipe.set(params, self.now, &mut self.pool);
-        if let Some(due) = pipe.next_due(&self.pool) {
+        let mut context = Context {
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+        };
+        let was_shaped = pipe.is_shaped();
+        change(pipe, &mut context);
+        if was_shaped || pipe.is_shaped() {
+            self.pending.remove(pipe.rank);
+            pipe.forget();
+            for key in pipe.announce(&self.pool).into_iter().flatten() {
+                self.pending.insert(key);
+            }
+        } else if let Some(due) = pipe.next_due(&self.pool) {
             self.pending.change(pending::key(due, pipe.rank));
         }
+        debug_assert!(self.is_balanced());
     }
 
     /// What a pipe does at present.
@@ -367,6 +406,10 @@ impl Engine {
         {
             let from = PipeId(self.by_rank[pending::rank(key) as usize]);
             let pipe = &mut self.pipes[from.index()];
+            if pipe.is_shaped() {
+                self.step_shaped(from, key);
+                continue;
+            }
             let index = pipe.pop(&self.pool);
             let to = NodeId(pipe.to);
             let next = pipe
@@ -385,10 +428,51 @@ impl Engine {
         debug_assert!(self.is_balanced());
     }
 
+    /// What stands first in the pending set happens, in a shaped pipe.
+    fn step_shaped(&mut self, from: PipeId, key: Key) {
+        let pipe = &mut self.pipes[from.index()];
+        let mut context = Context {
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+        };
+        let out = pipe.step_shaped(key, &mut context);
+        let [departure, head] = pipe.announce(&self.pool);
+        self.pending.replace_first(departure.or(head));
+        if let (Some(_), Some(head)) = (departure, head) {
+            self.pending.insert(head);
+        }
+        let to = NodeId(pipe.to);
+        if let Some(index) = out {
+            self.inside -= 1;
+            self.counters.hops += 1;
+            self.reach(from, to, index, pending::moment(key));
+        }
+    }
+
+    /// Puts a packet into a shaped pipe.
+    fn enter_shaped(&mut self, pipe: PipeId, index: u32, entry: Moment) {
+        let pipe = &mut self.pipes[pipe.index()];
+        let mut context = Context {
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+        };
+        pipe.enter_shaped(index, entry, &mut context);
+        for key in pipe.announce(&self.pool).into_iter().flatten() {
+            self.pending.insert(key);
+        }
+    }
+
     /// Puts a packet into a pipe, or drops it where there is no room.
     #[inline]
-    fn enter(&mut self, pipe: PipeId, index: u32, entry: Moment, floor: Time) {
-        let pipe = &mut self.pipes[pipe.index()];
+    fn enter(&mut self, to: PipeId, index: u32, entry: Moment, floor: Time) {
+        let pipe = &mut self.pipes[to.index()];
+        if pipe.is_shaped() {
+            return self.enter_shaped(to, index, entry);
+        }
         let was_empty = pipe.next_due(&self.pool).is_none();
         if !pipe.enter(index, entry, floor, &mut self.pool) {
             self.counters.dropped.queue += 1;

@@ -12,7 +12,8 @@
 pub struct Counters {
     /// Frames that entered from hosts.
     pub entered: u64,
-    /// Packets that routers made: replies, and fragments less the packets that they replace.
+    /// Packets that routers made (replies, and fragments less the packets that they replace),
+    /// and duplicates that pipes made.
     pub created: u64,
     /// Packets that reached their host, whether or not they have been polled yet.
     pub delivered: u64,
@@ -23,7 +24,7 @@ pub struct Counters {
     /// Frames that never entered, by cause.
     pub refused: RefusedFrames,
     /// Packets lost for want of a free slot: physical drops. At the door they count nowhere
-    /// else; a reply or fragment that found no slot never existed.
+    /// else; a reply, fragment or duplicate that found no slot never existed.
     pub pool_exhausted: u64,
     /// Replies that a router's rate limit suppressed.
     pub replies_suppressed: u64,
@@ -32,10 +33,12 @@ pub struct Counters {
 /// Packets that ended inside the network, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// The queue was full.
+    /// The queue was full, or its discipline chose to drop.
     pub queue: u64,
-    /// A pipe's random loss.
+    /// A pipe's loss: by its model, a trace, bit errors or an element.
     pub loss: u64,
+    /// The link was down, or went down.
+    pub link_down: u64,
     /// TTL or hop limit ran out.
     pub hop_limit: u64,
     /// No node has the address, or no path leads there.
@@ -53,6 +56,7 @@ impl Dropped {
     pub const fn total(&self) -> u64 {
         self.queue
             + self.loss
+            + self.link_down
             + self.hop_limit
             + self.no_route
             + self.too_big
@@ -81,10 +85,22 @@ pub struct PipeCounters {
     pub packets: u64,
     /// Their bytes, as the pipe's framing counts them.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or that its discipline chose to drop.
     pub drops_queue: u64,
-    /// Packets lost at random.
+    /// Of those, the ones that the discipline chose although there was room.
+    pub drops_early: u64,
+    /// Packets lost by the model, a trace, bit errors or an element.
     pub drops_loss: u64,
+    /// Packets lost because the link was down or went down.
+    pub drops_down: u64,
+    /// Packets that the discipline marked (ECN) instead of dropping them.
+    pub marked: u64,
+    /// Packets that were made as duplicates.
+    pub duplicated: u64,
+    /// Packets with a bit that was flipped.
+    pub corrupted: u64,
+    /// Packets that came out after one that was sent later (RFC 4737).
+    pub reordered: u64,
     /// Nanoseconds spent sending; over a length of time, the utilisation.
     pub busy_ns: u64,
 }

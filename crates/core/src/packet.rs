@@ -258,12 +258,7 @@ pub fn lower_hop_limit(frame: &mut [u8], by: u8) {
             let old = u16::from_be_bytes([header[8], header[9]]);
             header[8] = header[8].saturating_sub(by);
             let new = u16::from_be_bytes([header[8], header[9]]);
-            // Equation 3 of RFC 1624. Its sum is never +0 here, since old and new differ by less
-            // than 0xffff, so the result equals a fresh computation to the bit: 0x0000 stays
-            // 0x0000 and a sender's 0xffff becomes the normal form.
-            let checksum = u16::from_be_bytes([header[10], header[11]]);
-            let sum = u64::from(!checksum) + u64::from(!old) + u64::from(new);
-            header[10..12].copy_from_slice(&(!fold(sum)).to_be_bytes());
+            mend_checksum(header, old, new);
         }
         ETHERTYPE_IPV6 => {
             if let Some(hop_limit) = ip.get_mut(7) {
@@ -295,4 +290,53 @@ pub fn group_mac(frame: &[u8]) -> Mac {
 pub fn set_macs(frame: &mut [u8], source: Mac, destination: Mac) {
     frame[..6].copy_from_slice(&destination);
     frame[6..12].copy_from_slice(&source);
+}
+
+/// Brings an IPv4 header's checksum up to date after a word of it has changed by less than 0xffff.
+fn mend_checksum(header: &mut [u8; IPV4_LEN], old: u16, new: u16) {
+    // Equation 3 of RFC 1624. Its sum is never +0 here, since old and new differ by less than
+    // 0xffff, so the result equals a fresh computation to the bit: 0x0000 stays 0x0000 and a
+    // sender's 0xffff becomes the normal form.
+    let checksum = u16::from_be_bytes([header[10], header[11]]);
+    let sum = u64::from(!checksum) + u64::from(!old) + u64::from(new);
+    header[10..12].copy_from_slice(&(!fold(sum)).to_be_bytes());
+}
+
+/// Where a frame that has passed [`parse`] has its ECN field (RFC 3168 §5): the place of the
+/// byte, and the field's lowest bit in it.
+fn ecn_field(frame: &[u8]) -> Option<(usize, u8)> {
+    let shift = match u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]) {
+        ETHERTYPE_IPV4 => 0,
+        ETHERTYPE_IPV6 => 4,
+        _ => return None,
+    };
+    Some((ETHERNET_LEN + 1, shift))
+}
+
+/// Whether a frame's sender understands ECN marks: ECT(0), ECT(1) or CE.
+pub fn is_ecn_capable(frame: &[u8]) -> bool {
+    let byte = |(at, shift)| Some(frame.get(at)? >> shift);
+    ecn_field(frame)
+        .and_then(byte)
+        .is_some_and(|byte: u8| byte & 0b11 != 0)
+}
+
+/// Marks a frame as having met congestion (CE), where its sender understands that, keeping the
+/// IPv4 header checksum true. The frame must have passed [`parse`].
+pub fn set_ce(frame: &mut [u8]) {
+    if !is_ecn_capable(frame) {
+        return;
+    }
+    let Some((at, shift)) = ecn_field(frame) else {
+        return;
+    };
+    let ip = &mut frame[ETHERNET_LEN..];
+    let old = [ip[0], ip[1]];
+    ip[at - ETHERNET_LEN] |= 0b11 << shift;
+    let new = [ip[0], ip[1]];
+    if shift == 0
+        && let Some(header) = ip.first_chunk_mut::<IPV4_LEN>()
+    {
+        mend_checksum(header, u16::from_be_bytes(old), u16::from_be_bytes(new));
+    }
 }

@@ -2,11 +2,12 @@
 //!
 //! Plain data without behaviour; the mechanisms live in `pipe/`, one small file each. What is
 //! absent is off. A pipe with a constant rate, constant delay, independent loss and drop-tail
-//! takes a fast path; anything more makes each start of service an event.
+//! takes a fast path; anything more makes each start of service an event. The mathematics of
+//! delay distributions stands in `params/distribution.rs`, the constructors of loss models in
+//! `params/loss.rs`, the ranges of all parameters in `params/validate.rs`.
 //!
 //! Left out: how a person writes these (`longhaul-lab` reads the experiment file).
 
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -14,6 +15,13 @@ use crate::element::ElementFactory;
 use crate::time::Span;
 use crate::trace::Trace;
 use crate::units::{Bytes, Framing, Probability, QueueLimit, Rate};
+
+mod distribution;
+mod loss;
+mod validate;
+
+pub(crate) use distribution::Score;
+pub use validate::ParamError;
 
 /// What a pipe does to packets.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,8 +108,8 @@ impl PipeParams {
 pub struct Jitter {
     /// The distribution of the whole one-way delay; samples below zero count as zero.
     pub distribution: Distribution,
-    /// How much of a sample is that of the packet before, 0 to 1: the lag-1 correlation of the
-    /// underlying normal variable.
+    /// How much of a sample is that of the packet before, 0 up to but not including 1: the lag-1
+    /// correlation of the underlying normal variable.
     pub correlation: f64,
     /// Whether packets may overtake; otherwise none comes out before its predecessor.
     pub reorder: bool,
@@ -130,7 +138,7 @@ pub enum Distribution {
         base: f64,
         /// The least, before `base` is added.
         scale: f64,
-        /// The tail's exponent, above 0 (a mean exists above 1).
+        /// The tail's exponent, above 1: at and below it there is no mean.
         shape: f64,
     },
     /// Log-normal, moved by `base`.
@@ -146,7 +154,7 @@ pub enum Distribution {
     Gamma {
         /// Added to every sample.
         base: f64,
-        /// Shape k, above 0.
+        /// Shape k, at least 0.01: the deviation is at most ten times the mean.
         shape: f64,
         /// Scale θ, above 0.
         scale: f64,
@@ -185,55 +193,6 @@ pub enum LossModel {
 impl Default for LossModel {
     fn default() -> Self {
         Self::Independent(Probability::NEVER)
-    }
-}
-
-impl LossModel {
-    /// Whether nothing is ever lost.
-    pub fn is_never(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The share of packets that are lost in the long run.
-    pub fn mean(&self) -> f64 {
-        match self {
-            Self::Independent(probability) => probability.as_f64(),
-            Self::OneIn(n) => 1.0 / f64::from(n.get()),
-            Self::GilbertElliott {
-                to_bad,
-                to_good,
-                in_good,
-                in_bad,
-            } => {
-                let (to_bad, to_good) = (to_bad.as_f64(), to_good.as_f64());
-                // A chain that never changes stays good, where it starts.
-                let bad = if to_bad > 0.0 {
-                    to_bad / (to_bad + to_good)
-                } else {
-                    0.0
-                };
-                bad * in_bad.as_f64() + (1.0 - bad) * in_good.as_f64()
-            }
-            Self::Pattern(list) => {
-                let lost = list.iter().filter(|&&lost| lost).count();
-                lost as f64 / list.len().max(1) as f64
-            }
-        }
-    }
-}
-
-impl fmt::Display for LossModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Independent(probability) => probability.fmt(f),
-            Self::OneIn(n) => write!(f, "one in {n}"),
-            Self::GilbertElliott { .. } => {
-                write!(f, "{} % in bursts (Gilbert–Elliott)", self.mean() * 100.0)
-            }
-            Self::Pattern(list) => {
-                write!(f, "{} % by a pattern of {}", self.mean() * 100.0, list.len())
-            }
-        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! comparison decides, no key is ever equal to another, and since the set grows with the pipes
 //! and not with the packets, a thousand busy pipes are 16 KB. Rank stands for (receiving node,
 //! sending pipe); see [`crate::engine`].
+//!
+//! A pipe whose departures are events has a second place in the set, for its next departure:
+//! those come before all that comes out of pipes at the same time.
 
 use crate::pipe::delay::Moment;
 use crate::time::Time;
@@ -13,9 +16,25 @@ const ARITY: usize = 4;
 /// (time, microstep, rank) in one number.
 pub(crate) type Key = u128;
 
+/// Set in the low half of the key of a packet that comes out; ranks are below it.
+const OUT: u32 = 1 << 31;
+
+/// A packet comes out.
 #[inline]
 pub(crate) fn key(due: Moment, rank: u32) -> Key {
-    Key::from(due.time.as_ns()) << 64 | Key::from(due.microstep) << 32 | Key::from(rank)
+    Key::from(due.time.as_ns()) << 64 | Key::from(due.microstep) << 32 | Key::from(rank | OUT)
+}
+
+/// A packet departs inside its pipe.
+#[inline]
+pub(crate) fn departure_key(at: Time, rank: u32) -> Key {
+    Key::from(at.as_ns()) << 64 | Key::from(rank)
+}
+
+/// Whether a packet comes out, and not only departs.
+#[inline]
+pub(crate) const fn is_out(key: Key) -> bool {
+    key as u32 & OUT != 0
 }
 
 #[inline]
@@ -28,7 +47,7 @@ pub(crate) const fn moment(key: Key) -> Moment {
 
 #[inline]
 pub(crate) const fn rank(key: Key) -> u32 {
-    key as u32
+    key as u32 & !OUT
 }
 
 /// The heads of all pipes.
@@ -73,6 +92,14 @@ impl Pending {
             } else {
                 self.sink(at, new)
             }
+        }
+    }
+
+    /// Takes out all keys of the pipe of a rank. Rare, and therefore a search.
+    pub(crate) fn remove(&mut self, of: u32) {
+        self.heap.retain(|&key| rank(key) != of);
+        for at in (0..self.heap.len().div_ceil(ARITY)).rev() {
+            self.sink(at, self.heap[at]);
         }
     }
 
@@ -142,7 +169,7 @@ mod tests {
                 },
                 step,
             );
-            match pick % 4 {
+            match pick % 5 {
                 0 | 1 if sorted.len() < 200 => {
                     pending.insert(fresh);
                     sorted.push(fresh);
@@ -155,6 +182,11 @@ mod tests {
                     let at = pick as usize % sorted.len();
                     sorted[at] = key(moment(fresh), rank(sorted[at]));
                     pending.change(sorted[at]);
+                }
+                4 if !sorted.is_empty() && step % 7 == 0 => {
+                    let gone = rank(sorted[pick as usize % sorted.len()]);
+                    sorted.retain(|&key| rank(key) != gone);
+                    pending.remove(gone);
                 }
                 _ if !sorted.is_empty() => {
                     pending.replace_first(None);

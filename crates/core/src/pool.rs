@@ -22,13 +22,11 @@ pub(crate) const NIL: u32 = u32::MAX;
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 pub(crate) struct Descriptor {
-    /// When it comes out of its pipe.
+    /// When it comes out of its pipe; before it has departed in a shaped pipe, when it entered.
     pub(crate) due: Moment,
     /// When its last bit leaves its pipe's sender.
     pub(crate) departure: Exact,
-    /// The delay of its pipe as it was when it entered.
-    pub(crate) delay: Span,
-    /// The constant delays of all pipes so far.
+    /// The delays of all pipes so far.
     pub(crate) path_delay: Span,
     /// The packet behind it.
     pub(crate) next: u32,
@@ -42,6 +40,8 @@ pub(crate) struct Descriptor {
     pub(crate) may_fragment: bool,
     /// Lost in the pipe that it is in.
     pub(crate) lost: bool,
+    /// Whether the frame's bytes still have to be marked as having met congestion.
+    pub(crate) marked: bool,
 }
 
 const _: () = assert!(size_of::<Descriptor>() <= 64);
@@ -186,6 +186,9 @@ impl Pool {
         if by > 0 {
             packet::lower_hop_limit(self.frame_mut(index), by);
         }
+        if std::mem::take(&mut self[index].marked) {
+            packet::set_ce(self.frame_mut(index));
+        }
     }
 
     /// One packet's frame to read and another packet's whole slot to write.
@@ -204,6 +207,18 @@ impl Pool {
         } else {
             (&high[..len], low)
         }
+    }
+
+    /// A second packet like packet `index`, bytes and all; `None` where there is no slot.
+    pub(crate) fn duplicate(&mut self, index: u32) -> Option<u32> {
+        let copy = self.take(self.origin(index))?;
+        self[copy] = Descriptor {
+            next: NIL,
+            ..self[index].clone()
+        };
+        let (frame, slot) = self.frame_and_slot(index, copy);
+        slot[..frame.len()].copy_from_slice(frame);
+        Some(copy)
     }
 
     /// The chain that begins at `first`.

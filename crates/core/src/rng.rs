@@ -27,6 +27,12 @@ impl Stream {
     pub fn draw(&mut self) -> u64 {
         self.0.next_u64()
     }
+
+    /// Takes back the last `draws` draws; they come again.
+    pub fn rewind(&mut self, draws: u64) {
+        // The period divides 2^128.
+        self.0.advance(u128::from(draws).wrapping_neg());
+    }
 }
 
 #[cfg(test)]
@@ -39,6 +45,16 @@ mod tests {
         let mut stream = Stream::new(42, "a>b");
         let draws = [11_352_849_242_570_768_565, 15_850_577_718_952_315_830];
         assert_eq!([stream.draw(), stream.draw()], draws);
+    }
+
+    #[test]
+    fn what_is_taken_back_comes_again() {
+        let mut stream = Stream::new(42, "a>b");
+        let draws: Vec<u64> = (0..100).map(|_| stream.draw()).collect();
+        stream.rewind(60);
+        assert_eq!(stream.draw(), draws[40]);
+        stream.rewind(0);
+        assert_eq!(stream.draw(), draws[41]);
     }
 
     #[test]

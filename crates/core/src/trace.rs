@@ -16,7 +16,8 @@ pub struct Trace {
     pub series: Series,
     /// When in the experiment the series begins.
     pub offset: Span,
-    /// The length after which it starts over; `None` keeps the last value for ever.
+    /// The length after which it starts over, not zero. `None` keeps the last sample for ever;
+    /// after the last opportunity nothing is ever delivered.
     pub period: Option<Span>,
 }
 
@@ -27,13 +28,16 @@ pub enum Series {
     Samples {
         /// Ascending in time, the first at 0, at least one.
         samples: Vec<Sample>,
-        /// Linear between samples; otherwise each holds until the next.
+        /// Linear between samples (and, where the series starts over, from the last sample to
+        /// the first); otherwise each holds until the next. Where one of two neighbours does
+        /// not record a value, or is unlimited, the first holds until the second.
         interpolate: bool,
     },
     /// Opportunities to deliver, in the way of mahimahi: at each one up to `bytes` of the
     /// queue go out. What is not used is lost; a packet may need several.
     Opportunities {
-        /// Ascending; several at one time are several opportunities; at least one.
+        /// Ascending; several at one time are several opportunities; at least one. Those at
+        /// the period itself belong to it, and are followed by those at 0 of the next round.
         at: Vec<Span>,
         /// The bytes of one, counted as the pipe's framing counts them.
         bytes: u32,
@@ -47,8 +51,19 @@ pub struct Sample {
     pub at: Span,
     /// One-way delay.
     pub delay: Option<Span>,
-    /// Serialisation rate. `Some(None)` is unlimited.
-    pub rate: Option<Option<Rate>>,
+    /// Serialisation rate.
+    pub rate: Option<Capacity>,
     /// Independent loss.
     pub loss: Option<Probability>,
+}
+
+/// What a link carries at one point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capacity {
+    /// Nothing: packets wait until there is a rate again.
+    Outage,
+    /// So much.
+    Limited(Rate),
+    /// Everything at once.
+    Unlimited,
 }

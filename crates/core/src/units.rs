@@ -61,6 +61,19 @@ impl Probability {
         Some(Self(u64::try_from(threshold).unwrap_or(u64::MAX)))
     }
 
+    /// The point `part / whole` of the way from this to `other`, linear; `whole` is not zero.
+    pub fn towards(self, other: Self, part: u64, whole: u64) -> Self {
+        Self(between(self.0, other.0, part, whole))
+    }
+
+    /// The probability that is `fraction`, to the next lower multiple of 2^-64; `None` outside
+    /// 0 to 1. For computed probabilities; what a person writes is parsed exactly.
+    pub fn from_f64(fraction: f64) -> Option<Self> {
+        // The cast saturates: 1 becomes `ALWAYS`.
+        let threshold = (fraction * 18_446_744_073_709_551_616.0) as u64;
+        (0.0..=1.0).contains(&fraction).then_some(Self(threshold))
+    }
+
     /// Whether a uniform 64-bit `draw` falls within this probability.
     pub const fn hits(self, draw: u64) -> bool {
         draw < self.0 || self.0 == u64::MAX
@@ -79,6 +92,14 @@ impl Probability {
             self.0 as f64 / 18_446_744_073_709_551_616.0
         }
     }
+}
+
+/// The value `part / whole` of the way from `from` to `to`, rounded towards `from`; `whole` is
+/// not zero, and no less than `part`.
+pub fn between(from: u64, to: u64, part: u64, whole: u64) -> u64 {
+    let way = u128::from(from.abs_diff(to)) * u128::from(part.min(whole)) / u128::from(whole);
+    let way = way as u64; // no more than the 64-bit difference
+    if to > from { from + way } else { from - way }
 }
 
 /// How much may wait in a pipe's queue; what is in service does not count.

@@ -5,6 +5,7 @@ mod common;
 use common::{Plain, assert_balanced, drain, frame, host, send, topology};
 use longhaul_core::engine::{CREATED, GATEWAY_MAC, host_mac};
 use longhaul_core::packet::Refusal;
+use longhaul_core::params::LossModel;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
@@ -91,23 +92,23 @@ fn a_queue_counted_in_bytes() {
 }
 
 /// 1000 bytes of IP at 1 Mbit/s take 8 ms. At 4 ms half of packet 0 is left; at 2 Mbit/s that
-/// takes 2 ms, and the others 4 ms each. At 8 ms packet 1 is half sent too.
+/// takes 2 ms, and the others 4 ms each. At 8 ms packet 1 is half sent too, and the rest takes no
+/// time; the new delay holds for what departs from then on, and nothing overtakes packet 0.
 #[test]
 fn a_changed_rate_holds_pro_rata() {
     let params = PipeParams {
         framing: Framing::Ip,
         ..pipe("1 Mbit/s", "3 ms")
     };
-    let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params)]));
+    let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params.clone())]));
     (0..3).for_each(|_| send(&mut engine, "h1", "h2", 0, 1000));
     let there = find(&engine, "h1>h2");
     engine.advance(Time::from_ns(4_000_000));
     let faster = PipeParams {
         rate: "2 Mbit/s".parse().ok(),
-        delay: Span::ZERO,
         ..params
     };
-    engine.set(there, faster);
+    engine.set(there, faster.clone());
     assert_eq!(engine.pipe_counters(there).busy_ns, 4_000_000);
     assert_eq!(engine.next_due(), Some(Time::from_ns(9_000_000)));
     engine.advance(Time::from_ns(8_000_000));
@@ -115,17 +116,19 @@ fn a_changed_rate_holds_pro_rata() {
         there,
         PipeParams {
             rate: None,
+            delay: Span::ZERO,
             ..faster
         },
     );
-    // The new delay holds for packet 3 alone, and it does not overtake.
     send(&mut engine, "h1", "h2", 8_500_000, 1000);
+    send(&mut engine, "h1", "h2", 9_500_000, 1000);
     assert_table(
         &mut engine,
         "0      9000000
-         1     11000000
-         2     11000000
-         3     11000000",
+         1      9000000
+         2      9000000
+         3      9000000
+         4      9500000",
     );
     assert_eq!(engine.pipe_counters(there).busy_ns, 8_000_000);
 }
@@ -153,7 +156,7 @@ fn ties_fall_by_name() {
     let instant = PipeParams::default();
     let slow = pipe("1 Mbit/s", "0 s");
     let links = [
-        ("h1", "r", instant),
+        ("h1", "r", instant.clone()),
         ("h2", "r", instant),
         ("r", "h3", slow),
     ];
@@ -354,7 +357,7 @@ fn bounds_are_counted() {
 #[test]
 fn loss_takes_its_share() {
     let lossy = PipeParams {
-        loss: Probability::from_ratio(1, 10).unwrap(),
+        loss: LossModel::Independent(Probability::from_ratio(1, 10).unwrap()),
         queue: QueueLimit::Packets(u32::MAX),
         ..pipe("1 Gbit/s", "1 ms")
     };

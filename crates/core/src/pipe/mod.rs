@@ -3,32 +3,51 @@
 //! Theory: what decides is the start of service. With a constant rate and drop-tail nothing
 //! happens between a packet's entry and its start that could change its departure, save a
 //! change of the pipe itself; so departure, loss and due time are computed at entry, a
-//! pipe's packets are one chain in order of due time, and a hop is one event. A changed rate
-//! computes anew what has not departed. A lost packet stays in the chain until it would have
-//! come out.
+//! pipe's packets are one chain in order of due time, and a hop is one event. A change of the
+//! pipe computes anew what has not departed. A lost packet stays in the chain until it would
+//! have come out.
 //!
-//! Left out: disciplines that decide at dequeue, links that are down, reordering, duplication,
-//! corruption.
+//! That is a plain pipe. One with parameters that ask for more is [`shaped`]: each start of
+//! service is an event. A plain pipe with packets inside becomes shaped when its parameters do,
+//! without a difference to any of them, and stays shaped. A link that is down is shaped too,
+//! until it is up again with nothing inside.
+//!
+//! Left out: what the mechanisms do; they are one small file each.
 
+mod bit_errors;
+mod choice;
+mod corrupt;
 pub(crate) mod delay;
+mod flight;
+mod jitter;
 mod loss;
 mod queue;
 pub(crate) mod rate;
+mod sender;
+mod shaped;
+mod shaper;
+mod trace;
+mod wire;
 
-use crate::observe::PipeCounters;
+use crate::observe::{Counters, PipeCounters};
+use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
 use crate::time::Time;
 use crate::topology::{self, PipeParams};
+use crate::units::Framing;
 use delay::{Delay, Moment};
 use loss::Loss;
 use queue::DropTail;
 use rate::{Exact, Server};
+use sender::{Sender, Served};
+use shaped::{Cause, Past, Shaped};
 
 /// A pipe and the packets in it.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    /// The chain of all packets inside, in order of entry and of due time.
+    /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
+    /// nothing.
     head: u32,
     tail: u32,
     /// Place among all pipes by (receiving node, pipe): its rank among equal times.
@@ -36,44 +55,103 @@ pub(crate) struct Pipe {
     /// The receiving node.
     pub(crate) to: u32,
     pub(crate) mtu: u32,
+    framing: Framing,
+    shaped: Option<Box<Shaped>>,
     server: Server,
     queue: DropTail,
     delay: Delay,
-    counters: PipeCounters,
-    params: PipeParams,
     loss: Loss,
+    packets: u64,
+    bytes: u64,
+    drops_queue: u64,
+    drops_loss: u64,
+    busy_ns: u64,
+    rare: Box<Rare>,
+}
+
+/// What the fast path does not touch.
+#[derive(Debug)]
+struct Rare {
+    params: PipeParams,
+    name: Box<str>,
+    seed: u64,
+    /// Never be a plain pipe.
+    always_shaped: bool,
+    /// Those that a plain pipe does not count.
+    counters: PipeCounters,
+}
+
+/// What a shaped pipe needs of the engine around it.
+pub(crate) struct Context<'a> {
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) counters: &'a mut Counters,
+    /// Packets in pipes.
+    pub(crate) inside: &'a mut u64,
+    /// Nothing comes out before this.
+    pub(crate) floor: Time,
+}
+
+impl Context<'_> {
+    /// A packet that was inside is no more.
+    fn forget(&mut self, index: u32) {
+        *self.inside -= 1;
+        self.pool.release(index);
+    }
 }
 
 impl Pipe {
-    pub(crate) fn new(pipe: &topology::Pipe, rank: u32, seed: u64) -> Self {
+    /// An empty pipe, shaped where its parameters or `always_shaped` say so.
+    pub(crate) fn new(pipe: &topology::Pipe, rank: u32, seed: u64, always_shaped: bool) -> Self {
         let params = pipe.params.clone();
-        Self {
+        let mut pipe = Self {
             head: NIL,
             tail: NIL,
             rank,
             to: pipe.to.0,
             mtu: pipe.mtu,
+            framing: params.framing,
+            shaped: None,
             server: Server::new(params.rate),
             queue: DropTail::new(params.queue, params.framing),
             delay: Delay::new(params.delay),
-            counters: PipeCounters::default(),
             loss: Loss::new(&params.loss, Stream::new(seed, &pipe.name)),
-            params,
+            packets: 0,
+            bytes: 0,
+            drops_queue: 0,
+            drops_loss: 0,
+            busy_ns: 0,
+            rare: Box::new(Rare {
+                params,
+                name: pipe.name.as_str().into(),
+                seed,
+                always_shaped,
+                counters: PipeCounters::default(),
+            }),
+        };
+        if always_shaped || !pipe.rare.params.is_plain() {
+            let sender = Sender::new(&pipe.rare.params);
+            pipe.shaped = Some(pipe.make_shaped(sender, Moment::default(), Time::ZERO));
         }
+        pipe
     }
 
-    pub(crate) const fn params(&self) -> &PipeParams {
-        &self.params
+    pub(crate) fn params(&self) -> &PipeParams {
+        &self.rare.params
     }
 
-    /// When the first packet inside comes out.
+    #[inline]
+    pub(crate) const fn is_shaped(&self) -> bool {
+        self.shaped.is_some()
+    }
+
+    /// When the first packet inside a plain pipe comes out.
     #[inline]
     pub(crate) fn next_due(&self, pool: &Pool) -> Option<Moment> {
         (self.head != NIL).then(|| pool[self.head].due)
     }
 
-    /// A packet enters at `entry` and comes out no earlier than `floor`; false when the queue
-    /// has no room for it.
+    /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
+    /// the queue has no room for it.
     #[inline]
     pub(crate) fn enter(
         &mut self,
@@ -82,14 +160,14 @@ impl Pipe {
         floor: Time,
         pool: &mut Pool,
     ) -> bool {
-        let bytes = self.params.framing.counted(pool[index].ip_len);
+        let bytes = self.framing.counted(pool[index].ip_len);
         let ns = entry.time.as_ns();
         if self.server.is_busy(ns) && !self.queue.has_room(ns, bytes, pool) {
-            self.counters.drops_queue += 1;
+            self.drops_queue += 1;
             return false;
         }
         let (start, departure) = self.server.serve(ns, bytes);
-        self.counters.busy_ns += departure.ns - start.ns;
+        self.busy_ns += departure.ns - start.ns;
         let lost = self.loss.hits();
         let mut due = self
             .delay
@@ -106,7 +184,6 @@ impl Pipe {
         let packet = &mut pool[index];
         packet.due = due;
         packet.departure = departure;
-        packet.delay = self.delay.span;
         packet.path_delay += self.delay.span;
         packet.lost = lost;
         packet.next = NIL;
@@ -119,45 +196,81 @@ impl Pipe {
         true
     }
 
-    /// Takes out the first packet, which must exist.
+    /// Takes out the first packet of a plain pipe, which must exist.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> u32 {
         let index = self.head;
         let packet = &pool[index];
-        let bytes = self.params.framing.counted(packet.ip_len);
+        let bytes = self.framing.counted(packet.ip_len);
         self.queue.pop(index, bytes, packet.next);
         self.head = packet.next;
         if self.head == NIL {
             self.tail = NIL;
         }
         if packet.lost {
-            self.counters.drops_loss += 1;
+            self.drops_loss += 1;
         } else {
-            self.counters.packets += 1;
-            self.counters.bytes += u64::from(bytes);
+            self.packets += 1;
+            self.bytes += u64::from(bytes);
         }
         index
     }
 
     /// Changes the pipe at `now`. Rate and framing hold at once, pro rata for the packet in
-    /// service; delay, loss and queue hold for packets that enter from now on.
-    pub(crate) fn set(&mut self, params: PipeParams, now: Time, pool: &mut Pool) {
-        let old = std::mem::replace(&mut self.params, params);
-        let new = &self.params;
-        self.delay.span = new.delay;
-        self.loss.set(&new.loss);
+    /// service; delay and loss hold for packets that depart from now on, the queue for packets
+    /// that enter from now on. Of a shaped pipe, see [`shaped`].
+    pub(crate) fn set(&mut self, params: PipeParams, now: Time, context: &mut Context<'_>) {
+        if !params.is_plain() {
+            self.shape(now, context);
+        }
+        let old = std::mem::replace(&mut self.rare.params, params);
+        let new = &self.rare.params;
+        self.framing = new.framing;
+        if let Some(shaped) = &mut self.shaped {
+            return shaped.set(&old, new, now, context);
+        }
+        let pool = &mut *context.pool;
         self.queue.catch_up(now.as_ns(), pool);
         self.queue.set(new.queue, new.framing, pool);
-        if (old.rate, old.framing) != (new.rate, new.framing) {
+        let loses_anew = old.loss != new.loss;
+        let serves_anew = (old.rate, old.framing, old.delay) != (new.rate, new.framing, new.delay);
+        if loses_anew {
+            self.lose_anew(pool);
+        }
+        if serves_anew {
             self.serve_anew(now, pool);
         }
     }
 
-    /// Computes the departures of all that have not departed at `now` with the rate of `params`.
+    /// Draws anew, by `params`, who is lost of all from the queue's front on.
+    fn lose_anew(&mut self, pool: &mut Pool) {
+        self.unlose(pool);
+        self.loss.set(&self.rare.params.loss);
+        let mut index = self.queue.front();
+        while index != NIL {
+            pool[index].lost = self.loss.hits();
+            index = pool[index].next;
+        }
+    }
+
+    /// Takes back the draws of loss for all from the queue's front on.
+    fn unlose(&mut self, pool: &mut Pool) {
+        let mut draws = 0;
+        let mut index = self.queue.front();
+        while index != NIL {
+            draws += 1;
+            pool[index].lost = false;
+            index = pool[index].next;
+        }
+        self.loss.take_back(draws);
+    }
+
+    /// Computes anew, by `params`, when all come out that have not departed at `now`.
     fn serve_anew(&mut self, now: Time, pool: &mut Pool) {
         let now_ns = now.as_ns();
-        let framing = self.params.framing;
-        let old_server = std::mem::replace(&mut self.server, Server::new(self.params.rate));
+        let params = &self.rare.params;
+        let old_delay = std::mem::replace(&mut self.delay.span, params.delay);
+        let old_server = std::mem::replace(&mut self.server, Server::new(params.rate));
         let first = self.queue.front();
         let mut previous = self.due_before(first, pool);
         self.server
@@ -174,14 +287,17 @@ impl Pipe {
                 let work = old_server.work_left(packet.departure, now_ns);
                 (Exact::at(now_ns), self.server.restart(now_ns, work))
             } else {
-                self.server.serve(entry, framing.counted(packet.ip_len))
+                let bytes = self.framing.counted(packet.ip_len);
+                self.server.serve(entry, bytes)
             };
             let old_time = packet.departure.ns - old_free.or_at(entry).ns;
-            let busy = self.counters.busy_ns + (departure.ns - start.ns);
-            self.counters.busy_ns = busy.saturating_sub(old_time);
+            let busy = self.busy_ns + (departure.ns - start.ns);
+            self.busy_ns = busy.saturating_sub(old_time);
             old_free = packet.departure;
             packet.departure = departure;
-            let time = Time::from_ns(departure.ceil()) + packet.delay;
+            let others = packet.path_delay.saturating_sub(old_delay);
+            packet.path_delay = others + self.delay.span;
+            let time = Time::from_ns(departure.ceil()) + self.delay.span;
             // Out at the instant of its entry: that can only be an arrival, at microstep 0.
             let microstep = u32::from(time == entered);
             packet.due = previous.max(Moment { time, microstep });
@@ -202,23 +318,184 @@ impl Pipe {
 
     /// The counters, the sending time only as far as it lies before `now`.
     pub(crate) fn counters(&self, now: Time) -> PipeCounters {
+        if let Some(shaped) = &self.shaped {
+            return shaped.counters(now);
+        }
         let ahead = self.server.busy_until().ns.saturating_sub(now.as_ns());
         PipeCounters {
-            busy_ns: self.counters.busy_ns.saturating_sub(ahead),
-            ..self.counters
+            packets: self.packets,
+            bytes: self.bytes,
+            drops_queue: self.drops_queue,
+            drops_loss: self.drops_loss,
+            busy_ns: self.busy_ns.saturating_sub(ahead),
+            ..self.rare.counters
         }
     }
 
     /// Packets and counted bytes that wait at `now`, without the packet in service.
     pub(crate) fn waiting(&self, now: Time, pool: &Pool) -> (u32, u64) {
+        if let Some(shaped) = &self.shaped {
+            return shaped.waiting();
+        }
         let sent_later = |&index: &u32| pool[index].departure.ceil() > now.as_ns();
         let inside = pool.list(self.queue.front()).filter(sent_later);
-        let framing = self.params.framing;
         inside.skip(1).fold((0, 0), |(packets, bytes), index| {
-            (
-                packets + 1,
-                bytes + u64::from(framing.counted(pool[index].ip_len)),
-            )
+            let counted = self.framing.counted(pool[index].ip_len);
+            (packets + 1, bytes + u64::from(counted))
         })
+    }
+}
+
+/// The general form.
+impl Pipe {
+    /// The general form of this pipe with nothing inside.
+    fn make_shaped(&self, sender: Sender, last: Moment, now: Time) -> Box<Shaped> {
+        let past = Past {
+            sender,
+            loss: self.loss.clone(),
+            last,
+            counters: self.counters(now),
+        };
+        let rare = &self.rare;
+        Box::new(Shaped::new(&rare.params, past, now, rare.seed, &rare.name))
+    }
+
+    /// Makes a plain pipe shaped at `now`, without a difference to what becomes of its packets
+    /// as long as its parameters stay.
+    fn shape(&mut self, now: Time, context: &mut Context<'_>) {
+        if self.shaped.is_some() {
+            return;
+        }
+        self.queue.catch_up(now.as_ns(), context.pool);
+        self.unlose(context.pool);
+        let first = self.queue.front();
+        let in_service = (first != NIL).then(|| context.pool[first].departure);
+        let sender = Sender::even(&self.server, self.rare.params.rate, in_service);
+        let last = self.due_before(first, context.pool);
+        let mut shaped = self.make_shaped(sender, last, now);
+        let mut index = std::mem::replace(&mut self.head, NIL);
+        let mut has_departed = true;
+        while index != NIL {
+            let next = context.pool[index].next;
+            has_departed &= index != first;
+            if !has_departed {
+                self.hand_over(index, index == first, now, &mut shaped, context.pool);
+            } else if context.pool[index].lost {
+                shaped.lose(index, Cause::Loss, context);
+            } else {
+                shaped.flight.push(index, context.pool);
+            }
+            index = next;
+        }
+        self.tail = NIL;
+        self.shaped = Some(shaped);
+    }
+
+    /// Hands a packet that has not departed to the general form, as if it had not been served.
+    fn hand_over(
+        &self,
+        index: u32,
+        is_in_service: bool,
+        now: Time,
+        shaped: &mut Shaped,
+        pool: &mut Pool,
+    ) {
+        let entered = pool.origin(index).entered.min(now);
+        let packet = &mut pool[index];
+        packet.path_delay = packet.path_delay.saturating_sub(self.delay.span);
+        packet.due = Moment {
+            time: entered,
+            microstep: 0,
+        };
+        let departure = packet.departure;
+        let served = is_in_service.then(|| Served {
+            departure: Time::from_ns(departure.ceil()),
+            busy: (now.as_ns().min(departure.ns), departure.ns),
+        });
+        shaped.adopt(&self.rare.params, index, served, pool);
+    }
+
+    /// Goes back to a plain pipe where that is enough and nothing is inside.
+    fn unshape(&mut self, now: Time) {
+        let params = &self.rare.params;
+        let may = params.is_plain() && !self.rare.always_shaped;
+        let Some(shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle()) else {
+            return;
+        };
+        self.server = Server::new(params.rate);
+        self.server.restart(now.as_ns(), 0);
+        self.queue = DropTail::new(params.queue, params.framing);
+        self.delay = Delay::new(params.delay);
+        self.loss = shaped.wire.loss.clone();
+        let counters = shaped.counters(now);
+        self.packets = counters.packets;
+        self.bytes = counters.bytes;
+        self.drops_queue = counters.drops_queue;
+        self.drops_loss = counters.drops_loss;
+        self.busy_ns = counters.busy_ns;
+        self.rare.counters = counters;
+    }
+
+    /// Takes the link down at `now`, or up again. See [`shaped`].
+    pub(crate) fn set_up(
+        &mut self,
+        up: bool,
+        keep_queue: bool,
+        now: Time,
+        context: &mut Context<'_>,
+    ) {
+        if !up {
+            self.shape(now, context);
+        }
+        if let Some(shaped) = &mut self.shaped {
+            shaped.set_up(&self.rare.params, up, keep_queue, now, context);
+            self.unshape(now);
+        }
+    }
+
+    /// Whether the link is up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.shaped.as_ref().is_none_or(|shaped| shaped.is_up())
+    }
+
+    /// A packet enters a shaped pipe at `entry`.
+    pub(crate) fn enter_shaped(&mut self, index: u32, entry: Moment, context: &mut Context<'_>) {
+        if let Some(shaped) = &mut self.shaped {
+            shaped.enter(&self.rare.params, index, entry, context);
+        }
+    }
+
+    /// What stands in the pending set under `key` happens in a shaped pipe; gives the packet that
+    /// comes out, if it was that.
+    pub(crate) fn step_shaped(&mut self, key: Key, context: &mut Context<'_>) -> Option<u32> {
+        let shaped = self.shaped.as_mut()?;
+        let params = &self.rare.params;
+        if pending::is_out(key) {
+            return shaped.pop(params, context.pool);
+        }
+        shaped.alarmed();
+        shaped.run_to(params, pending::moment(key).time, context);
+        None
+    }
+
+    /// What has to be put into the pending set of a shaped pipe: its next departure and the head
+    /// of its flight, as far as they are not in there.
+    pub(crate) fn announce(&mut self, pool: &Pool) -> [Option<Key>; 2] {
+        let Some(shaped) = &mut self.shaped else {
+            return [None, None];
+        };
+        let departure = shaped.announce();
+        let head = shaped.flight.announce(pool);
+        [
+            departure.map(|time| pending::departure_key(time, self.rank)),
+            head.map(|due| pending::key(due, self.rank)),
+        ]
+    }
+
+    /// The pending set has forgotten this pipe.
+    pub(crate) fn forget(&mut self) {
+        if let Some(shaped) = &mut self.shaped {
+            shaped.forget();
+        }
     }
 }

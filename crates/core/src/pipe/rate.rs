@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use crate::units::Rate;
 
 /// Above this a remainder could overflow; 4.6 Ebit/s is unlimited for every purpose.
-const FASTEST: u64 = 1 << 62;
+pub(crate) const FASTEST: u64 = 1 << 62;
 
 /// A point in time, exact in units of `1/rate` ns of the pipe that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +88,11 @@ impl Server {
     /// When everything accepted so far has been sent.
     pub(crate) const fn busy_until(&self) -> Exact {
         self.busy_until
+    }
+
+    /// Forgets all that was accepted after the packet that departs at `departure`.
+    pub(crate) const fn rewind(&mut self, departure: Exact) {
+        self.busy_until = departure;
     }
 
     /// Accepts a packet of `bytes` that enters at `ns`; gives its start and its departure.

@@ -1,6 +1,7 @@
 //! What the tests share: small topologies, frames, a responder, and the reference model.
 #![allow(dead_code)] // each test program uses its part
 
+pub(crate) mod cases;
 pub(crate) mod reference;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -35,7 +36,7 @@ pub(crate) fn topology(names: &[&str], links: &[(&str, &str, PipeParams)]) -> To
         .collect();
     let links = links
         .iter()
-        .map(|(x, y, params)| Link::new(x, y, *params))
+        .map(|(x, y, params)| Link::new(x, y, params.clone()))
         .collect();
     Topology::new(nodes, links).unwrap()
 }

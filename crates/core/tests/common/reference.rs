@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use longhaul_core::params::LossModel;
 use longhaul_core::rng::Stream;
 use longhaul_core::route::Routes;
 use longhaul_core::topology::{NodeKind, PipeParams};
@@ -23,8 +24,6 @@ pub(crate) struct Packet {
     path_delay: u64,
     // What the pipe that it is in does to it.
     entry: (u64, u32),
-    delay: u64,
-    loss: Probability,
     lost: bool,
     due: (u64, u32),
 }
@@ -45,6 +44,7 @@ struct Pipe {
     service: Option<Service>,
     flying: VecDeque<Packet>,
     last_due: (u64, u32),
+    is_up: bool,
 }
 
 impl Pipe {
@@ -52,6 +52,13 @@ impl Pipe {
         self.params
             .rate
             .map_or(0, |rate| u128::from(rate.bits_per_s()))
+    }
+
+    fn loss(&self) -> Probability {
+        match self.params.loss {
+            LossModel::Independent(probability) => probability,
+            _ => unreachable!("not plain"),
+        }
     }
 
     fn counted(&self, packet: &Packet) -> u32 {
@@ -75,8 +82,11 @@ impl Pipe {
         {
             let service = self.service.take().unwrap();
             let mut packet = service.packet;
-            packet.lost = !packet.loss.is_never() && packet.loss.hits(self.stream.draw());
-            let time = end + packet.delay;
+            let loss = self.loss();
+            packet.lost = !loss.is_never() && loss.hits(self.stream.draw());
+            let delay = self.params.delay.as_ns();
+            packet.path_delay += delay;
+            let time = end + delay;
             let microstep = if time == packet.entry.0 {
                 packet.entry.1 + 1
             } else {
@@ -85,16 +95,43 @@ impl Pipe {
             packet.due = self.last_due.max((time, microstep));
             self.last_due = packet.due;
             self.flying.push_back(packet);
-            if let Some(next) = self.waiting.pop_front() {
-                // The next one starts where this one ends, remainder and all.
-                let work = service.work + self.work(&next);
-                self.service = Some(Service {
-                    packet: next,
-                    base: service.base,
-                    work,
-                });
+            // The next one starts where this one ends, remainder and all.
+            self.start_next(service.base, service.work);
+        }
+    }
+
+    /// The next packet starts `done` / rate ns after `base`.
+    fn start_next(&mut self, base: u64, done: u128) {
+        if let Some(packet) = self.waiting.pop_front() {
+            let work = done + self.work(&packet);
+            self.service = Some(Service { packet, base, work });
+        }
+    }
+
+    /// Gives (lost on the way before that, lost by the link going down).
+    fn set_up(&mut self, up: bool, keep_queue: bool, now: u64) -> (u64, u64) {
+        self.serve_until(now);
+        if up && !self.is_up {
+            self.is_up = true;
+            self.start_next(now, 0);
+            self.serve_until(now);
+        }
+        let mut down = 0;
+        let mut lost = 0;
+        if !up && self.is_up {
+            self.is_up = false;
+            self.last_due = (0, 0);
+            let flying = self.flying.len() as u64;
+            lost = self.flying.drain(..).filter(|packet| packet.lost).count() as u64;
+            down = flying - lost;
+            if let Some(service) = self.service.take() {
+                self.waiting.push_front(service.packet);
             }
         }
+        if !up && !keep_queue {
+            down += self.waiting.drain(..).count() as u64;
+        }
+        (lost, down)
     }
 
     fn work(&self, packet: &Packet) -> u128 {
@@ -109,9 +146,6 @@ impl Pipe {
     fn enter(&mut self, mut packet: Packet, entry: (u64, u32)) -> bool {
         self.serve_until(entry.0);
         packet.entry = entry;
-        packet.delay = self.params.delay.as_ns();
-        packet.loss = self.params.loss;
-        packet.path_delay += packet.delay;
         if self.service.is_none() {
             let work = self.work(&packet);
             self.service = Some(Service {
@@ -130,6 +164,7 @@ impl Pipe {
         let fits = match self.params.queue {
             QueueLimit::Packets(limit) => self.waiting.len() < limit as usize,
             QueueLimit::Bytes(limit) => bytes + u64::from(self.counted(&packet)) <= limit,
+            QueueLimit::Time(_) => unreachable!("not plain"),
         };
         if fits {
             self.waiting.push_back(packet);
@@ -154,15 +189,15 @@ pub(crate) struct Reference {
     routes: Routes,
     pipes: Vec<Pipe>,
     pub(crate) deliveries: Vec<Delivery>,
-    /// queue, loss, hop limit, no route, too big, misdelivered, absorbed
-    pub(crate) drops: [u64; 7],
+    /// queue, loss, hop limit, no route, too big, misdelivered, absorbed, link down
+    pub(crate) drops: [u64; 8],
     next_id: u64,
 }
 
 impl Reference {
     pub(crate) fn new(topology: Topology, seed: u64) -> Self {
         let pipe = |pipe: &longhaul_core::topology::Pipe| Pipe {
-            params: pipe.params,
+            params: pipe.params.clone(),
             mtu: pipe.mtu,
             to: pipe.to,
             stream: Stream::new(seed, &pipe.name),
@@ -170,13 +205,14 @@ impl Reference {
             service: None,
             flying: VecDeque::new(),
             last_due: (0, 0),
+            is_up: true,
         };
         Self {
             routes: Routes::new(&topology),
             pipes: topology.pipes().iter().map(pipe).collect(),
             topology,
             deliveries: Vec::new(),
-            drops: [0; 7],
+            drops: [0; 8],
             next_id: 0,
         }
     }
@@ -197,8 +233,6 @@ impl Reference {
             ttl,
             path_delay: 0,
             entry: (0, 0),
-            delay: 0,
-            loss: Probability::NEVER,
             lost: false,
             due: (0, 0),
         };
@@ -209,6 +243,12 @@ impl Reference {
 
     pub(crate) fn set(&mut self, pipe: PipeId, params: PipeParams, now: u64) {
         self.pipes[pipe.index()].set(params, now);
+    }
+
+    pub(crate) fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool, now: u64) {
+        let (lost, down) = self.pipes[pipe.index()].set_up(up, keep_queue, now);
+        self.drops[1] += lost;
+        self.drops[7] += down;
     }
 
     /// Packets in pipes.
@@ -261,6 +301,8 @@ impl Reference {
         let pipe = &mut self.pipes[pipe.index()];
         if packet.ip_len > pipe.mtu {
             self.drops[4] += 1;
+        } else if !pipe.is_up {
+            self.drops[7] += 1;
         } else if !pipe.enter(packet, entry) {
             self.drops[0] += 1;
         }

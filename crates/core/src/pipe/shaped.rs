@@ -1,0 +1,467 @@
+//! The general form of a pipe: discipline → sender → loss and its kin → delay → next node.
+//!
+//! Theory: the start of service is an event. It happens when a packet finds the sender idle,
+//! or when the packet before has departed; the discipline then says who goes, and the departure
+//! is computed. The pipe's next departure and the head of its flight stand in the engine's
+//! pending set. Departures at a time come before everything that comes out of a pipe at that
+//! time: they touch nothing but their own pipe, so it does not matter in which order pipes do
+//! them, nor whether a pipe does them late or, for arrivals that are handed over ahead of time,
+//! early. A packet that enters is served after all departures up to its entry.
+//!
+//! What takes no time at all (an unlimited rate, a full bucket) happens within the entry. Its
+//! microstep is one above that of the entry where the packet also comes out at that time, as
+//! in a plain pipe; all else comes out at microstep 0.
+//!
+//! With nothing set that a plain pipe could not do, all results are those of a plain pipe.
+//!
+//! **Order.** No packet comes out before its predecessor; a lost one holds its place too. Free
+//! of that are packets that are held back, all packets where a jitter or a trace may reorder,
+//! and with `overtake`, those behind a change of the parameters.
+//!
+//! **Changes.** The limit and discipline hold for packets to come (those that wait keep their
+//! place), rate, burst and trace for all that has not been sent, pro rata for the packet in
+//! service, all else for packets that depart from then on.
+//!
+//! **Down.** What is on its way and what waits is lost, and nothing may enter. Where the queue
+//! is kept, what waits stays, and the packet in service is sent anew, from its first byte.
+//!
+//! A late arrival (stamped before the engine's time) is served as from its stamp as far as the
+//! departures go that have been done; what it then comes out too late by is its staleness.
+//!
+//! Left out: what the parts do; they are one small file each.
+
+use super::Context;
+use super::delay::Moment;
+use super::flight::Flight;
+use super::loss::Loss;
+use super::queue::{Drain, Dropped, Enqueued, Item, Queue};
+use super::sender::{Sender, Served};
+use super::wire::{self, Wire};
+use crate::element::Fate;
+use crate::observe::PipeCounters;
+use crate::packet;
+use crate::params::PipeParams;
+use crate::pool::Pool;
+use crate::rng::Stream;
+use crate::time::{Span, Time};
+use crate::units::Framing;
+
+/// A pipe whose start of service is an event.
+#[derive(Debug)]
+pub(crate) struct Shaped {
+    queue: Queue,
+    sender: Sender,
+    serving: Option<(Item, Served)>,
+    /// The packet that was in service when the link went down.
+    stopped: Option<Item>,
+    pub(super) wire: Wire,
+    pub(super) flight: Flight,
+    /// No packet may come out before this, but those that are free.
+    last: Moment,
+    /// Everything up to here has been done.
+    clock: Time,
+    is_up: bool,
+    /// When the pipe stands in the pending set with a departure; it may be early.
+    alarm: Option<Time>,
+    /// For the flow hash.
+    seed: u64,
+    counters: PipeCounters,
+}
+
+/// What a plain pipe leaves behind.
+pub(super) struct Past {
+    pub(super) sender: Sender,
+    pub(super) loss: Loss,
+    pub(super) last: Moment,
+    pub(super) counters: PipeCounters,
+}
+
+impl Shaped {
+    /// The general form of the pipe called `name`, going on from its `past` at `now`.
+    pub(super) fn new(params: &PipeParams, past: Past, now: Time, seed: u64, name: &str) -> Self {
+        let random = Stream::new(seed, &format!("{name}/queue"));
+        Self {
+            queue: Queue::new(params, random),
+            sender: past.sender,
+            serving: None,
+            stopped: None,
+            wire: Wire::new(params, past.loss, seed, name),
+            flight: Flight::new(),
+            last: past.last,
+            clock: now,
+            is_up: true,
+            alarm: None,
+            seed,
+            counters: past.counters,
+        }
+    }
+
+    /// Takes over a packet that a plain pipe has in service until `served`, or as the next to
+    /// wait. Its descriptor holds its entry.
+    pub(super) fn adopt(
+        &mut self,
+        params: &PipeParams,
+        index: u32,
+        served: Option<Served>,
+        pool: &Pool,
+    ) {
+        let item = self.item(params, index, self.clock, pool);
+        match served {
+            Some(served) => self.serving = Some((item, served)),
+            None => self.queue.push(item),
+        }
+    }
+
+    /// A packet enters at `entry`.
+    pub(super) fn enter(
+        &mut self,
+        params: &PipeParams,
+        index: u32,
+        entry: Moment,
+        context: &mut Context<'_>,
+    ) {
+        *context.inside += 1;
+        if !self.is_up {
+            return self.lose(index, Cause::LinkDown, context);
+        }
+        self.run_to(params, entry.time, context);
+        let now = self.clock.max(entry.time);
+        self.clock = now;
+        context.pool[index].due = entry;
+        let item = self.item(params, index, now, context.pool);
+        let rest = |(_, served): &(Item, Served)| served.departure.since(now);
+        let drain = Drain {
+            rate: self.sender.rate(now),
+            rest: self.serving.as_ref().map(rest),
+        };
+        let counters = &mut self.counters;
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
+        let enqueued = self.queue.enqueue(now, item, drain, &mut lose);
+        if enqueued == Enqueued::QueuedMarked {
+            self.mark(index, context.pool);
+        }
+        self.start(now, context);
+        self.run_to(params, now, context);
+    }
+
+    /// Does all departures up to `to`.
+    pub(super) fn run_to(&mut self, params: &PipeParams, to: Time, context: &mut Context<'_>) {
+        while let Some((item, served)) = self.serving
+            && served.departure <= to
+            && served.departure < Time::MAX
+        {
+            self.serving = None;
+            self.clock = self.clock.max(served.departure);
+            self.counters.busy_ns += served.busy.1 - served.busy.0;
+            self.depart(params, item.index, served.departure, context);
+            self.start(served.departure, context);
+        }
+    }
+
+    /// Starts the next packet's service at `now`, where the sender is idle.
+    fn start(&mut self, now: Time, context: &mut Context<'_>) {
+        if self.serving.is_some() || !self.is_up || self.queue.is_empty() {
+            return;
+        }
+        let counters = &mut self.counters;
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
+        let Some((item, marked)) = self.queue.dequeue(now, &mut lose) else {
+            return;
+        };
+        if marked {
+            self.mark(item.index, context.pool);
+        }
+        let entered = context.pool[item.index].due.time;
+        self.serving = Some((item, self.sender.serve(entered, item.bytes)));
+    }
+
+    /// A packet's last bit is out.
+    fn depart(&mut self, params: &PipeParams, index: u32, now: Time, context: &mut Context<'_>) {
+        let delay = self.wire.delay(params, now);
+        let bytes = params.framing.counted(context.pool[index].ip_len);
+        let entry = context.pool[index].due;
+        if self.wire.loses(now, bytes) {
+            let _ = self.in_order(params, came_out(entry, now, delay));
+            return self.lose(index, Cause::Loss, context);
+        }
+        let held = match self.wire.pass(now, index, context.pool) {
+            Fate::Pass => Span::ZERO,
+            Fate::Hold(span) => span,
+            Fate::Drop => return self.lose(index, Cause::Loss, context),
+        };
+        if self.wire.corrupts(index, context.pool) {
+            self.counters.corrupted += 1;
+        }
+        let copy = self
+            .wire
+            .duplicates()
+            .then(|| context.pool.duplicate(index));
+        self.send_out(params, index, now, delay, held, context);
+        match copy {
+            None => {}
+            Some(None) => context.counters.pool_exhausted += 1,
+            Some(Some(copy)) => {
+                self.counters.duplicated += 1;
+                context.counters.created += 1;
+                *context.inside += 1;
+                let delay = self.wire.delay(params, now);
+                self.send_out(params, copy, now, delay, held, context);
+            }
+        }
+    }
+
+    /// A packet sets out at `now` on its way of `delay`, and `held` for longer.
+    fn send_out(
+        &mut self,
+        params: &PipeParams,
+        index: u32,
+        now: Time,
+        delay: Span,
+        held: Span,
+        context: &mut Context<'_>,
+    ) {
+        let packet = &mut context.pool[index];
+        packet.path_delay += delay;
+        let mut due = match self.wire.hold(params) {
+            None => self.in_order(params, came_out(packet.due, now, delay + held)),
+            Some(longer) => came_out(packet.due, now, delay + held + longer),
+        };
+        if due.time < context.floor {
+            let shift = context.floor.since(due.time).as_ns();
+            context.pool.origin_mut(index).staleness = u32::try_from(shift).unwrap_or(u32::MAX);
+            due = Moment {
+                time: context.floor,
+                microstep: 0,
+            };
+        }
+        context.pool[index].due = due;
+        self.flight.push(index, context.pool);
+    }
+
+    /// When a packet comes out that would at `due`.
+    fn in_order(&mut self, params: &PipeParams, due: Moment) -> Moment {
+        self.last = self.last.max(due);
+        if wire::is_free(params) {
+            due
+        } else {
+            self.last
+        }
+    }
+
+    /// Takes out the head of the flight.
+    pub(super) fn pop(&mut self, params: &PipeParams, pool: &Pool) -> Option<u32> {
+        let (index, is_late) = self.flight.pop(pool)?;
+        self.counters.reordered += u64::from(is_late);
+        self.counters.packets += 1;
+        self.counters.bytes += u64::from(params.framing.counted(pool[index].ip_len));
+        Some(index)
+    }
+
+    /// Changes the parameters from `old` to `new` at `now`.
+    pub(super) fn set(
+        &mut self,
+        old: &PipeParams,
+        new: &PipeParams,
+        now: Time,
+        context: &mut Context<'_>,
+    ) {
+        self.run_to(old, now, context);
+        let now = self.clock.max(now);
+        self.clock = now;
+        let (seed, pool) = (self.seed, &*context.pool);
+        let all = [true, true];
+        self.queue
+            .set(new, |item| describe(item, new.framing, all, seed, pool));
+        let in_service = self.serving.is_some();
+        let served = self.sender.set(old, new, in_service, now);
+        if let (Some(served), Some((_, serving))) = (served, &mut self.serving) {
+            self.counters.busy_ns += busy_until(serving, now);
+            *serving = served;
+        }
+        self.wire.set(new);
+        if new.overtake {
+            self.last = Moment::default();
+        }
+        self.run_to(new, now, context);
+    }
+
+    /// Takes the link down, or up again, at `now`.
+    pub(super) fn set_up(
+        &mut self,
+        params: &PipeParams,
+        up: bool,
+        keep_queue: bool,
+        now: Time,
+        context: &mut Context<'_>,
+    ) {
+        self.run_to(params, now, context);
+        let now = self.clock.max(now);
+        self.clock = now;
+        match (self.is_up, up) {
+            (false, true) => self.resume(params, now, context),
+            (true, false) => self.halt(now, context),
+            _ => {}
+        }
+        if !up && !keep_queue {
+            let mut lost = Vec::with_capacity(self.queue.len());
+            self.queue.drain(|item| lost.push(item));
+            for item in self.stopped.take().into_iter().chain(lost) {
+                self.lose(item.index, Cause::LinkDown, context);
+            }
+        }
+    }
+
+    fn halt(&mut self, now: Time, context: &mut Context<'_>) {
+        self.is_up = false;
+        while let Some((index, _)) = self.flight.pop(context.pool) {
+            self.lose(index, Cause::LinkDown, context);
+        }
+        self.last = Moment::default();
+        let serving = self.serving.take();
+        self.sender.stop(serving.is_some(), now);
+        if let Some((item, served)) = serving {
+            self.counters.busy_ns += busy_until(&served, now);
+            self.stopped = Some(item);
+        }
+    }
+
+    fn resume(&mut self, params: &PipeParams, now: Time, context: &mut Context<'_>) {
+        self.is_up = true;
+        self.sender.stop(false, now);
+        if let Some(item) = self.stopped.take() {
+            let bytes = params.framing.counted(context.pool[item.index].ip_len);
+            let entered = context.pool[item.index].due.time;
+            self.serving = Some((item, self.sender.serve(entered.max(now), bytes)));
+        }
+        self.start(now, context);
+        self.run_to(params, now, context);
+    }
+
+    /// When the pipe has to be asked again for its departures, where the pending set does not
+    /// know yet; it does from now on.
+    pub(super) fn announce(&mut self) -> Option<Time> {
+        let departure = self.serving.map(|(_, served)| served.departure);
+        let departure = departure.filter(|&departure| departure < Time::MAX)?;
+        if self.alarm.is_some() {
+            return None;
+        }
+        self.alarm = Some(departure);
+        self.alarm
+    }
+
+    /// The alarm has gone off.
+    pub(super) const fn alarmed(&mut self) {
+        self.alarm = None;
+    }
+
+    /// The pending set has forgotten this pipe.
+    pub(super) fn forget(&mut self) {
+        self.alarm = None;
+        self.flight.forget();
+    }
+
+    /// The counters, the sending time up to `now`.
+    pub(super) fn counters(&self, now: Time) -> PipeCounters {
+        let serving = self.serving.as_ref();
+        let sending = serving.map_or(0, |(_, served)| busy_until(served, now));
+        PipeCounters {
+            busy_ns: self.counters.busy_ns + sending,
+            ..self.counters
+        }
+    }
+
+    /// Packets and counted bytes that wait.
+    pub(super) fn waiting(&self) -> (u32, u64) {
+        let stopped = self.stopped.map_or(0, |item| u64::from(item.bytes));
+        let packets = self.queue.len() as u32 + u32::from(self.stopped.is_some());
+        (packets, self.queue.bytes() + stopped)
+    }
+
+    /// Whether the pipe is up and nothing is inside.
+    pub(super) fn is_idle(&self) -> bool {
+        let sends = self.serving.is_some() || self.stopped.is_some();
+        self.is_up && !sends && self.queue.is_empty() && self.flight.is_empty()
+    }
+
+    pub(super) const fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    fn item(&self, params: &PipeParams, index: u32, entered: Time, pool: &Pool) -> Item {
+        let mut item = Item {
+            index,
+            bytes: 0,
+            flow: 0,
+            ecn_capable: false,
+            entered,
+        };
+        let needs = [self.queue.needs_flow(), self.queue.needs_ecn()];
+        describe(&mut item, params.framing, needs, self.seed, pool);
+        item
+    }
+
+    fn mark(&mut self, index: u32, pool: &mut Pool) {
+        pool[index].marked = true;
+        self.counters.marked += 1;
+    }
+
+    /// A packet ends here.
+    pub(super) fn lose(&mut self, index: u32, cause: Cause, context: &mut Context<'_>) {
+        let (own, dropped) = (&mut self.counters, &mut context.counters.dropped);
+        match cause {
+            Cause::Loss => {
+                own.drops_loss += 1;
+                dropped.loss += 1;
+            }
+            Cause::LinkDown => {
+                own.drops_down += 1;
+                dropped.link_down += 1;
+            }
+        }
+        context.forget(index);
+    }
+}
+
+/// Why a packet ends in a pipe, but for the queue.
+#[derive(Clone, Copy)]
+pub(super) enum Cause {
+    Loss,
+    LinkDown,
+}
+
+/// The queue gives up a packet.
+fn drop_queued(dropped: &Dropped, counters: &mut PipeCounters, context: &mut Context<'_>) {
+    counters.drops_queue += 1;
+    counters.drops_early += u64::from(dropped.early);
+    context.counters.dropped.queue += 1;
+    context.forget(dropped.item.index);
+}
+
+/// Fills in what the discipline wants to know of a packet: its bytes, and its flow and whether
+/// its sender understands marks where `needs` say so.
+fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool: &Pool) {
+    item.bytes = framing.counted(pool[item.index].ip_len);
+    let [flow, ecn] = needs;
+    if flow {
+        item.flow = packet::flow_hash(pool.frame(item.index), seed);
+    }
+    item.ecn_capable = ecn && packet::is_ecn_capable(pool.frame(item.index));
+}
+
+/// When a packet comes out that entered at `entry`, departs at `now` and is on its way for
+/// `delay`.
+fn came_out(entry: Moment, now: Time, delay: Span) -> Moment {
+    let time = now + delay;
+    let microstep = if time == entry.time {
+        entry.microstep.saturating_add(1)
+    } else {
+        0
+    };
+    Moment { time, microstep }
+}
+
+/// The time spent up to `now` on a packet in service.
+fn busy_until(served: &Served, now: Time) -> u64 {
+    let (from, to) = served.busy;
+    now.as_ns().clamp(from, to) - from
+}

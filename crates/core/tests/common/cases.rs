@@ -1,0 +1,332 @@
+//! Random cases: a network, traffic, and changes, and how the engine does them.
+//!
+//! Times are drawn from few values, so that ties are common.
+
+use longhaul_core::observe::PipeCounters;
+use longhaul_core::params::LossModel;
+use longhaul_core::router::Silent;
+use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
+use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
+use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
+use proptest::prelude::*;
+
+use super::{Delivery, assert_balanced, drain, frame, node};
+
+/// Time passes in units of this many ns, so that things coincide.
+pub(crate) const TICK: u64 = 400;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    Send {
+        from: usize,
+        to: usize,
+        ip_len: u16,
+        ttl: u8,
+        burst: usize,
+    },
+    Set {
+        pipe: usize,
+        params: Box<PipeParams>,
+        /// Make the pipe a shaped one, without a difference.
+        shape: bool,
+    },
+    Up {
+        pipe: usize,
+        up: bool,
+        keep_queue: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) routers: usize,
+    pub(crate) hosts: usize,
+    pub(crate) extra: Vec<(usize, usize)>,
+    pub(crate) params: Vec<(PipeParams, u32)>,
+    pub(crate) seed: u64,
+    /// Ticks until the action, and the action.
+    pub(crate) actions: Vec<(u64, Action)>,
+}
+
+/// Parameters of plain pipes.
+pub(crate) fn params() -> impl Strategy<Value = PipeParams> {
+    let rate = prop_oneof![
+        2 => Just(None),
+        3 => Just(Rate::from_bits_per_s(10_000_000_000)),
+        2 => (1_000_000u64..20_000_000_000).prop_map(Rate::from_bits_per_s),
+        1 => Just(Rate::from_bits_per_s(7_000_000_000_000)),
+    ];
+    let delay = prop_oneof![
+        2 => Just(Span::ZERO),
+        3 => (0u64..6).prop_map(|ticks| Span::from_ns(ticks * TICK)),
+        2 => (0u64..100_000).prop_map(Span::from_ns),
+    ];
+    let loss = prop_oneof![
+        3 => Just(Probability::NEVER),
+        1 => (0u64..100).prop_map(|n| Probability::from_ratio(n, 100).unwrap()),
+    ];
+    let queue = prop_oneof![
+        2 => Just(QueueLimit::default()),
+        2 => (0u32..6).prop_map(QueueLimit::Packets),
+        2 => (0u64..6000).prop_map(QueueLimit::Bytes),
+    ];
+    let framing = prop_oneof![
+        Just(Framing::Ethernet),
+        Just(Framing::Ip),
+        Just(Framing::Wire)
+    ];
+    (rate, delay, loss, queue, framing).prop_map(|(rate, delay, loss, queue, framing)| PipeParams {
+        rate,
+        delay,
+        loss: LossModel::Independent(loss),
+        queue,
+        framing,
+        ..PipeParams::default()
+    })
+}
+
+fn action(set: bool, params: BoxedStrategy<PipeParams>) -> BoxedStrategy<Action> {
+    let ip_len = prop_oneof![Just(1500u16), Just(482), 20u16..1500];
+    let ttl = prop_oneof![4 => Just(64u8), 1 => 1u8..6];
+    let send = (0..64usize, 0..72usize, ip_len, ttl, 1..8usize).prop_map(
+        |(from, to, ip_len, ttl, burst)| Action::Send {
+            from,
+            to,
+            ip_len,
+            ttl,
+            burst,
+        },
+    );
+    if !set {
+        return send.boxed();
+    }
+    let shape = prop::bool::weighted(0.3);
+    let set = (0..64usize, params, shape).prop_map(|(pipe, params, shape)| Action::Set {
+        pipe,
+        params: Box::new(params),
+        shape,
+    });
+    let up =
+        (0..64usize, any::<bool>(), any::<bool>()).prop_map(|(pipe, up, keep_queue)| Action::Up {
+            pipe,
+            up,
+            keep_queue,
+        });
+    prop_oneof![8 => send, 2 => set, 1 => up].boxed()
+}
+
+/// A case whose pipes have such parameters, with or without changes.
+pub(crate) fn case(
+    set: bool,
+    params: impl Strategy<Value = PipeParams> + 'static,
+) -> impl Strategy<Value = Case> {
+    let params = params.boxed();
+    let extra = prop::collection::vec((0..8usize, 0..8usize), 0..4);
+    let mtu = prop_oneof![6 => Just(1500u32), 1 => 400u32..1500];
+    let all = prop::collection::vec((params.clone(), mtu), 48);
+    let wait = prop_oneof![2 => Just(0u64), 3 => 0u64..4, 1 => 0u64..200];
+    let actions = prop::collection::vec((wait, action(set, params)), 1..60);
+    (1..7usize, 2..6usize, extra, all, any::<u64>(), actions).prop_map(
+        |(routers, hosts, extra, params, seed, actions)| Case {
+            routers,
+            hosts,
+            extra,
+            params,
+            seed,
+            actions,
+        },
+    )
+}
+
+/// A random tree of routers with further links, hosts hung on; each way has parameters of its own.
+pub(crate) fn build(case: &Case) -> Topology {
+    let (nodes, links) = parts(case);
+    Topology::new(nodes, links).unwrap()
+}
+
+/// The same with two more routers and a link between them.
+fn with_a_link_elsewhere(case: &Case) -> Topology {
+    let (mut nodes, mut links) = parts(case);
+    nodes.extend([node("m0", 900), node("m1", 901)]);
+    links.push(Link::new("m0", "m1", case.params[0].0.clone()));
+    Topology::new(nodes, links).unwrap()
+}
+
+fn parts(case: &Case) -> (Vec<Node>, Vec<Link>) {
+    let router = |n: usize| format!("r{}", n % case.routers);
+    let mut params = case.params.iter().cycle();
+    let mut links: Vec<Link> = Vec::new();
+    let mut add = |x: String, y: String| {
+        let ((there, mtu), (back, _)) = (params.next().unwrap(), params.next().unwrap());
+        let taken = links
+            .iter()
+            .any(|l| l.ends.contains(&x) && l.ends.contains(&y));
+        if x != y && !taken {
+            links.push(Link {
+                params: [there.clone(), back.clone()],
+                mtu: *mtu,
+                ..Link::new(&x, &y, there.clone())
+            });
+        }
+    };
+    for n in 1..case.routers {
+        add(router(n), router(case.seed as usize / n % n));
+    }
+    case.extra
+        .iter()
+        .for_each(|&(x, y)| add(router(x), router(y)));
+    (0..case.hosts).for_each(|n| add(format!("h{n}"), router(case.seed as usize % 97 + n * n)));
+    let names = (0..case.routers)
+        .map(router)
+        .chain((0..case.hosts).map(|n| format!("h{n}")));
+    let nodes = names.zip(0..).map(|(name, n)| node(&name, n)).collect();
+    (nodes, links)
+}
+
+pub(crate) struct Outcome {
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) drops: [u64; 8],
+    pub(crate) pipes: Vec<PipeCounters>,
+}
+
+fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
+    let d = engine.counters().dropped;
+    let drops = [
+        d.queue,
+        d.loss,
+        d.hop_limit,
+        d.no_route,
+        d.too_big,
+        d.misdelivered,
+        d.absorbed,
+        d.link_down,
+    ];
+    let pipes = 0..engine.topology().pipes().len() as u32;
+    Outcome {
+        deliveries,
+        drops,
+        pipes: pipes.map(|n| engine.pipe_counters(PipeId(n))).collect(),
+    }
+}
+
+/// Where a packet of the case goes: a node, or an address that nobody has.
+pub(crate) fn target(topology: &Topology, to: usize) -> Option<NodeId> {
+    let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
+    let routers = topology
+        .nodes()
+        .iter()
+        .position(|n| n.kind == NodeKind::Router);
+    match to {
+        70.. => None,
+        64.. => routers.map(|n| NodeId(n as u32)),
+        _ => Some(hosts[to % hosts.len()]),
+    }
+}
+
+/// How a case is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// Between actions, advance in steps of so many ns (0: not at all).
+    pub(crate) step: u64,
+    /// Advance up to the very time of each action before the action.
+    pub(crate) eager: bool,
+    pub(crate) always_shaped: bool,
+    /// Add a link that has nothing to do with the case.
+    pub(crate) elsewhere: bool,
+}
+
+/// Runs a case on the engine.
+pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
+    let Manner { step, eager, .. } = manner;
+    let base = build(case);
+    let topology = if manner.elsewhere {
+        with_a_link_elsewhere(case)
+    } else {
+        base.clone()
+    };
+    let named = |pipe: usize| {
+        let pipes = base.pipes();
+        topology.find_pipes(&pipes[pipe % pipes.len()].name)[0]
+    };
+    let config = EngineConfig {
+        seed: case.seed,
+        slots: 4096,
+        always_shaped: manner.always_shaped,
+        ..EngineConfig::default()
+    };
+    let mut engine = Engine::new(topology.clone(), config, Box::new(Silent));
+    let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
+    let mut time = 0;
+    let mut deliveries = Vec::new();
+    for (ticks, action) in &case.actions {
+        let from = time;
+        time += ticks * TICK;
+        let is_set = !matches!(action, Action::Send { .. });
+        if step > 0 && time > 0 {
+            (from..time).step_by(step as usize).skip(1).for_each(|at| {
+                engine.advance(Time::from_ns(at));
+                assert_balanced(&engine);
+            });
+        }
+        if eager || is_set {
+            engine.advance_before(Time::from_ns(time));
+        }
+        if eager {
+            deliveries.extend(drain(&mut engine));
+        }
+        match action {
+            Action::Set {
+                pipe,
+                params,
+                shape,
+            } => {
+                let mut params = PipeParams::clone(params);
+                if *shape && params.is_plain() {
+                    params.corrupt = Probability::from_ratio(1, u64::MAX).unwrap();
+                }
+                engine.set(named(*pipe), params);
+                assert_balanced(&engine);
+            }
+            Action::Up {
+                pipe,
+                up,
+                keep_queue,
+            } => {
+                engine.set_up(named(*pipe), *up, *keep_queue);
+                assert_balanced(&engine);
+            }
+            Action::Send {
+                from,
+                to,
+                ip_len,
+                ttl,
+                burst,
+            } => {
+                let host = hosts[from % hosts.len()];
+                let nobody = [192, 0, 2, 1].into();
+                let to = target(&topology, *to).map_or(nobody, |to| topology.node(to).ipv4);
+                let frame = frame(topology.node(host).ipv4, to, *ip_len, *ttl, true);
+                for _ in 0..*burst {
+                    engine.arrive(host, Time::from_ns(time), &frame).unwrap();
+                    assert_balanced(&engine);
+                }
+            }
+        }
+    }
+    // What is still kept by links that are down goes on.
+    engine.advance_before(Time::from_ns(time + TICK));
+    for pipe in 0..topology.pipes().len() as u32 {
+        engine.set_up(PipeId(pipe), true, true);
+    }
+    if step > 0 {
+        while let Some(due) = engine.next_due() {
+            engine.advance(due);
+            assert_balanced(&engine);
+        }
+    }
+    engine.advance(Time::MAX);
+    deliveries.extend(drain(&mut engine));
+    assert_balanced(&engine);
+    assert_eq!((engine.inside(), engine.slots_in_use()), (0, 0));
+    outcome_of(&engine, deliveries)
+}
