@@ -76,12 +76,19 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
 
 fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
     let style = Style::stdout();
-    let routers = plan.topology.nodes().len() - plan.hosts.len();
+    let of_kind = |kind| {
+        let nodes = plan.topology.nodes().iter();
+        nodes.filter(|node| node.kind == kind).count()
+    };
+    let lans = match of_kind(NodeKind::Lan) {
+        0 => String::new(),
+        lans => format!(", {}", style::number(lans, "lan")),
+    };
     let mut text = format!(
-        "{}: {}, {}, {}, {}; seed {}{}\n",
+        "{}: {}, {}{lans}, {}, {}; seed {}{}\n",
         style.bold(&plan.name),
         style::number(plan.hosts.len(), "host"),
-        style::number(routers, "router"),
+        style::number(of_kind(NodeKind::Router), "router"),
         style::number(plan.topology.pipes().len() / 2, "link"),
         style::number(plan.programs.len(), "program"),
         plan.seed,
@@ -408,6 +415,12 @@ fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
         "hosts": hosts.collect::<Vec<_>>(),
         "routers": routers
             .map(|node| json!({ "name": node.name, "ipv4": node.ipv4, "ipv6": node.ipv6 }))
+            .collect::<Vec<_>>(),
+        "lans": topology
+            .nodes()
+            .iter()
+            .filter(|node| node.kind == NodeKind::Lan)
+            .map(|node| &node.name)
             .collect::<Vec<_>>(),
         "pipes": topology.pipes().iter().map(|pipe| pipe_json(plan, pipe)).collect::<Vec<_>>(),
         "programs": programs.collect::<Vec<_>>(),

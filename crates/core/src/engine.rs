@@ -309,7 +309,8 @@ impl Engine {
 
     /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
     /// enters it; what is in it is lost, save, with `keep_queue`, what waits and what is being
-    /// sent, which is sent anew. A pipe that is down already may lose its queue too.
+    /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
+    /// of it at the next [`Engine::reroute`].
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
         let now = self.now;
         self.routes.set_usable(pipe, up);

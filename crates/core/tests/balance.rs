@@ -197,3 +197,52 @@ fn a_flow_leaves_a_member_that_has_gone_and_only_then() {
     assert_eq!(moved, [before[0], before[2], before[0]]);
     drop(engine.poll_egress());
 }
+
+/// The whole of it: a link fails, packets are lost on it until routes follow, and come back when
+/// it is repaired.
+#[test]
+fn routes_follow_failures_when_they_are_told() {
+    let mut engine = ladder(2, Balance::First, 1);
+    let pipes = ["ra>rb#0", "ra>rb#1"].map(|name| engine.topology().find_pipes(name)[0]);
+    let send = |engine: &mut Engine| {
+        let (frame, from) = (datagram(engine, 5), host(engine, "h1"));
+        engine.arrive(from, engine.now(), &frame).unwrap();
+        engine.advance(engine.now());
+        let took = pipes.map(|pipe| engine.pipe_counters(pipe).packets);
+        if let Some(egress) = engine.poll_egress() {
+            engine.release(egress);
+        }
+        assert_balanced(engine);
+        took
+    };
+    assert_eq!(send(&mut engine), [1, 0]);
+    engine.set_up(pipes[0], false, false);
+    assert_eq!(send(&mut engine), [1, 0]);
+    assert_eq!(engine.counters().dropped.link_down, 1);
+    engine.reroute();
+    assert_eq!(send(&mut engine), [1, 1]);
+    engine.set_up(pipes[0], true, false);
+    assert_eq!(
+        send(&mut engine),
+        [1, 2],
+        "a repair is not known at once either"
+    );
+    engine.reroute();
+    assert_eq!(send(&mut engine), [2, 2]);
+    // No way at all: the router says so.
+    for pipe in pipes {
+        engine.set_up(pipe, false, false);
+    }
+    engine.reroute();
+    let (h1, h2) = (host(&engine, "h1"), host(&engine, "h2"));
+    assert_eq!(engine.path(h1, h2), None);
+    assert_eq!(send(&mut engine), [2, 2]);
+    assert_eq!(engine.counters().dropped.no_route, 1);
+    assert_eq!(
+        (
+            engine.counters().delivered,
+            engine.counters().dropped.total()
+        ),
+        (4, 2)
+    );
+}

@@ -10,7 +10,7 @@ use common::{Plain, assert_balanced, frame, host, node, seal};
 use longhaul_core::packet::{self, Refusal};
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Probability, QueueLimit, Rate};
-use longhaul_core::{Engine, EngineConfig, NodeId, Refused, Span, Time, Topology};
+use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Refused, Span, Time, Topology};
 use proptest::prelude::*;
 
 const ALL: Ipv4Addr = Ipv4Addr::BROADCAST;
@@ -438,14 +438,16 @@ proptest! {
         }
     }
 
-    /// Whatever the network and the packets: the sums are exact at every step, it ends, and
-    /// nothing is left.
+    /// Whatever the network, the packets and the failures: the sums are exact at every step, it
+    /// ends, and nothing is left.
     #[test]
     fn sums_are_exact_and_all_ends((links, packets) in any_wish(), slots in 1u32..60, seed: u64) {
         let params = |kind: u8| PipeParams {
             rate: (kind % 3 > 0).then(|| Rate::from_bits_per_s(1_000_000 << (kind % 8)).unwrap()),
             loss: longhaul_core::params::LossModel::Independent(Probability::from_ratio(u64::from(kind % 4), 8).unwrap()),
             queue: QueueLimit::Packets(u32::from(kind % 5)),
+            duplicate: Probability::from_ratio(u64::from(kind % 2), 4).unwrap(),
+            corrupt: Probability::from_ratio(u64::from(kind % 3), 8).unwrap(),
             ..delay(u64::from(kind % 7))
         };
         let topology = build(&links, params);
@@ -468,6 +470,16 @@ proptest! {
             if number % 4 == 0 {
                 drain(&mut engine);
             }
+            let pipes = engine.topology().pipes().len();
+            if number % 3 == 0 && pipes > 0 {
+                let pipe = PipeId((number * 7 % pipes) as u32);
+                let is_up = engine.is_up(pipe);
+                engine.set_up(pipe, !is_up, number % 2 == 0);
+                assert_balanced(&engine);
+            }
+            if number % 5 == 0 {
+                engine.reroute();
+            }
         }
         // The longest way takes every pipe once, at 1 Mbit/s, behind full queues.
         let mut steps = 0;
@@ -476,6 +488,10 @@ proptest! {
             steps += 1;
             assert_balanced(&engine);
             prop_assert!(steps < 100_000, "it does not end");
+        }
+        // What waits in a pipe that is down ends with the pipe's queue.
+        for pipe in (0..engine.topology().pipes().len() as u32).map(PipeId) {
+            engine.set_up(pipe, false, false);
         }
         drain(&mut engine);
         let counters = engine.counters();

@@ -40,7 +40,7 @@ use crate::schedule::Schedule;
 
 /// The most hosts of an experiment.
 pub const MAX_HOSTS: usize = 20_000;
-/// The most routers.
+/// The most routers, and the most lans.
 pub const MAX_ROUTERS: usize = 100_000;
 /// The most links.
 pub const MAX_LINKS: usize = 200_000;

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
+use longhaul_core::topology::NodeKind;
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
@@ -213,10 +214,11 @@ fn sandbox_config(
     }
 }
 
-/// Every host's `/etc/hosts`: itself, and all nodes by name.
+/// Every host's `/etc/hosts`: itself, and all nodes that have an address by name.
 fn hosts_file(plan: &Plan) -> String {
     let nodes = plan.topology.nodes().iter();
-    let lines = nodes.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
+    let addressed = nodes.filter(|node| node.kind != NodeKind::Lan);
+    let lines = addressed.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
     let local = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     std::iter::once(local).chain(lines).collect()
 }

@@ -80,7 +80,7 @@ pub(crate) struct TopologySpec {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a node, like `{ kind: host }`")]
 pub(crate) struct NodeSpec {
-    /// Hosts run programs, routers forward. Default: `host`.
+    /// Hosts run programs, routers forward, lans join what is linked to them. Default: `host`.
     #[serde(default)]
     pub(crate) kind: Kind,
     /// Makes this a group: the nodes NAME0, NAME1 and so on, so many of them.
@@ -94,13 +94,15 @@ pub(crate) struct NodeSpec {
 
 /// What a node does with packets that are not for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase", expecting = "`host` or `router`")]
+#[serde(rename_all = "lowercase", expecting = "`host`, `router` or `lan`")]
 pub(crate) enum Kind {
     /// Runs programs; never forwards.
     #[default]
     Host,
     /// Forwards packets; runs no programs.
     Router,
+    /// A segment: joins hosts and routers as a switch does, and floods broadcast and multicast.
+    Lan,
 }
 
 /// The TCP of a host's kernel.

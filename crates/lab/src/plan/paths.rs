@@ -313,14 +313,14 @@ fn neighbours(topology: &Topology, node: NodeId) -> impl Iterator<Item = NodeId>
         .map(|pipe| topology.pipe(*pipe).to)
 }
 
-/// By router: the number of the set of routers that it is connected with.
+/// By router or lan: the number of the set of them that it is connected with.
 fn router_areas(topology: &Topology) -> Vec<Option<u32>> {
-    let is_router = |id: NodeId| topology.node(id).kind == NodeKind::Router;
+    let transits = |id: NodeId| topology.node(id).kind.transits();
     let mut areas = vec![None; topology.nodes().len()];
     for (start, area) in (0..topology.nodes().len() as u32).map(NodeId).zip(0..) {
         let mut open = vec![start];
         while let Some(node) = open.pop() {
-            if is_router(node) && areas[node.index()].is_none() {
+            if transits(node) && areas[node.index()].is_none() {
                 areas[node.index()] = Some(area);
                 open.extend(neighbours(topology, node));
             }
