@@ -14,6 +14,7 @@
 
 mod cleanup;
 mod control;
+mod events;
 mod folder;
 mod isolation;
 mod lab;

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use longhaul_core::topology::NodeKind;
 use longhaul_linux::channel::Channel;
 use longhaul_linux::sandbox::{ProgramId, SandboxError, SpawnSpec};
 
@@ -127,7 +128,9 @@ impl Supervisor<'_> {
 
     fn no_host(&self, host: &str) -> Reply {
         let names: Vec<&str> = self.plan.hosts.iter().map(|h| h.name.as_str()).collect();
-        let problem = match self.plan.topology.find(host) {
+        let topology = &self.plan.topology;
+        let problem = match topology.find(host).map(|node| topology.node(node).kind) {
+            Some(NodeKind::Lan) => format!("`{host}` is a lan, and lans run no programs"),
             Some(_) => format!("`{host}` is a router, and routers run no programs"),
             None => format!("there is no host `{host}`"),
         };
