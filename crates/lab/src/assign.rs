@@ -54,6 +54,9 @@ pub fn patch(
             Err(fault) => faults.push(fault),
         }
     }
+    if !faults.is_empty() {
+        return Err(sources.explain(faults));
+    }
     let root = Node {
         at: Pos::default(),
         value: Value::Map(entries),

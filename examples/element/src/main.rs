@@ -22,7 +22,5 @@ impl Element for EveryThird {
 }
 
 fn main() -> ExitCode {
-    longhaul::main_with(
-        Elements::new().with("every-third", || Box::new(EveryThird::default())),
-    )
+    longhaul::main_with(Elements::new().with("every-third", || Box::new(EveryThird::default())))
 }

@@ -9,15 +9,26 @@ const EXPERIMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/experiment.yaml")
 
 fn example(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul-element"));
-    command.args(arguments).output().expect("starting the example")
+    command
+        .args(arguments)
+        .output()
+        .expect("starting the example")
 }
 
 #[test]
 fn check_knows_the_element() {
     let output = example(&["check", EXPERIMENT]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("element every-third"), "{text}");
-    let wrong = example(&["check", EXPERIMENT, "--set", "links.a-b.element=every-thrid"]);
+    assert!(
+        output.status.success() && text.contains("element every-third"),
+        "{text}"
+    );
+    let wrong = example(&[
+        "check",
+        EXPERIMENT,
+        "--set",
+        "links.a-b.element=every-thrid",
+    ]);
     let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(text.contains("did you mean `every-third`?"), "{text}");
 }
@@ -31,16 +42,25 @@ fn every_third_packet_is_lost() {
     let send = "python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                 [s.sendto(bytes(100), (\"10.0.0.2\", 9)) for _ in range(60)]'";
     let run = format!("programs.ping.run={send}");
-    let output = example(&["run", EXPERIMENT, "--out", out, "--json", "--quiet", "--set", &run]);
+    let output = example(&[
+        "run", EXPERIMENT, "--out", out, "--json", "--quiet", "--set", &run,
+    ]);
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
     std::fs::remove_dir_all(&folder).expect("removing the run folder");
     assert!(matches!(output.status.code(), Some(0 | 3)), "{summary}");
     let pipe = |name: &str| {
         let pipes = summary["pipes"].as_array().expect("pipes");
-        pipes.iter().find(|pipe| pipe["name"] == name).expect("the pipe").clone()
+        pipes
+            .iter()
+            .find(|pipe| pipe["name"] == name)
+            .expect("the pipe")
+            .clone()
     };
-    let (lost, passed) = (pipe("a>b")["drops_loss"].as_u64(), pipe("a>b")["packets"].as_u64());
+    let (lost, passed) = (
+        pipe("a>b")["drops_loss"].as_u64(),
+        pipe("a>b")["packets"].as_u64(),
+    );
     let (lost, passed) = (lost.unwrap(), passed.unwrap());
     assert!(passed + lost >= 60, "all were sent: {passed} + {lost}");
     assert_eq!(lost, (passed + lost) / 3, "every third of them");

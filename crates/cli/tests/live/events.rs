@@ -96,7 +96,11 @@ programs:
         .collect();
     assert_eq!(
         events,
-        ["a>b: delay 101 ms over 3 s", "b>a: loss 100 %", "b>a: loss 0 %"]
+        [
+            "a>b: delay 101 ms over 3 s",
+            "b>a: loss 100 %",
+            "b>a: loss 0 %"
+        ]
     );
 }
 
@@ -121,7 +125,10 @@ programs:
     );
     outcome.assert_arrived(100, number(&outcome.report("recv")["received"]));
     let pipes = outcome.summary["pipes"].as_array().expect("pipes");
-    let pipe = pipes.iter().find(|pipe| pipe["name"] == "a>b").expect("the pipe");
+    let pipe = pipes
+        .iter()
+        .find(|pipe| pipe["name"] == "a>b")
+        .expect("the pipe");
     assert_eq!(pipe["drops_queue"], 0);
 }
 
@@ -156,14 +163,22 @@ programs:
 
     let folder = run.out().to_str().unwrap().to_owned();
     let ask = |arguments: &[&str]| {
-        let (code, stdout, stderr) = lab.ask(&[&arguments[..1], &["--run", &folder], &arguments[1..]].concat());
+        let (code, stdout, stderr) =
+            lab.ask(&[&arguments[..1], &["--run", &folder], &arguments[1..]].concat());
         (code, stdout + &stderr)
     };
-    let (code, said) = ask(&["set", "a-b", "delay={ normal: { mean: 5 ms, deviation: 1 ms } }", "loss={ one_in: 100 }"]);
+    let (code, said) = ask(&[
+        "set",
+        "a-b",
+        "delay={ normal: { mean: 5 ms, deviation: 1 ms } }",
+        "loss={ one_in: 100 }",
+    ]);
     assert!(code == 0 && said.contains("a>b, b>a changed at"), "{said}");
     let (code, said) = ask(&["get", "a>b"]);
     assert!(
-        code == 0 && said.contains("normal, mean 5 ms, deviation 1 ms") && said.contains("one in 100"),
+        code == 0
+            && said.contains("normal, mean 5 ms, deviation 1 ms")
+            && said.contains("one in 100"),
         "{said}"
     );
     let (code, said) = ask(&["set", "a-b", "down"]);
@@ -177,10 +192,20 @@ programs:
         (&["set", "a", "down"][..], "is a host"),
         (&["set", "a-c", "up"], "a-c"),
         (&["set", "a-b", "down", "delay=5 ms"], "alone"),
-        (&["set", "a-b", "delay={ normal: { mean: 0 s, deviation: 1 ms } }"], "mean"),
+        (
+            &[
+                "set",
+                "a-b",
+                "delay={ normal: { mean: 0 s, deviation: 1 ms } }",
+            ],
+            "mean",
+        ),
     ] {
         let (code, said) = ask(wrong);
-        assert!(code == 2 && said.contains(part), "{wrong:?}: {code}: {said}");
+        assert!(
+            code == 2 && said.contains(part),
+            "{wrong:?}: {code}: {said}"
+        );
     }
     std::fs::write(run.out().join("hosts/a/done"), "").expect("ending the run");
     run.wait().succeeded();

@@ -7,9 +7,10 @@ use std::process::ExitStatus;
 use serde_json::Value;
 
 /// Causes of packets lost or ended inside the network.
-const CAUSES: [&str; 7] = [
+const CAUSES: [&str; 8] = [
     "queue",
     "loss",
+    "link_down",
     "hop_limit",
     "no_route",
     "too_big",

@@ -253,7 +253,11 @@ fn at_least_the_period(
     let value = span.get(faults)?;
     if value < PERIOD_MIN {
         let message = format!("`{name}` is {value}, and the least is {PERIOD_MIN}");
-        faults.add(span.at(), message, format!("write it like `{name}: {example}`"));
+        faults.add(
+            span.at(),
+            message,
+            format!("write it like `{name}: {example}`"),
+        );
         return None;
     }
     Some(value)
