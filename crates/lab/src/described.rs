@@ -185,9 +185,12 @@ fn queue(limit: QueueLimit, discipline: &Discipline) -> String {
 }
 
 fn errors(probability: Probability) -> String {
-    match probability.as_f64() {
-        0.0 => "0".to_owned(),
-        value => format!("{value:e}"),
+    // A rate is held to a multiple of 2^-64: what it was meant to be shows to six digits.
+    let rounded = format!("{:.5e}", probability.as_f64());
+    match rounded.parse::<f64>() {
+        Ok(0.0) => "0".to_owned(),
+        Ok(value) => format!("{value:e}"),
+        Err(_) => rounded,
     }
 }
 

@@ -33,14 +33,14 @@ fn check_knows_the_element() {
     assert!(text.contains("did you mean `every-third`?"), "{text}");
 }
 
-/// The helper program sends numbered datagrams where `ping` is not installed.
+/// With datagrams from a script, since `ping` may not be installed.
 #[test]
 fn every_third_packet_is_lost() {
     let folder = std::env::temp_dir().join(format!("longhaul-element-{}", std::process::id()));
     let out = folder.to_str().expect("a UTF-8 path");
-    // Sixty datagrams that nobody answers: only they cross the pipe a>b.
-    let send = "python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
-                [s.sendto(bytes(100), (\"10.0.0.2\", 9)) for _ in range(60)]'";
+    // Sixty datagrams, and time for them to come out.
+    let send = "python3 -c 'import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                [s.sendto(bytes(100), (\"10.0.0.2\", 9)) for _ in range(60)]; time.sleep(0.3)'";
     let run = format!("programs.ping.run={send}");
     let output = example(&[
         "run", EXPERIMENT, "--out", out, "--json", "--quiet", "--set", &run,

@@ -6,7 +6,7 @@ use crate::lab::{Lab, have};
 use crate::outcome::{Outcome, number};
 
 /// The round trips of a probe, in nanoseconds.
-fn rtt<'a>(outcome: &'a Outcome, program: &str, field: &str) -> u64 {
+fn rtt(outcome: &Outcome, program: &str, field: &str) -> u64 {
     let report: Value = outcome.report(program);
     number(&report["rtt_ns"][field])
 }

@@ -411,7 +411,7 @@ fn what_set_refuses_is_what_the_file_refuses() {
                 .map(|_| ())
                 .unwrap_err(),
         ];
-        assert!(command.starts_with(&format!("set:1:")), "{command}");
+        assert!(command.starts_with("set:1:"), "{command}");
         if value == "{" {
             continue;
         }
