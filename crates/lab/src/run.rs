@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and tells the observer.
 
 mod callers;
+mod links;
 mod supervise;
 
 use std::io;
@@ -30,6 +31,7 @@ use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
+use crate::schedule::Timeline;
 use crate::summary::{self, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
@@ -288,6 +290,7 @@ impl Core {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            ..EngineConfig::default()
         };
         let mut engine = Engine::new(
             plan.topology.clone(),
@@ -302,6 +305,7 @@ impl Core {
         let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
+        let timeline = Timeline::new(Arc::clone(&plan.schedule));
         let (cpu, ring_bell, tolerance) = (
             placement.core.as_ref().map(|core| core.cpu),
             Arc::clone(&bell),
@@ -328,6 +332,7 @@ impl Core {
                 tolerance,
                 bell: ring_bell,
                 commands: command_end,
+                timeline,
                 reports: report_end,
                 load: loop_load,
                 real_time,
