@@ -290,7 +290,7 @@ impl Core {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
-            always_shaped: false,
+            ..EngineConfig::default()
         };
         let mut engine = Engine::new(
             plan.topology.clone(),
