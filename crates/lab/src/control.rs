@@ -270,11 +270,6 @@ impl AsFd for Control {
     }
 }
 
-/// Whether a run listens at a control socket.
-pub fn is_alive(socket: &Path) -> bool {
-    Channel::connect(socket).is_ok()
-}
-
 /// The runs of this machine that answer us: the kernel lists every socket with its path, so no
 /// registry is needed that a killed run would leave behind.
 pub fn running() -> Vec<Status> {

@@ -10,9 +10,10 @@
 //! DIR/control.sock       while the run is under way
 //! ```
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -44,6 +45,8 @@ pub enum FolderError {
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
+    /// Locked while the run is under way, from before anything is written.
+    _lock: Arc<File>,
 }
 
 /// What makes a folder a run's.
@@ -70,13 +73,15 @@ impl RunFolder {
         };
         fs::create_dir_all(path).map_err(failed(path))?;
         let path = path.canonicalize().map_err(failed(path))?;
+        let lock = File::open(&path).map_err(failed(&path))?;
+        // A file system without locks cannot tell, which is no reason not to run on it.
+        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            return Err(FolderError::Busy(path));
+        }
         let empty = fs::read_dir(&path).map_err(failed(&path))?.next().is_none();
         if !empty {
             if !path.join(MARK).is_file() {
                 return Err(FolderError::NotEmpty(path));
-            }
-            if crate::control::is_alive(&path.join("control.sock")) {
-                return Err(FolderError::Busy(path));
             }
             if !force {
                 return Err(FolderError::EarlierRun(path));
@@ -85,7 +90,10 @@ impl RunFolder {
                 remove(&path.join(name)).map_err(failed(&path))?;
             }
         }
-        let folder = Self { path };
+        let folder = Self {
+            path,
+            _lock: Arc::new(lock),
+        };
         for name in ["logs", "hosts", "series"] {
             fs::create_dir(folder.path.join(name)).map_err(failed(&folder.path))?;
         }
@@ -93,14 +101,20 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// The first free folder `runs/NAME`, `runs/NAME-2`, … below `parent`.
+    /// Makes the first folder of `NAME`, `NAME-2`, … below `parent` that is free: no other run
+    /// can get it too. Where none can be made, the first is given, for the error that it brings.
     pub fn next_free(parent: &Path, name: &str) -> PathBuf {
-        let first = std::iter::once(parent.join(name));
+        let _ = fs::create_dir_all(parent);
+        let first = parent.join(name);
         let more = (2u64..).map(|number| parent.join(format!("{name}-{number}")));
+        for path in std::iter::once(first.clone()).chain(more) {
+            match fs::create_dir(&path) {
+                Ok(()) => return path,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(_) => break,
+            }
+        }
         first
-            .chain(more)
-            .find(|path| !path.exists())
-            .expect("numbers do not end")
     }
 
     /// Removes the folder again: nothing has run in it.

@@ -108,7 +108,10 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
 pub(crate) fn machine_shaper(speed: f64, mtu: u32) -> Shaper {
     let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;
     let frame = u64::from(mtu) + ETHERNET_LEN as u64 + PACKET_COST_BYTES;
-    bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
+    Shaper {
+        tcp_only: true,
+        ..bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
+    }
 }
 
 fn bucket(bytes_per_s: u64, depth: Span, overhead: i32, frame: u64) -> Shaper {
@@ -118,21 +121,25 @@ fn bucket(bytes_per_s: u64, depth: Span, overhead: i32, frame: u64) -> Shaper {
         overhead,
         burst_bytes: u32::try_from(depth.max(BURST_FRAMES * frame)).unwrap_or(u32::MAX),
         limit_bytes: u32::try_from(QUEUE_PACKETS * frame).unwrap_or(u32::MAX),
+        tcp_only: false,
     }
 }
 
 /// Speeds stay within these bounds; the first one lets most machines keep up at once.
 const SPEED_MIN: f64 = 0.02;
-const SPEED_START: f64 = 0.6;
+const SPEED_START: f64 = 0.3;
 const SPEED_MAX: f64 = 16.0;
 /// Below this load buckets grow, above the other one they shrink.
 const LOAD_LOW: f64 = 0.90;
 const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
-const SHRINK: f64 = 0.8;
-/// A host that uses so much of its bucket is held back by it: the kernel refills a bucket late,
-/// and what overflows meanwhile is lost.
-const HELD_BACK: f64 = 0.25;
+const SHRINK: f64 = 0.6;
+/// A host that uses so much of its bucket is held back by it. Where the core is half busy, less
+/// of it is enough: the kernel refills a bucket late, and what overflows meanwhile is lost.
+/// Growth on less would open the bucket wide before a window of TCP has grown to fill it.
+const HELD_BACK: f64 = 0.6;
+const HELD_BACK_BUSY: f64 = 0.25;
+const BUSY: f64 = 0.5;
 /// A host's bucket is changed when it is off by more than this.
 const WORTH_A_CHANGE: f64 = 0.04;
 /// Most buckets changed at a time.
@@ -203,6 +210,11 @@ impl Governor {
         arrived: impl Fn(usize) -> (u64, u64),
     ) -> Vec<(usize, Shaper)> {
         let mut held_back = false;
+        let full = if load > BUSY {
+            HELD_BACK_BUSY
+        } else {
+            HELD_BACK
+        };
         let mut active = Vec::new();
         for (index, host) in self.hosts.iter_mut().enumerate() {
             let now = arrived(host.number);
@@ -212,7 +224,7 @@ impl Governor {
                 active.push(index);
                 let cost = (bytes + packets * PACKET_COST_BYTES) as f64;
                 let allowed = COST_BYTES_PER_S * host.applied * elapsed.as_s();
-                held_back |= cost > HELD_BACK * allowed;
+                held_back |= cost > full * allowed;
             }
         }
         // Load alone says little: where programs sleep between packets, waking them costs the core

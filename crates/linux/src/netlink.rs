@@ -8,6 +8,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) mod shaper;
+
 use crate::sys::check;
 
 const NLM_F_REQUEST: u16 = 0x01;
@@ -325,66 +327,5 @@ pub(crate) fn default_route(
             metrics.attr_str(RTAX_CC_ALGO, name);
         });
     }
-    message
-}
-
-/// A token bucket filter: the backpressure that a network card gives its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Shaper {
-    /// Bytes per second, counted with `overhead` bytes added to each Ethernet frame.
-    pub bytes_per_s: u64,
-    /// Bytes that a frame counts beyond header and payload (4 for the frame check sequence),
-    /// or less (−14 for IP alone).
-    pub overhead: i32,
-    /// Depth of the bucket in bytes.
-    pub burst_bytes: u32,
-    /// Bytes that may wait behind the bucket before the host's own stack drops.
-    pub limit_bytes: u32,
-}
-
-/// `burst` in the kernel's unit: time at `rate`, in ticks of 64 ns (`PSCHED_SHIFT`).
-fn burst_ticks(shaper: &Shaper) -> u32 {
-    let ns = u64::from(shaper.burst_bytes) * 1_000_000_000 / shaper.bytes_per_s.max(1);
-    u32::try_from(ns >> 6).unwrap_or(u32::MAX)
-}
-
-/// Sets the root queueing discipline of an interface to `shaper`.
-pub(crate) fn set_shaper(index: u32, shaper: &Shaper) -> Message {
-    const TCA_KIND: u16 = 1;
-    const TCA_OPTIONS: u16 = 2;
-    const TCA_STAB: u16 = 8;
-    const TCA_STAB_BASE: u16 = 1;
-    const TCA_TBF_PARMS: u16 = 1;
-    const TCA_TBF_RATE64: u16 = 4;
-    const TCA_TBF_BURST: u16 = 6;
-    const TC_LINKLAYER_ETHERNET: u8 = 1;
-    const TC_H_ROOT: u32 = 0xffff_ffff;
-    let mut header = [0; 20];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[8..12].copy_from_slice(&0x1_0000u32.to_ne_bytes());
-    header[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    let flags = NLM_F_CREATE | NLM_F_REPLACE;
-    let mut message = Message::new(libc::RTM_NEWQDISC, flags, &header);
-    message.attr_str(TCA_KIND, "tbf").nest(TCA_STAB, |table| {
-        // struct tc_sizespec: the overhead is all that we need of it.
-        let mut base = [0; 24];
-        base[4..8].copy_from_slice(&shaper.overhead.to_ne_bytes());
-        table.attr(TCA_STAB_BASE, &base);
-    });
-    message.nest(TCA_OPTIONS, |options| {
-        // struct tc_tbf_qopt: two tc_ratespecs of 12 bytes, then limit, buffer, mtu.
-        let mut parms = [0; 36];
-        parms[1] = TC_LINKLAYER_ETHERNET;
-        let rate = u32::try_from(shaper.bytes_per_s).unwrap_or(u32::MAX);
-        parms[8..12].copy_from_slice(&rate.to_ne_bytes());
-        parms[24..28].copy_from_slice(&shaper.limit_bytes.to_ne_bytes());
-        parms[28..32].copy_from_slice(&burst_ticks(shaper).to_ne_bytes());
-        options
-            .attr(TCA_TBF_PARMS, &parms)
-            .attr_u32(TCA_TBF_BURST, shaper.burst_bytes);
-        if u32::try_from(shaper.bytes_per_s).is_err() {
-            options.attr(TCA_TBF_RATE64, &shaper.bytes_per_s.to_ne_bytes());
-        }
-    });
     message
 }

@@ -34,7 +34,7 @@ use crate::channel::Channel;
 use crate::packet_io::{RingConfig, RingSocket};
 use crate::sys::{self, Fork};
 
-pub use crate::netlink::Shaper;
+pub use crate::netlink::shaper::Shaper;
 pub(crate) use usage::run_wait;
 
 /// The most segments that a host's kernel hands to its interface as one. A token bucket counts

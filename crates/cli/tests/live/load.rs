@@ -87,6 +87,7 @@ programs:
     let (sent, got) = (outcome.report("send"), outcome.report("recv"));
     let socket = number(&got["kernel_drops"]);
     outcome.assert_arrived(number(&sent["sent"]), number(&got["received"]) + socket);
+    assert_eq!(outcome.physical_drops(), 0, "{outcome}");
     // 1400 bytes of payload are 1446 on the link.
     let link = 100e6 / (8.0 * 1446.0);
     let rate = sent["pps"].as_f64().unwrap();

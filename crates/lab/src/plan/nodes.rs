@@ -36,6 +36,8 @@ pub(crate) struct Nodes {
     by_name: HashMap<String, usize>,
     /// The members of each group, as indices into `list`.
     groups: HashMap<String, Vec<usize>>,
+    /// The names of entries that are wrong themselves: what refers to them is not.
+    wrong: Vec<String>,
 }
 
 /// What a name stands for.
@@ -67,6 +69,13 @@ impl Nodes {
         }
         if let Some(index) = self.find(&name.value) {
             return Some(Named::One(index));
+        }
+        let members = |wrong: &String| {
+            let member = name.value.strip_prefix(wrong.as_str());
+            member.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        if self.wrong.iter().any(members) {
+            return None;
         }
         let message = format!("there is no node called `{}`", shown(&name.value));
         faults.add(
@@ -102,9 +111,13 @@ impl Nodes {
 /// Expands the groups of a file.
 pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
     let mut list = Vec::new();
+    let mut wrong = Vec::new();
     let mut totals = [0; 3];
     for (entry, (name, node)) in spec.nodes.0.iter().enumerate() {
-        let Some(node) = &node.0 else { continue };
+        let Some(node) = &node.0 else {
+            wrong.push(name.value.clone());
+            continue;
+        };
         if let Err(problem) = check_host_name(&name.value) {
             let message = format!(
                 "`{}` cannot be a node's name: {problem}",
@@ -122,6 +135,7 @@ pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
             faults.add(address.at, message, "remove `address`");
         }
         let Some(count) = count(name.at, node, totals, faults) else {
+            wrong.push(name.value.clone());
             continue;
         };
         totals[node.kind as usize] += count.unwrap_or(1);
@@ -142,7 +156,10 @@ pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
         }
     }
     list.sort_by(|a, b| natural(&a.name, &b.name));
-    index(list, spec, faults)
+    Nodes {
+        wrong,
+        ..index(list, spec, faults)
+    }
 }
 
 const fn kind_name(kind: Kind) -> &'static str {

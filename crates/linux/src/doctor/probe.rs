@@ -12,7 +12,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::netlink::{self, Netlink, Shaper, VethPair};
+use crate::netlink::shaper::{self, Shaper};
+use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io::{self, RingConfig};
 use crate::sys::{self, Fork};
 
@@ -289,15 +290,17 @@ fn cable(report: &mut Report) {
         ))
     });
     report.attempt(Step::Shaper, || {
-        netlink.request(netlink::set_shaper(
+        shaper::set_shaper(
+            &mut netlink,
             index,
             &Shaper {
                 bytes_per_s: 12_500_000,
                 overhead: 4,
                 burst_bytes: 15_000,
                 limit_bytes: 150_000,
+                tcp_only: false,
             },
-        ))
+        )
     });
 }
 

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
-use crate::netlink::{self, Netlink, Shaper};
+use crate::netlink::shaper::{self, Shaper};
+use crate::netlink::{self, Netlink};
 use crate::sys;
 
 /// The name of a host's one network interface.
@@ -191,7 +192,7 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     }
     netlink.request(netlink::link_up(index))?;
     if let Some(shaper) = &config.shaper {
-        netlink.request(netlink::set_shaper(index, shaper))?;
+        shaper::set_shaper(&mut netlink, index, shaper)?;
     }
     let pairs: [(IpAddr, IpAddr); 2] = [
         (config.ipv4.into(), GATEWAY_V4.into()),
@@ -218,5 +219,5 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
 /// Sets the shaper of this namespace's interface.
 pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
-    Netlink::open()?.request(netlink::set_shaper(index, shaper))
+    shaper::set_shaper(&mut Netlink::open()?, index, shaper)
 }

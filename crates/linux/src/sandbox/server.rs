@@ -9,7 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use super::usage::RunWait;
-use super::{Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig};
+use super::{
+    Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig, Shaper,
+};
 use super::{boot, launch, usage};
 use crate::channel::Channel;
 use crate::netlink::{self, Netlink, VethPair};
@@ -258,7 +260,7 @@ impl Server {
         sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
     }
 
-    fn set_shaper(&mut self, host: usize, shaper: netlink::Shaper) -> Result<(), String> {
+    fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
         let pid = self.host(host)?.pid;
         let failed =
             |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);

@@ -1,0 +1,185 @@
+//! Shapers: the token buckets that give a host the backpressure of a network card.
+//!
+//! A link's bucket holds for all packets: `tbf` (`net/sched/sch_tbf.c`). The machine's bucket
+//! holds for TCP alone: `htb` with one class, into which `u32` filters lead TCP over IPv4 and IPv6,
+//! while all other packets pass by it (`direct_queue` of `net/sched/sch_htb.c`). TCP slows down
+//! where it is held up, but a sender of datagrams that has to be put to sleep and woken again
+//! costs the machine more than its packets do.
+
+use std::io;
+
+use super::{Message, NLM_F_CREATE, NLM_F_REPLACE, Netlink};
+
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TC_H_ROOT: u32 = 0xffff_ffff;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+/// Handles differ, so that one kind takes the place of the other.
+const TBF: u32 = 0x1_0000;
+const HTB: u32 = 0x2_0000;
+const HTB_CLASS: u32 = HTB | 1;
+
+/// A token bucket filter: the backpressure that a network card gives its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Shaper {
+    /// Bytes per second, counted with `overhead` bytes added to each Ethernet frame.
+    pub bytes_per_s: u64,
+    /// Bytes that a frame counts beyond header and payload (4 for the frame check sequence),
+    /// or less (−14 for IP alone).
+    pub overhead: i32,
+    /// Depth of the bucket in bytes.
+    pub burst_bytes: u32,
+    /// Bytes that may wait behind the bucket before the host's own stack drops.
+    pub limit_bytes: u32,
+    /// Whether only TCP waits for the bucket.
+    pub tcp_only: bool,
+}
+
+/// `burst` in the kernel's unit: time at `rate`, in ticks of 64 ns (`PSCHED_SHIFT`).
+fn burst_ticks(shaper: &Shaper) -> u32 {
+    let ns = u64::from(shaper.burst_bytes) * 1_000_000_000 / shaper.bytes_per_s.max(1);
+    u32::try_from(ns >> 6).unwrap_or(u32::MAX)
+}
+
+/// Sets the shaper of an interface.
+pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
+    if !shaper.tcp_only {
+        return netlink.request(bucket(index, shaper));
+    }
+    // Mostly a change of a class that is there: nothing that waits is lost.
+    if netlink.request(tcp_class(index, shaper)).is_ok() {
+        return Ok(());
+    }
+    // A kernel without htb or u32 has a bucket for all packets.
+    set_tcp_bucket(netlink, index, shaper).or_else(|_| netlink.request(bucket(index, shaper)))
+}
+
+fn set_tcp_bucket(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
+    netlink.request(tcp_root(index))?;
+    netlink.request(tcp_class(index, shaper))?;
+    // The protocol is byte 9 of an IPv4 header, and byte 6 of an IPv6 header.
+    netlink.request(tcp_filter(index, libc::ETH_P_IP as u16, 8, 0x00ff_0000))?;
+    netlink.request(tcp_filter(index, libc::ETH_P_IPV6 as u16, 4, 0x0000_ff00))
+}
+
+/// A request about queueing disciplines: `struct tcmsg`.
+fn request(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
+    let mut header = [0; 20];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&handle.to_ne_bytes());
+    header[12..16].copy_from_slice(&parent.to_ne_bytes());
+    header[16..20].copy_from_slice(&info.to_ne_bytes());
+    Message::new(kind, NLM_F_CREATE | NLM_F_REPLACE, &header)
+}
+
+/// `struct tc_ratespec`.
+fn rate_spec(shaper: &Shaper, overhead: u16) -> [u8; 12] {
+    let mut spec = [0; 12];
+    spec[1] = TC_LINKLAYER_ETHERNET;
+    spec[2..4].copy_from_slice(&overhead.to_ne_bytes());
+    let rate = u32::try_from(shaper.bytes_per_s).unwrap_or(u32::MAX);
+    spec[8..12].copy_from_slice(&rate.to_ne_bytes());
+    spec
+}
+
+/// The root of a bucket for TCP.
+fn tcp_root(index: u32) -> Message {
+    const TCA_HTB_INIT: u16 = 2;
+    const VERSION: u32 = 3;
+    let mut message = request(libc::RTM_NEWQDISC, index, HTB, TC_H_ROOT, 0);
+    message
+        .attr_str(TCA_KIND, "htb")
+        .nest(TCA_OPTIONS, |options| {
+            // struct tc_htb_glob; class 0 as the default lets what no filter takes pass by.
+            let mut init = [0; 20];
+            init[0..4].copy_from_slice(&VERSION.to_ne_bytes());
+            init[4..8].copy_from_slice(&10u32.to_ne_bytes());
+            options.attr(TCA_HTB_INIT, &init);
+        });
+    message
+}
+
+/// The bucket itself.
+fn tcp_class(index: u32, shaper: &Shaper) -> Message {
+    const TCA_HTB_PARMS: u16 = 1;
+    const TCA_HTB_RATE64: u16 = 6;
+    const TCA_HTB_CEIL64: u16 = 7;
+    /// How much a class sends in its turn; there is only one.
+    const QUANTUM: u32 = 60_000;
+    let mut message = request(libc::RTM_NEWTCLASS, index, HTB_CLASS, HTB, 0);
+    message
+        .attr_str(TCA_KIND, "htb")
+        .nest(TCA_OPTIONS, |options| {
+            // struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
+            let spec = rate_spec(shaper, u16::try_from(shaper.overhead).unwrap_or(0));
+            let mut parms = [0; 44];
+            parms[..12].copy_from_slice(&spec);
+            parms[12..24].copy_from_slice(&spec);
+            parms[24..28].copy_from_slice(&burst_ticks(shaper).to_ne_bytes());
+            parms[28..32].copy_from_slice(&burst_ticks(shaper).to_ne_bytes());
+            parms[32..36].copy_from_slice(&QUANTUM.to_ne_bytes());
+            options.attr(TCA_HTB_PARMS, &parms);
+            if u32::try_from(shaper.bytes_per_s).is_err() {
+                options
+                    .attr(TCA_HTB_RATE64, &shaper.bytes_per_s.to_ne_bytes())
+                    .attr(TCA_HTB_CEIL64, &shaper.bytes_per_s.to_ne_bytes());
+            }
+        });
+    message
+}
+
+/// Leads TCP into the bucket where the word at `offset` of the IP header holds its number.
+fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
+    const TCA_U32_CLASSID: u16 = 1;
+    const TCA_U32_SEL: u16 = 5;
+    const TC_U32_TERMINAL: u8 = 1;
+    let tcp = mask & u32::from_be_bytes([libc::IPPROTO_TCP as u8; 4]);
+    // A priority of its own for each protocol.
+    let info = u32::from(ethertype & 0xff | 1) << 16 | u32::from(ethertype.to_be());
+    let mut message = request(libc::RTM_NEWTFILTER, index, 0, HTB, info);
+    message
+        .attr_str(TCA_KIND, "u32")
+        .nest(TCA_OPTIONS, |options| {
+            // struct tc_u32_sel of 16 bytes, then one tc_u32_key: mask, value (big-endian), offset.
+            let mut selector = [0; 32];
+            selector[0] = TC_U32_TERMINAL;
+            selector[2] = 1;
+            selector[16..20].copy_from_slice(&mask.to_be_bytes());
+            selector[20..24].copy_from_slice(&tcp.to_be_bytes());
+            selector[24..28].copy_from_slice(&offset.to_ne_bytes());
+            options
+                .attr_u32(TCA_U32_CLASSID, HTB_CLASS)
+                .attr(TCA_U32_SEL, &selector);
+        });
+    message
+}
+
+/// Sets the root queueing discipline of an interface to a bucket for all packets.
+fn bucket(index: u32, shaper: &Shaper) -> Message {
+    const TCA_STAB: u16 = 8;
+    const TCA_STAB_BASE: u16 = 1;
+    const TCA_TBF_PARMS: u16 = 1;
+    const TCA_TBF_RATE64: u16 = 4;
+    const TCA_TBF_BURST: u16 = 6;
+    let mut message = request(libc::RTM_NEWQDISC, index, TBF, TC_H_ROOT, 0);
+    message.attr_str(TCA_KIND, "tbf").nest(TCA_STAB, |table| {
+        // struct tc_sizespec: the overhead is all that we need of it.
+        let mut base = [0; 24];
+        base[4..8].copy_from_slice(&shaper.overhead.to_ne_bytes());
+        table.attr(TCA_STAB_BASE, &base);
+    });
+    message.nest(TCA_OPTIONS, |options| {
+        // struct tc_tbf_qopt: two tc_ratespecs of 12 bytes, then limit, buffer, mtu.
+        let mut parms = [0; 36];
+        parms[..12].copy_from_slice(&rate_spec(shaper, 0));
+        parms[24..28].copy_from_slice(&shaper.limit_bytes.to_ne_bytes());
+        parms[28..32].copy_from_slice(&burst_ticks(shaper).to_ne_bytes());
+        options
+            .attr(TCA_TBF_PARMS, &parms)
+            .attr_u32(TCA_TBF_BURST, shaper.burst_bytes);
+        if u32::try_from(shaper.bytes_per_s).is_err() {
+            options.attr(TCA_TBF_RATE64, &shaper.bytes_per_s.to_ne_bytes());
+        }
+    });
+    message
+}
