@@ -237,7 +237,9 @@ pub fn changed(now: &PipeParams, values: &BTreeMap<String, String>) -> Result<Pi
             "rate" if value == "unlimited" => params.rate = None,
             "rate" => params.rate = Some(value.parse::<Rate>().map_err(wrong)?),
             "delay" => params.delay = value.parse::<Span>().map_err(wrong)?,
-            "loss" => params.loss = LossModel::Independent(value.parse::<Probability>().map_err(wrong)?),
+            "loss" => {
+                params.loss = LossModel::Independent(value.parse::<Probability>().map_err(wrong)?)
+            }
             "queue" => params.queue = value.parse::<QueueLimit>().map_err(wrong)?,
             other => {
                 return Err(format!(

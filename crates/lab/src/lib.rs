@@ -18,3 +18,4 @@ pub mod report;
 pub mod run;
 mod series;
 pub mod summary;
+pub mod topology;

@@ -25,6 +25,8 @@ use crate::file::spec::{Clock, Experiment, Tcp};
 use crate::file::wrap::{Mtu, Quantity};
 use crate::file::{self, Loaded};
 
+pub(crate) use nodes::check_host_name;
+
 /// The most hosts of an experiment.
 pub const MAX_HOSTS: usize = 20_000;
 /// The most routers.

@@ -305,7 +305,12 @@ topology:
         (b.tcp.ecn, b.tcp.rmem_max, b.tcp.wmem_max),
         (false, 8 << 20, 4 << 20)
     );
-    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params.clone();
+    let pipe = |name: &str| {
+        plan.topology
+            .pipe(plan.topology.find_pipes(name)[0])
+            .params
+            .clone()
+    };
     assert_eq!(
         (pipe("a>b").framing, pipe("a>c").framing),
         (Framing::Ip, Framing::Wire)
@@ -460,7 +465,12 @@ fn overrides_change_the_file_before_it_is_checked() {
     ]);
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((plan.seed, plan.hosts.len()), (7, 9));
-    let pipe = |name: &str| plan.topology.pipe(plan.topology.find_pipes(name)[0]).params.clone();
+    let pipe = |name: &str| {
+        plan.topology
+            .pipe(plan.topology.find_pipes(name)[0])
+            .params
+            .clone()
+    };
     assert_eq!(
         (pipe("ga>gb").delay, pipe("gb>ga").delay),
         (Span::from_ms(20), Span::from_ms(20))
