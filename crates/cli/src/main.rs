@@ -16,6 +16,7 @@ mod result;
 mod run;
 mod set;
 mod style;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ enum Command {
     Exec(exec::Args),
     Set(set::Args),
     List(list::Args),
+    Topology(topology::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Exec(args) => exec::main(&args),
         Command::Set(args) => set::main(&args),
         Command::List(args) => list::main(&args),
+        Command::Topology(args) => topology::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
     };

@@ -12,8 +12,10 @@ mod addresses;
 mod links;
 mod nodes;
 mod paths;
+mod positions;
 mod programs;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use longhaul_core::units::Framing;
@@ -63,6 +65,8 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
     pub programs: Vec<ProgramPlan>,
+    /// Where drawings show nodes, by their names: x to the right, y upwards.
+    pub positions: BTreeMap<String, (f64, f64)>,
     /// What is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
@@ -166,11 +170,18 @@ impl Plan {
         file_name: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Errors> {
-        let Loaded { spec, sources } = file::load(text, file_name, overrides)?;
+        let Loaded {
+            spec,
+            sources,
+            notes,
+        } = file::load(text, file_name, overrides)?;
         let mut faults = Faults::default();
         let plan = lower(&spec, file_name, &mut faults);
         match plan.filter(|_| faults.is_empty()) {
-            Some(plan) => Ok(plan),
+            Some(mut plan) => {
+                plan.warnings.splice(0..0, notes);
+                Ok(plan)
+            }
             None => Err(sources.explain(faults)),
         }
     }
@@ -228,6 +239,7 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
     let nodes = nodes::expand(&spec.topology, faults);
     let links = links::expand(&spec.topology, &nodes, &defaults, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
+    let positions = positions::read(&spec.topology, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);
     if !faults.is_empty() {
         return None;
@@ -261,6 +273,7 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
         topology,
         hosts,
         programs,
+        positions,
         warnings,
     })
 }

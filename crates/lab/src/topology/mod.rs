@@ -9,12 +9,21 @@
 //! Left out: what only an experiment file can say (programs, events, TCP, link parameters beyond
 //! those of [`SketchPipe`]); such a file is the spelled-out sketch with more written into it.
 
+mod args;
+pub mod draw;
+pub mod generate;
+mod layout;
 mod names;
+mod read;
+pub mod spell;
 
 use longhaul_core::Span;
 use longhaul_core::units::{Probability, QueueLimit, Rate};
 
+pub use args::{Form, Param};
 pub use names::Names;
+pub(crate) use read::expand;
+pub use read::{experiment, of_plan};
 
 /// What a node of a sketch is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -138,6 +147,21 @@ impl Sketch {
             ..SketchLink::default()
         });
         self.links.len() - 1
+    }
+
+    /// What an x is to be multiplied with so that distances look right: for degrees, the cosine
+    /// of the middle latitude (the equirectangular projection), else 1.
+    pub fn stretch(&self) -> f64 {
+        let latitudes = self.nodes.iter().filter_map(|node| node.position);
+        let latitudes = latitudes.map(|(_, y)| y).filter(|y| y.abs() <= 90.0);
+        let bounds = latitudes.fold(None, |bounds: Option<(f64, f64)>, y| {
+            bounds.map_or(Some((y, y)), |(low, high)| Some((low.min(y), high.max(y))))
+        });
+        match bounds.filter(|_| self.geographic) {
+            // Never so flat that nothing is left to see.
+            Some((low, high)) => libm::cos(((low + high) / 2.0).to_radians()).max(0.1),
+            None => 1.0,
+        }
     }
 
     /// How many links each node has.
