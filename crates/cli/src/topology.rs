@@ -120,9 +120,10 @@ fn parameter(text: &str) -> Result<(String, String), String> {
 fn names() -> impl Iterator<Item = PossibleValue> {
     FAMILIES.iter().map(|family| {
         let value = PossibleValue::new(family.name).help(family.about);
-        match family.name.contains('_') {
-            true => value.alias(family.name.replace('_', "-")),
-            false => value,
+        match family.name {
+            "fat_tree" => value.alias("fat-tree"),
+            "barabasi_albert" => value.alias("barabasi-albert"),
+            _ => value,
         }
     })
 }

@@ -250,6 +250,11 @@ impl Param {
         }
     }
 
+    /// Whether a text is one of its values.
+    pub fn fits(&self, text: &str) -> bool {
+        self.parse(text).is_ok()
+    }
+
     /// The value of a text, or what is wrong with it and what to write.
     fn parse(&self, text: &str) -> Result<Given, (String, String)> {
         let name = self.name;

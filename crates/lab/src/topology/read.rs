@@ -20,8 +20,8 @@ pub fn experiment(path: &Path, overrides: &[(String, String)]) -> Result<Sketch,
     Ok(of_plan(&plan))
 }
 
-/// The network of a plan. Loss that is not independent of the packets before appears as its
-/// long-term share.
+/// The network of a plan. A router that no host is joined to counts as core. Loss that is not
+/// independent of the packets before is left out.
 pub fn of_plan(plan: &Plan) -> Sketch {
     let topology = &plan.topology;
     let mut sketch = Sketch {
@@ -31,7 +31,7 @@ pub fn of_plan(plan: &Plan) -> Sketch {
     for node in topology.nodes() {
         let (kind, tier) = match node.kind {
             NodeKind::Host => (Kind::Host, Tier::Access),
-            NodeKind::Router => (Kind::Router, Tier::Edge),
+            NodeKind::Router => (Kind::Router, Tier::Core),
         };
         sketch.add_node(SketchNode {
             name: node.name.clone(),
@@ -51,6 +51,11 @@ pub fn of_plan(plan: &Plan) -> Sketch {
     };
     for forward in topology.pipes() {
         let back = topology.pipe(forward.back);
+        let hosts = |end: longhaul_core::NodeId| topology.node(end).kind == NodeKind::Host;
+        if hosts(forward.from) {
+            let other = &mut sketch.nodes[forward.to.index()];
+            other.tier = other.tier.max(Tier::Edge);
+        }
         // Each link once, from the end whose number is smaller.
         if forward.from > forward.to {
             continue;
@@ -78,11 +83,11 @@ pub(crate) fn expand(root: &mut Node, _folder: &Path, faults: &mut Faults) -> Ve
         return Vec::new();
     };
     let mut notes = Vec::new();
-    let wanted = entry(topology, "generate").map(|node| (node.at, node.clone()));
-    if let Some((at, node)) = wanted
-        && let Some(sketch) = generate::from_tree(&node, seed.unwrap_or(1), faults)
-    {
-        insert(topology, &sketch, at);
+    if let Some(node) = entry(topology, "generate").cloned() {
+        let sketch = generate::from_tree(&node, seed.unwrap_or(1), faults);
+        // What has a problem has no nodes either: that is no second problem.
+        let sketch = sketch.unwrap_or_default();
+        insert(topology, &sketch, node.at);
         notes.extend(sketch.notes);
     }
     notes

@@ -32,7 +32,7 @@ pub(super) struct Labels {
 const SQUARE: f64 = 48.0;
 
 /// Where a text can stand, as directions from its node; the first are the most readable.
-const SIDES: [(f64, f64); 8] = [
+pub(super) const SIDES: [(f64, f64); 8] = [
     (1.0, 0.0),
     (0.0, 1.0),
     (0.0, -1.0),
@@ -78,21 +78,20 @@ impl Labels {
         free
     }
 
-    /// Takes room for a text of `size` beside a node, rather in the direction of `away`; gives
-    /// the text's top left corner.
+    /// Takes room for a text of `size` beside a node, first on the sides that are least `crowded`;
+    /// gives the text's top left corner.
     pub(super) fn beside(
         &mut self,
         (x, y): (f64, f64),
         symbol: Symbol,
         size: (f64, f64),
-        away: (f64, f64),
+        crowded: &[i8; SIDES.len()],
     ) -> Option<(f64, f64)> {
         const GAP: f64 = 2.0;
-        let mut sides = SIDES;
-        // Stable: without a direction the readable ones stay first.
-        let fit = |side: &(f64, f64)| side.0 * away.0 + side.1 * away.1;
-        sides.sort_by(|a, b| fit(b).total_cmp(&fit(a)));
-        for (dx, dy) in sides {
+        let mut sides: [usize; SIDES.len()] = std::array::from_fn(|side| side);
+        // Stable: among equals the readable ones stay first.
+        sides.sort_by_key(|side| crowded[*side]);
+        for (dx, dy) in sides.map(|side| SIDES[side]) {
             let middle = (
                 x + dx * (symbol.0 + GAP + size.0 / 2.0),
                 y + dy * (symbol.1 + GAP + size.1 / 2.0),

@@ -187,20 +187,22 @@ impl<'a> Paper<'a> {
     /// All links of one width as one shape, to whole pixels, each pair of nodes once.
     fn many_links(&self, out: &mut String) {
         let mut seen = std::collections::HashSet::new();
-        // By width in tenths of a pixel: what looks alike is one shape.
+        // The more there are the thinner they get, so that the paper does not turn black.
+        let thin = (MANY_LINKS as f64 / self.sketch.links.len() as f64).sqrt();
+        // By width in hundredths of a pixel: what looks alike is one shape.
         let mut shapes: std::collections::BTreeMap<u32, String> = Default::default();
         for link in &self.sketch.links {
             let [a, b] = link.ends;
             if !seen.insert([a.min(b), a.max(b)]) {
                 continue;
             }
-            let width = (self.line(best(link)) * 5.0).round().max(3.0) as u32;
+            let width = (self.line(best(link)) * thin * 100.0).max(10.0) as u32;
             let shape = shapes.entry(width).or_default();
             let ((x1, y1), (x2, y2)) = (self.places[a], self.places[b]);
             let _ = write!(shape, "M{:.0} {:.0}L{:.0} {:.0}", x1, y1, x2, y2);
         }
         for (width, shape) in shapes {
-            let width = number(f64::from(width) / 10.0);
+            let width = f64::from(width) / 100.0;
             let _ = writeln!(
                 out,
                 "<path class=\"l many\" d=\"{shape}\" stroke-width=\"{width}\"/>"
@@ -242,13 +244,14 @@ impl<'a> Paper<'a> {
                 *node,
             )
         });
-        let away = self.away();
+        let crowded = self.crowded();
         let mut hidden = 0;
         for node in order {
             let name = cut(&self.sketch.nodes[node].name, 220.0, 0.6 * FONT);
             let size = (width(&name, 0.6 * FONT), FONT);
             let symbol = self.symbol(node);
-            let Some((x, y)) = labels.beside(self.places[node], symbol, size, away[node]) else {
+            let Some((x, y)) = labels.beside(self.places[node], symbol, size, &crowded[node])
+            else {
                 hidden += 1;
                 continue;
             };
@@ -259,9 +262,10 @@ impl<'a> Paper<'a> {
         hidden
     }
 
-    /// For each node the direction that looks away from its neighbours.
-    fn away(&self) -> Vec<(f64, f64)> {
-        let mut away = vec![(0.0, 0.0); self.places.len()];
+    /// For each node and each side where its name can stand, how near to that side its nearest
+    /// link leaves: the cosine of the angle between them, in tenths.
+    fn crowded(&self) -> Vec<[i8; labels::SIDES.len()]> {
+        let mut crowded = vec![[-10; labels::SIDES.len()]; self.places.len()];
         for link in &self.sketch.links {
             let [a, b] = link.ends;
             let (x, y) = (
@@ -269,11 +273,13 @@ impl<'a> Paper<'a> {
                 self.places[b].1 - self.places[a].1,
             );
             let length = (x * x + y * y).sqrt().max(1e-9);
-            let (x, y) = (x / length, y / length);
-            away[a] = (away[a].0 - x, away[a].1 - y);
-            away[b] = (away[b].0 + x, away[b].1 + y);
+            for (node, sign) in [(a, 10.0 / length), (b, -10.0 / length)] {
+                for (worst, side) in crowded[node].iter_mut().zip(labels::SIDES) {
+                    *worst = (*worst).max(((side.0 * x + side.1 * y) * sign) as i8);
+                }
+            }
         }
-        away
+        crowded
     }
 
     /// Writes rate and delay beside the links of a small drawing, where they have room.
