@@ -9,6 +9,7 @@
 //! Left out: what only an experiment file can say (programs, events, TCP, link parameters beyond
 //! those of [`SketchPipe`]); such a file is the spelled-out sketch with more written into it.
 
+pub mod import;
 mod names;
 
 use longhaul_core::Span;
