@@ -1,11 +1,12 @@
-//! `longhaul topology generate|draw`: networks by name, and as pictures.
+//! `longhaul topology generate|import|draw`: networks by name, from files, and as pictures.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use longhaul_lab::topology::generate::{self, FAMILIES};
+use longhaul_lab::topology::import::{self, ImportOptions};
 use longhaul_lab::topology::{self, Form, Sketch, draw, spell};
 
 use crate::Exit;
@@ -16,12 +17,13 @@ const EXAMPLES: &str = "\
 Examples:
   longhaul topology generate tree degree=4 height=2 > tree.yaml
   longhaul topology generate waxman routers=30 rate='10 Gbit/s' --seed 7 > wan.yaml
+  longhaul topology import Abilene.gml rate='1 Gbit/s' > abilene.yaml
   longhaul topology draw wan.yaml -o wan.svg
 
 In a file, `topology: { generate: { kind: tree, degree: 4 } }` means the same as the text that
-`generate` prints.";
+`generate` prints, and `topology: { import: { file: Abilene.gml } }` as that of `import`.";
 
-/// Generate topologies by name, and draw them
+/// Generate topologies by name, import and draw them
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,6 +34,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Generate(Generate),
+    Import(Import),
     Draw(Draw),
 }
 
@@ -50,10 +53,21 @@ struct Generate {
     seed: u64,
 }
 
-/// Draw the topology of an experiment file as an SVG image
+/// Print the topology of another format's file, spelled out as an experiment file
+#[derive(Debug, clap::Args)]
+#[command(after_help = options())]
+struct Import {
+    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA's relationships, a matrix of times
+    file: PathBuf,
+    /// Options, as listed below
+    #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
+    values: Vec<(String, String)>,
+}
+
+/// Draw the topology of a file as an SVG image
 #[derive(Debug, clap::Args)]
 struct Draw {
-    /// The experiment file
+    /// An experiment file (.yaml, .yml), or a file that can be imported
     file: PathBuf,
     /// Where the image goes, instead of standard output
     #[arg(short, long, value_name = "FILE")]
@@ -68,10 +82,37 @@ pub(crate) fn main(args: &Args) -> Exit {
             Ok(sketch) => spelled(&sketch),
             Err(errors) => wrong(errors),
         },
-        Command::Draw(args) => match topology::experiment(&args.file, &args.overrides.list()) {
-            Ok(sketch) => drawn(&sketch, args),
-            Err(errors) => wrong(errors),
+        Command::Import(args) => match imported(args) {
+            Ok(sketch) => spelled(&sketch),
+            Err(error) => wrong(error),
         },
+        Command::Draw(args) => match to_draw(args) {
+            Ok(sketch) => drawn(&sketch, args),
+            Err(error) => wrong(error),
+        },
+    }
+}
+
+fn imported(args: &Import) -> Result<Sketch, String> {
+    let mut options = ImportOptions::default();
+    for (key, value) in &args.values {
+        let wrong = |(message, hint)| format!("{key}={value}: error: {message}\nhint: {hint}");
+        options.set(key, value).map_err(wrong)?;
+    }
+    import::read(&args.file, &options).map_err(|error| error.to_string())
+}
+
+/// The topology of an experiment file, or of what can be imported, by the end of its name.
+fn to_draw(args: &Draw) -> Result<Sketch, String> {
+    let overrides = args.overrides.list();
+    let yaml = |path: &Path| {
+        let end = path.extension().unwrap_or_default().to_ascii_lowercase();
+        end == "yaml" || end == "yml"
+    };
+    if yaml(&args.file) || !overrides.is_empty() {
+        topology::experiment(&args.file, &overrides).map_err(|errors| errors.to_string())
+    } else {
+        import::read(&args.file, &ImportOptions::default()).map_err(|error| error.to_string())
     }
 }
 
@@ -159,6 +200,16 @@ fn kinds(all: bool) -> String {
         true => "docs/topologies.md describes them.",
         false => "--help lists their parameters.",
     });
+    text
+}
+
+/// The options of `import`.
+fn options() -> String {
+    let mut text = String::from("Options as KEY=VALUE:\n");
+    for param in import::PARAMS {
+        let _ = writeln!(text, "  {:13}  {}", param.name, param.about);
+    }
+    text.push_str("\ndocs/importing.md describes them.");
     text
 }
 

@@ -3,7 +3,8 @@
 use longhaul_lab::file;
 use longhaul_lab::plan::Plan;
 use longhaul_lab::topology::generate::FAMILIES;
-use longhaul_lab::topology::{draw, of_plan};
+use longhaul_lab::topology::import::{self, ImportOptions};
+use longhaul_lab::topology::{draw, of_plan, spell};
 
 fn plan(text: &str, overrides: &[(&str, &str)]) -> Result<Plan, String> {
     let own = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
@@ -204,6 +205,31 @@ fn the_page_is_right() {
             );
         }
     }
+}
+
+const ZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/import/samples/zoo.gml");
+
+/// An imported file is spelled out, planned and drawn like a generated one.
+#[test]
+fn what_is_imported_is_the_same_plan_spelled_out() {
+    let sketch = import::read(ZOO.as_ref(), &ImportOptions::default()).unwrap();
+    let spelled = right(&spell::text(&sketch), &[]);
+    let plan = right(&format!("topology: {{ import: {{ file: {ZOO} }} }}"), &[]);
+    assert_eq!(plan.topology.nodes(), spelled.topology.nodes());
+    assert_eq!(plan.topology.pipes(), spelled.topology.pipes());
+    assert_eq!(plan.positions, spelled.positions);
+    assert!(!plan.positions.is_empty());
+    assert_eq!(draw::svg(&of_plan(&plan)), draw::svg(&of_plan(&spelled)));
+    let error = wrong("topology: { import: { file: nowhere.gml } }", &[]);
+    assert!(
+        error.contains("f.yaml:1:29: error: nowhere.gml: cannot read"),
+        "{error}"
+    );
+    let error = wrong("topology: { import: { file: x.gml, hots: 1 } }", &[]);
+    assert!(
+        error.contains("f.yaml:1:36: error:") && error.contains("hint:"),
+        "{error}"
+    );
 }
 
 #[test]

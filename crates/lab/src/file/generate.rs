@@ -44,9 +44,5 @@ macro_rules! unread {
 
 unread! {
     Generate: crate::topology::generate::schema(),
-    Import: serde_json::json!({
-        "type": "object",
-        "properties": { "file": { "type": "string" } },
-        "required": ["file"]
-    }),
+    Import: crate::topology::import::schema(),
 }

@@ -12,6 +12,7 @@
 mod args;
 pub mod draw;
 pub mod generate;
+pub mod import;
 mod layout;
 mod names;
 mod read;

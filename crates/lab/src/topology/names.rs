@@ -3,13 +3,16 @@
 //! A node's name is a host name that programs resolve: letters, digits, `-`, `_` and `.`, at most
 //! 60 characters, unique whatever its case.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The names that are taken.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// In lower case.
     taken: HashSet<String>,
+    /// For a name that was wished for again, in lower case, the next number to try: a hundred
+    /// thousand equal wishes must not take quadratic time.
+    next: HashMap<String, u64>,
 }
 
 impl Names {
@@ -36,12 +39,14 @@ impl Names {
         if self.reserve(&name) {
             return name;
         }
-        for number in 2u64.. {
+        let first = self.next.get(&name.to_lowercase()).copied().unwrap_or(2);
+        for number in first.. {
             let suffix = format!("-{number}");
             let room = Self::MAX - suffix.len();
             let stem = name[..name.len().min(room)].trim_end_matches(['-', '.']);
             let numbered = format!("{stem}{suffix}");
             if self.reserve(&numbered) {
+                self.next.insert(name.to_lowercase(), number + 1);
                 return numbered;
             }
         }

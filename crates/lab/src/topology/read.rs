@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul_core::params::LossModel;
 use longhaul_core::topology::NodeKind;
 
-use super::{Kind, Sketch, SketchLink, SketchNode, SketchPipe, Tier, generate, spell};
+use super::{Kind, Sketch, SketchLink, SketchNode, SketchPipe, Tier, generate, import, spell};
 use crate::file::error::{Errors, Faults, Pos};
 use crate::file::tree::{Key, Node, Value};
 use crate::plan::Plan;
@@ -72,9 +72,9 @@ pub fn of_plan(plan: &Plan) -> Sketch {
     sketch
 }
 
-/// Puts the nodes and links of `topology: { generate: …, import: … }` into the tree of a file,
-/// and gives what is to be known about them. Problems go to `faults`.
-pub(crate) fn expand(root: &mut Node, _folder: &Path, faults: &mut Faults) -> Vec<String> {
+/// Puts the nodes and links of `topology: { generate: …, import: … }` into the tree of a file
+/// that lies in `folder`, and gives what is to be known about them. Problems go to `faults`.
+pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec<String> {
     let seed = entry(root, "seed").and_then(|node| match &node.value {
         Value::Text { text, .. } => text.trim().parse().ok(),
         _ => None,
@@ -83,8 +83,14 @@ pub(crate) fn expand(root: &mut Node, _folder: &Path, faults: &mut Faults) -> Ve
         return Vec::new();
     };
     let mut notes = Vec::new();
-    if let Some(node) = entry(topology, "generate").cloned() {
-        let sketch = generate::from_tree(&node, seed.unwrap_or(1), faults);
+    for name in ["generate", "import"] {
+        let Some(node) = entry(topology, name).cloned() else {
+            continue;
+        };
+        let sketch = match name {
+            "generate" => generate::from_tree(&node, seed.unwrap_or(1), faults),
+            _ => import::from_tree(&node, folder, faults),
+        };
         // What has a problem has no nodes either: that is no second problem.
         let sketch = sketch.unwrap_or_default();
         insert(topology, &sketch, node.at);

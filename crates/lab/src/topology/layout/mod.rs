@@ -60,12 +60,15 @@ pub(super) fn place(sketch: &Sketch) -> Layout {
     Layout { places, room }
 }
 
+/// Some nodes with their places.
+type Piece = (Vec<usize>, Vec<(f64, f64)>);
+
 /// Places for all nodes but, in a network that is no tree, those with a single link.
 fn automatic(graph: &Graph) -> Vec<Option<(f64, f64)>> {
     let mut places = vec![None; graph.len()];
     // The pieces stand in rows; each row is as high as its highest piece.
     let pieces = pieces(graph);
-    let drawn: Vec<(Vec<usize>, Vec<(f64, f64)>)> = pieces
+    let drawn: Vec<Piece> = pieces
         .into_iter()
         .map(|piece| {
             let links: usize = piece.iter().map(|node| graph[*node].len()).sum();
