@@ -23,8 +23,10 @@ impl Rect {
 }
 
 /// What is taken, by squares of the paper.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Labels {
+    /// Width and height of the paper.
+    paper: (f64, f64),
     taken: HashMap<(i32, i32), Vec<Rect>>,
 }
 
@@ -44,6 +46,14 @@ pub(super) const SIDES: [(f64, f64); 8] = [
 ];
 
 impl Labels {
+    /// Nothing is taken yet.
+    pub(super) fn new(paper: (f64, f64)) -> Self {
+        Self {
+            paper,
+            taken: HashMap::new(),
+        }
+    }
+
     /// The squares that a rectangle touches.
     fn squares(rect: &Rect) -> impl Iterator<Item = (i32, i32)> + use<> {
         let part = |value: f64| (value / SQUARE).floor() as i32;
@@ -63,6 +73,8 @@ impl Labels {
         let others = |square| self.taken.get(&square).into_iter().flatten();
         rect.left >= 0.0
             && rect.top >= 0.0
+            && rect.right <= self.paper.0
+            && rect.bottom <= self.paper.1
             && !Self::squares(rect)
                 .flat_map(others)
                 .any(|other| other.meets(rect))

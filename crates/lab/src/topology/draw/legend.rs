@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use longhaul_core::units::Rate;
 
-use super::{MANY_LINKS, Paper, Symbol, best, class, cut, escape, number, symbol, width};
+use super::{
+    MANY_LINKS, Paper, Symbol, about_rate, best, class, cut, escape, number, symbol, width,
+};
 use crate::topology::{Kind, Sketch, Tier};
 
 /// Height of a line.
@@ -57,7 +59,7 @@ pub(super) fn draw(sketch: &Sketch, paper: &Paper<'_>, hidden: usize) -> (String
             legend.text,
             "<path class=\"l\" d=\"M0 {y}H22\" stroke-width=\"{wide}\"/>"
         );
-        let name = rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
+        let name = rate.map_or("unlimited".to_owned(), about_rate);
         legend.row(30.0, &format!("{}, {name}", counted(*count, "link")));
     }
     if more > 0 {

@@ -13,6 +13,7 @@ mod legend;
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use longhaul_core::Span;
 use longhaul_core::units::Rate;
 
 use super::layout::{self, Layout};
@@ -48,7 +49,10 @@ stroke:#fff;stroke-width:3px;stroke-linejoin:round}\
 pub fn svg(sketch: &Sketch) -> String {
     let paper = Paper::new(sketch);
     let mut body = String::new();
-    let mut labels = Labels::default();
+    let mut labels = Labels::new((
+        paper.size.0 + 2.0 * MARGIN,
+        HEAD + paper.size.1 + 2.0 * MARGIN,
+    ));
     for (node, at) in paper.places.iter().enumerate() {
         labels.block(paper.symbol(node).around(*at));
     }
@@ -119,7 +123,8 @@ impl<'a> Paper<'a> {
             sketch,
             places: places.iter().map(on_paper).collect(),
             size: ((right - left) * scale, (top - bottom) * scale),
-            radius: (0.18 * room * scale).clamp(1.5, 9.0),
+            // On a map with towns close together the symbols stay visible all the same.
+            radius: (0.18 * room * scale).clamp(if places.len() < 1000 { 2.5 } else { 1.5 }, 9.0),
             degrees: sketch.degrees(),
         }
     }
@@ -290,10 +295,10 @@ impl<'a> Paper<'a> {
         for link in &self.sketch.links {
             let [a, b] = link.ends.map(|end| self.places[end]);
             let parts = [
-                best(link).map(|rate| rate.to_string()),
+                best(link).map(about_rate),
                 Some(link.forward.delay)
                     .filter(|d| d.as_ns() > 0)
-                    .map(|d| d.to_string()),
+                    .map(about_span),
             ];
             let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
             let middle = ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0);
@@ -407,6 +412,38 @@ fn about_pipe(pipe: &SketchPipe) -> String {
         let _ = write!(text, ", queue {queue}");
     }
     text
+}
+
+/// A rate to three digits; tooltips have all of them.
+fn about_rate(rate: Rate) -> String {
+    let units = [
+        (1e12, "Tbit/s"),
+        (1e9, "Gbit/s"),
+        (1e6, "Mbit/s"),
+        (1e3, "kbit/s"),
+        (1.0, "bit/s"),
+    ];
+    three_digits(rate.bits_per_s() as f64, &units)
+}
+
+/// A time to three digits.
+fn about_span(span: Span) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+    three_digits(span.as_ns() as f64, &units)
+}
+
+fn three_digits(value: f64, units: &[(f64, &str)]) -> String {
+    // What rounds up to 1 of a unit is shown in it.
+    let fits = units.iter().find(|(factor, _)| value >= 0.9995 * factor);
+    let (factor, unit) = fits.copied().unwrap_or((1.0, ""));
+    let value = value / factor;
+    let digits = usize::from(value < 99.95) + usize::from(value < 9.995);
+    let text = format!("{value:.digits$}");
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{text} {unit}")
 }
 
 /// A coordinate to a tenth of a pixel.

@@ -219,3 +219,44 @@ proptest! {
         prop_assert_eq!(check(&svg(&sketch)).len(), count);
     }
 }
+
+/// Hosts at the place of their router are beside it, and rates have three digits.
+#[test]
+fn a_map_is_readable() {
+    let mut sketch = Sketch::default();
+    let town = Some((13.4, 52.5));
+    let router = sketch.add_router("Berlin", Tier::Edge, town);
+    let far = sketch.add_router("Paris", Tier::Edge, Some((2.3, 48.9)));
+    let rate = |bits| longhaul_core::units::Rate::from_bits_per_s(bits);
+    let pipe = SketchPipe {
+        rate: rate(9_953_280_000),
+        delay: longhaul_core::Span::from_us(4_321),
+        ..SketchPipe::default()
+    };
+    sketch.add_link(router, far, pipe);
+    sketch.add_hosts(3, &[router], SketchPipe::default());
+    sketch.nodes[2..]
+        .iter_mut()
+        .for_each(|host| host.position = town);
+    sketch.geographic = true;
+    let paper = Paper::new(&sketch);
+    for (n, a) in paper.places.iter().enumerate() {
+        for b in &paper.places[..n] {
+            let apart = ((a.0 - b.0) * (a.0 - b.0) + (a.1 - b.1) * (a.1 - b.1)).sqrt();
+            assert!(apart > paper.radius, "{a:?} {b:?}");
+        }
+    }
+    let image = svg(&sketch);
+    // All digits in the tooltip, three of them in the legend.
+    assert!(image.contains("9953280 kbit/s, 4321 us") && image.contains(", 9.95 Gbit/s<"));
+    assert_eq!(about_span(pipe.delay), "4.32 ms");
+    let three = [
+        (1_000, "1 kbit/s"),
+        (999_600, "1 Mbit/s"),
+        (123_456, "123 kbit/s"),
+        (10, "10 bit/s"),
+    ];
+    for (bits, text) in three {
+        assert_eq!(about_rate(rate(bits).unwrap()), text);
+    }
+}

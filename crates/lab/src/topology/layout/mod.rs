@@ -51,6 +51,7 @@ pub(super) fn place(sketch: &Sketch) -> Layout {
         node.position.filter(sane).map(|(x, y)| (x * stretch, y))
     });
     let mut places: Vec<Option<(f64, f64)>> = given.collect();
+    beside_their_routers(sketch, &graph, &mut places);
     if places.iter().all(Option::is_none) {
         places = automatic(&graph);
     }
@@ -58,6 +59,18 @@ pub(super) fn place(sketch: &Sketch) -> Layout {
     fill(&mut places, &graph, room);
     let places: Vec<(f64, f64)> = places.into_iter().map(Option::unwrap_or_default).collect();
     Layout { places, room }
+}
+
+/// Takes the place from hosts that stand on top of a neighbour, as those of a town do: they fan
+/// out around it instead.
+fn beside_their_routers(sketch: &Sketch, graph: &Graph, places: &mut [Option<(f64, f64)>]) {
+    for (node, neighbours) in graph.iter().enumerate() {
+        let host = sketch.nodes[node].kind == super::Kind::Host;
+        let there = |other: &usize| places[node].is_some() && places[*other] == places[node];
+        if host && neighbours.iter().any(there) {
+            places[node] = None;
+        }
+    }
 }
 
 /// Some nodes with their places.
