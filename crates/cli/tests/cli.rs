@@ -218,6 +218,22 @@ fn topologies_are_generated_checked_and_drawn() {
     assert!(seeded("1") == seeded("1") && seeded("1") != seeded("2"));
     let help = stdout(&longhaul(&["topology", "generate", "--help"]));
     assert!(help.contains("rib_length") && help.contains("[default: 1 Gbit/s]"));
+    let zoo = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../lab/tests/import/samples/zoo.gml"
+    );
+    let output = longhaul(&["topology", "import", zoo, "rate=1 Gbit/s"]);
+    assert!(stderr(&output).contains("note: ") && output.status.code() == Some(0));
+    let zoo_spelled = Scratch::new("zoo", &stdout(&output));
+    assert_eq!(
+        longhaul(&["check", zoo_spelled.path()]).status.code(),
+        Some(0)
+    );
+    assert!(stdout(&longhaul(&["topology", "draw", zoo])).starts_with("<svg "));
+    assert_refused(
+        &["topology", "import", zoo, "rat=1 Gbit/s"],
+        "rat=1 Gbit/s: error: ",
+    );
     assert_refused(&["topology", "generate", "rng"], "'ring'");
     assert_refused(&["topology", "generate", "ring", "routers"], "routers=5");
     assert_refused(
