@@ -24,7 +24,7 @@ pub(crate) struct Overrides {
 
 impl Overrides {
     /// All of them as paths and values; the options with a name of their own come last and win.
-    fn list(&self) -> Vec<(String, String)> {
+    pub(crate) fn list(&self) -> Vec<(String, String)> {
         let seed = self.seed.map(|seed| ("seed".to_owned(), seed.to_string()));
         let clock = self
             .clock

@@ -20,6 +20,7 @@ mod result;
 mod run;
 mod set;
 mod style;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,7 @@ enum Command {
     Set(set::Args),
     Get(get::Args),
     List(list::Args),
+    Topology(topology::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -102,6 +104,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Set(args) => set::main(&args),
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
+        Command::Topology(args) => topology::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
     };

@@ -79,6 +79,7 @@ fn every_command_has_help() {
         "exec",
         "set",
         "list",
+        "topology",
         "doctor",
         "completions",
     ] {
@@ -191,6 +192,58 @@ fn a_large_network_is_checked_by_a_sample() {
         "{text}"
     );
     assert!(text.contains("more (all with --json)"));
+}
+
+#[test]
+fn topologies_are_generated_checked_and_drawn() {
+    let output = longhaul(&["topology", "generate", "fat-tree", "k=4", "rate=10 Gbit/s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let fat = Scratch::new("fat", &stdout(&output));
+    let text = stdout(&longhaul(&["check", fat.path()]));
+    assert!(text.contains(": 16 hosts, 20 routers, 48 links"), "{text}");
+    let image = longhaul(&["topology", "draw", fat.path()]);
+    assert!(stdout(&image).starts_with("<svg "), "{}", stderr(&image));
+    let named = Scratch::new("image", "");
+    let args = ["topology", "draw", fat.path(), "-o", named.path()];
+    assert_eq!(longhaul(&args).status.code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(named.path()).unwrap(),
+        stdout(&image)
+    );
+    let seeded = |seed| {
+        stdout(&longhaul(&[
+            "topology", "generate", "waxman", "--seed", seed,
+        ]))
+    };
+    assert!(seeded("1") == seeded("1") && seeded("1") != seeded("2"));
+    let help = stdout(&longhaul(&["topology", "generate", "--help"]));
+    assert!(help.contains("rib_length") && help.contains("[default: 1 Gbit/s]"));
+    let zoo = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../lab/tests/import/samples/zoo.gml"
+    );
+    let output = longhaul(&["topology", "import", zoo, "rate=1 Gbit/s"]);
+    assert!(stderr(&output).contains("note: ") && output.status.code() == Some(0));
+    let zoo_spelled = Scratch::new("zoo", &stdout(&output));
+    assert_eq!(
+        longhaul(&["check", zoo_spelled.path()]).status.code(),
+        Some(0)
+    );
+    assert!(stdout(&longhaul(&["topology", "draw", zoo])).starts_with("<svg "));
+    assert_refused(
+        &["topology", "import", zoo, "rat=1 Gbit/s"],
+        "rat=1 Gbit/s: error: ",
+    );
+    assert_refused(&["topology", "generate", "rng"], "'ring'");
+    assert_refused(&["topology", "generate", "ring", "routers"], "routers=5");
+    assert_refused(
+        &["topology", "generate", "ring", "router=5"],
+        "did you mean `routers`?",
+    );
+    assert_refused(
+        &["topology", "draw", "/nonexistent.yaml"],
+        "cannot read the file",
+    );
 }
 
 #[test]

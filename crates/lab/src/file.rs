@@ -11,6 +11,7 @@
 pub(crate) mod decode;
 pub(crate) mod error;
 pub(crate) mod link;
+pub(crate) mod generate;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod tree;
@@ -64,6 +65,8 @@ fn forbid_null(schema: &mut serde_json::Value) {
 pub(crate) struct Loaded {
     pub(crate) spec: Experiment,
     pub(crate) sources: Sources,
+    /// What is to be known about a generated or imported topology.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads the text of a file, within bounds.
@@ -160,17 +163,33 @@ pub(crate) fn load(
     if root.value == tree::Value::Empty {
         return Err(FileError::unreadable(name, (1, 1), "the file is empty", EXAMPLE_HINT).into());
     }
-    for ((path, value), source) in overrides.iter().zip(1..) {
-        sources
-            .list
-            .push(("--set".to_owned(), format!("{path}={value}")));
-        if let Err(fault) = set::apply(&mut root, path, value, source) {
-            faults.push(fault);
+    let texts = overrides
+        .iter()
+        .map(|(path, value)| format!("{path}={value}"));
+    let named = texts.map(|text| ("--set".to_owned(), text));
+    sources.list.extend(named);
+    // What shapes a generated topology comes before it, what changes its nodes and links after.
+    let mut notes = Vec::new();
+    for early in [true, false] {
+        for ((path, value), source) in overrides.iter().zip(1..) {
+            if set::shapes_topology(path) == early
+                && let Err(fault) = set::apply(&mut root, path, value, source)
+            {
+                faults.push(fault);
+            }
+        }
+        if early {
+            let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+            notes = crate::topology::expand(&mut root, folder, &mut faults);
         }
     }
     let spec = decode::decode(&root, &mut faults);
     match spec.filter(|_| faults.is_empty()) {
-        Some(spec) => Ok(Loaded { spec, sources }),
+        Some(spec) => Ok(Loaded {
+            spec,
+            sources,
+            notes,
+        }),
         None => Err(sources.explain(faults)),
     }
 }

@@ -24,3 +24,4 @@ pub mod schedule;
 mod series;
 pub mod summary;
 pub mod trace_file;
+pub mod topology;

@@ -17,6 +17,7 @@ mod links;
 mod nodes;
 mod paths;
 mod pipe;
+mod positions;
 mod programs;
 mod queues;
 
@@ -37,6 +38,8 @@ use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
 use crate::patch::Patch;
 use crate::schedule::Schedule;
+
+pub(crate) use nodes::check_host_name;
 
 /// The most hosts of an experiment.
 pub const MAX_HOSTS: usize = 20_000;
@@ -81,6 +84,8 @@ pub struct Plan {
     pub schedule: Arc<Schedule>,
     /// The elements that links may name.
     pub elements: Elements,
+    /// Where drawings show nodes, by their names: x to the right, y upwards.
+    pub positions: BTreeMap<String, (f64, f64)>,
     /// What is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
@@ -195,11 +200,18 @@ impl Plan {
         overrides: &[(String, String)],
         elements: &Elements,
     ) -> Result<Self, Errors> {
-        let Loaded { spec, sources } = file::load(text, file_name, overrides)?;
+        let Loaded {
+            spec,
+            sources,
+            notes,
+        } = file::load(text, file_name, overrides)?;
         let mut faults = Faults::default();
         let plan = lower(&spec, file_name, elements, &mut faults);
         match plan.filter(|_| faults.is_empty()) {
-            Some(plan) => Ok(plan),
+            Some(mut plan) => {
+                plan.warnings.splice(0..0, notes);
+                Ok(plan)
+            }
             None => Err(sources.explain(faults)),
         }
     }
@@ -312,6 +324,7 @@ fn lower(
     let nodes = nodes::expand(&spec.topology, faults);
     let mut links = links::expand(&spec.topology, &nodes, &defaults, &context, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
+    let positions = positions::read(&spec.topology, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);
     if !faults.is_empty() {
         return None;
@@ -354,6 +367,7 @@ fn lower(
         groups,
         schedule: Arc::new(schedule),
         elements: elements.clone(),
+        positions,
         warnings,
     })
 }

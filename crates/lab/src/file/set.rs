@@ -1,8 +1,8 @@
 //! Overrides: `--set links.ga-gb.delay=5 ms` changes the tree before anything is checked.
 //!
 //! A path names fields with dots between them. An entry of a list is named by its number from
-//! 0, a link also by its name. `links` and `nodes` stand for `topology.links` and
-//! `topology.nodes`. Names may hold dots themselves: the longest name that exists wins.
+//! 0, a link also by its name. `links`, `nodes`, `generate` and `import` stand for
+//! `topology.links` and so on. Names may hold dots themselves: the longest name that exists wins.
 
 use super::error::{Fault, Pos, near_miss, shown};
 use super::tree::{self, Key, Node, Value};
@@ -11,7 +11,7 @@ use super::tree::{self, Key, Node, Value};
 pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Result<(), Fault> {
     let value = parse_value(value, path.chars().count() as u32 + 1, source)?;
     let head = path.split('.').next().unwrap_or_default();
-    let shorthand = matches!(head, "links" | "nodes");
+    let shorthand = matches!(head, "links" | "nodes" | "generate" | "import");
     let full = if shorthand {
         format!("topology.{path}")
     } else {
@@ -24,6 +24,13 @@ pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Re
         source,
     }
     .set(root, 0, value)
+}
+
+/// Whether a path names what a generated or imported topology is made of.
+pub(crate) fn shapes_topology(path: &str) -> bool {
+    let short = path.strip_prefix("topology.").unwrap_or(path);
+    let head = short.split('.').next().unwrap_or_default();
+    matches!(head, "seed" | "topology" | "generate" | "import")
 }
 
 /// A value is taken as it is, unless it starts as YAML's lists, maps and quoted texts do.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::link::{EventSpec, LinkSpec, RoutingSpec};
+use super::generate::{Generate, Import};
 use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
 
 /// An experiment: a network, and the programs that run on its hosts.
@@ -69,7 +70,20 @@ pub(crate) enum Clock {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a topology (`nodes: …`, `links: …`)")]
 pub(crate) struct TopologySpec {
+    /// A topology by its name and parameters; `nodes` and `links` are added to it.
+    #[expect(
+        dead_code,
+        reason = "it has become nodes and links when the file is decoded"
+    )]
+    pub(crate) generate: Option<Generate>,
+    /// A topology of another format; `nodes` and `links` are added to it.
+    #[expect(
+        dead_code,
+        reason = "it has become nodes and links when the file is decoded"
+    )]
+    pub(crate) import: Option<Import>,
     /// Hosts and routers by name.
+    #[schemars(default)]
     pub(crate) nodes: Named<Checked<NodeSpec>>,
     /// Duplex links between them.
     #[serde(default)]
@@ -90,6 +104,9 @@ pub(crate) struct NodeSpec {
     pub(crate) address: OneOrMany,
     /// TCP of this host.
     pub(crate) tcp: Option<At<Tcp>>,
+    /// Where drawings show it: x to the right, y upwards, in any unit.
+    #[schemars(with = "Option<[f64; 2]>")]
+    pub(crate) position: Option<At<Vec<At<String>>>>,
 }
 
 /// What a node does with packets that are not for it.

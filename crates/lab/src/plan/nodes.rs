@@ -271,7 +271,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 /// Why a name cannot be that of a host or router, which programs resolve.
-fn check_host_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_host_name(name: &str) -> Result<(), &'static str> {
     check_name(name)?;
     let number = |label: &str| match label.strip_prefix("0x").or(label.strip_prefix("0X")) {
         Some(hex) => !hex.is_empty() && hex.chars().all(|c| c.is_ascii_hexdigit()),

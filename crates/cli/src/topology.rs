@@ -1,0 +1,239 @@
+//! `longhaul topology generate|import|draw`: networks by name, from files, and as pictures.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use longhaul_lab::topology::generate::{self, FAMILIES};
+use longhaul_lab::topology::import::{self, ImportOptions};
+use longhaul_lab::topology::{self, Form, Sketch, draw, spell};
+
+use crate::Exit;
+use crate::experiment::{Overrides, pair};
+use crate::style::{self, Style};
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul topology generate tree degree=4 height=2 > tree.yaml
+  longhaul topology generate waxman routers=30 rate='10 Gbit/s' --seed 7 > wan.yaml
+  longhaul topology import Abilene.gml rate='1 Gbit/s' > abilene.yaml
+  longhaul topology draw wan.yaml -o wan.svg
+
+In a file, `topology: { generate: { kind: tree, degree: 4 } }` means the same as the text that
+`generate` prints, and `topology: { import: { file: Abilene.gml } }` as that of `import`.";
+
+/// Generate topologies by name, import and draw them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Generate(Generate),
+    Import(Import),
+    Draw(Draw),
+}
+
+/// Print a topology of a kind, spelled out as an experiment file
+#[derive(Debug, clap::Args)]
+#[command(after_help = kinds(false), after_long_help = kinds(true))]
+struct Generate {
+    /// What to generate
+    #[arg(value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
+    kind: String,
+    /// Its parameters; --help lists those of each kind
+    #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
+    values: Vec<(String, String)>,
+    /// What the draws of random kinds follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Print the topology of another format's file, spelled out as an experiment file
+#[derive(Debug, clap::Args)]
+#[command(after_help = options())]
+struct Import {
+    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA's relationships, a matrix of times
+    file: PathBuf,
+    /// Options, as listed below
+    #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
+    values: Vec<(String, String)>,
+}
+
+/// Draw the topology of a file as an SVG image
+#[derive(Debug, clap::Args)]
+struct Draw {
+    /// An experiment file (.yaml, .yml), or a file that can be imported
+    file: PathBuf,
+    /// Where the image goes, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    match &args.command {
+        Command::Generate(args) => match generate::sketch(&args.kind, &args.values, args.seed) {
+            Ok(sketch) => spelled(&sketch),
+            Err(errors) => wrong(errors),
+        },
+        Command::Import(args) => match imported(args) {
+            Ok(sketch) => spelled(&sketch),
+            Err(error) => wrong(error),
+        },
+        Command::Draw(args) => match to_draw(args) {
+            Ok(sketch) => drawn(&sketch, args),
+            Err(error) => wrong(error),
+        },
+    }
+}
+
+fn imported(args: &Import) -> Result<Sketch, String> {
+    let mut options = ImportOptions::default();
+    for (key, value) in &args.values {
+        let wrong = |(message, hint)| format!("{key}={value}: error: {message}\nhint: {hint}");
+        options.set(key, value).map_err(wrong)?;
+    }
+    import::read(&args.file, &options).map_err(|error| error.to_string())
+}
+
+/// The topology of an experiment file, or of what can be imported, by the end of its name.
+fn to_draw(args: &Draw) -> Result<Sketch, String> {
+    let overrides = args.overrides.list();
+    let yaml = |path: &Path| {
+        let end = path.extension().unwrap_or_default().to_ascii_lowercase();
+        end == "yaml" || end == "yml"
+    };
+    if yaml(&args.file) || !overrides.is_empty() {
+        topology::experiment(&args.file, &overrides).map_err(|errors| errors.to_string())
+    } else {
+        import::read(&args.file, &ImportOptions::default()).map_err(|error| error.to_string())
+    }
+}
+
+fn wrong(errors: impl std::fmt::Display) -> Exit {
+    style::tell(errors);
+    Exit::Wrong
+}
+
+fn notes(sketch: &Sketch) {
+    for note in &sketch.notes {
+        style::tell(format_args!(
+            "{} {}",
+            Style::stderr().doubtful("note:"),
+            style::clean(note)
+        ));
+    }
+}
+
+fn spelled(sketch: &Sketch) -> Exit {
+    notes(sketch);
+    style::print(&spell::text(sketch));
+    Exit::Done
+}
+
+fn drawn(sketch: &Sketch, args: &Draw) -> Exit {
+    notes(sketch);
+    let image = draw::svg(sketch);
+    let Some(output) = &args.output else {
+        style::print(&image);
+        return Exit::Done;
+    };
+    match std::fs::write(output, image) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            style::problem(format_args!("{}: {error}", output.display()));
+            Exit::Failed
+        }
+    }
+}
+
+/// A parameter and its value.
+fn parameter(text: &str) -> Result<(String, String), String> {
+    pair(text).map_err(|_| "write it like `routers=5`".to_owned())
+}
+
+fn names() -> impl Iterator<Item = PossibleValue> {
+    FAMILIES.iter().map(|family| {
+        let value = PossibleValue::new(family.name).help(family.about);
+        match family.name {
+            "fat_tree" => value.alias("fat-tree"),
+            "barabasi_albert" => value.alias("barabasi-albert"),
+            _ => value,
+        }
+    })
+}
+
+/// The kinds; with `all`, their parameters too.
+fn kinds(all: bool) -> String {
+    let mut text = String::from("Kinds:\n");
+    for family in FAMILIES {
+        let _ = writeln!(text, "  {}: {}", family.name, family.about);
+        if !all {
+            continue;
+        }
+        for param in family.params() {
+            let default = match param.default {
+                "" => String::new(),
+                default => format!(" [default: {default}]"),
+            };
+            let range = match param.form {
+                Form::Whole(min, max) if max < u64::MAX => format!(", {min} to {max}"),
+                Form::Number(above, max) => format!(", above {above}, at most {max}"),
+                Form::Choice(words) => format!(": {}", words.join(", ")),
+                _ => String::new(),
+            };
+            let _ = writeln!(
+                text,
+                "      {:12}  {}{range}{default}",
+                param.name, param.about
+            );
+        }
+        text.push('\n');
+    }
+    text.push_str(match all {
+        true => "docs/topologies.md describes them.",
+        false => "--help lists their parameters.",
+    });
+    text
+}
+
+/// The options of `import`.
+fn options() -> String {
+    let mut text = String::from("Options as KEY=VALUE:\n");
+    for param in import::PARAMS {
+        let _ = writeln!(text, "  {:13}  {}", param.name, param.about);
+    }
+    text.push_str("\ndocs/importing.md describes them.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_parameter_of_every_kind() {
+        let (short, long) = (kinds(false), kinds(true));
+        for family in FAMILIES {
+            assert!(
+                short.contains(&format!("  {}: ", family.name)),
+                "{}",
+                family.name
+            );
+            let part = long.split(&format!("  {}: ", family.name)).nth(1).unwrap();
+            for param in family.params() {
+                assert!(
+                    part.contains(&format!("      {} ", param.name)),
+                    "{}",
+                    param.name
+                );
+            }
+        }
+    }
+}
