@@ -34,14 +34,21 @@ pub(super) fn assemble(mut graph: Graph, options: &ImportOptions) -> Result<Sket
             format!("at most {MAX_LINKS} links are supported: import a part of the network"),
         ));
     }
+    let mut names = Names::default();
+    name(&mut graph, &mut names);
     place(&mut graph, &links);
     let mut sketch = Sketch {
         title: graph.title.take().unwrap_or_default(),
         geographic: graph.geographic,
         ..Sketch::default()
     };
-    let mut names = Names::default();
-    name(&mut graph, &mut names, &mut sketch);
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let tier = match node.stub {
+            Some(false) => Tier::Core,
+            _ => Tier::Edge,
+        };
+        sketch.add_router(graph.called(number), tier, node.position);
+    }
     join(&mut graph, &links, options, &mut sketch);
     sketch.notes = std::mem::take(&mut graph.notes);
     add_hosts(&graph, options, &mut names, &mut sketch)?;
@@ -229,8 +236,8 @@ fn middles(graph: &Graph, links: &[Link]) -> Vec<(usize, geo::Position)> {
     found
 }
 
-/// Adds the nodes under names that may stand in an experiment file.
-fn name(graph: &mut Graph, names: &mut Names, sketch: &mut Sketch) {
+/// Makes the labels names that may stand in an experiment file.
+fn name(graph: &mut Graph, names: &mut Names) {
     let (mut changed, mut twice) = (Tally::default(), Tally::default());
     let mut seen: HashMap<String, u32> = HashMap::new();
     for number in 0..graph.nodes.len() {
@@ -244,12 +251,7 @@ fn name(graph: &mut Graph, names: &mut Names, sketch: &mut Sketch) {
         } else if name != label {
             changed.add(example);
         }
-        let node = &graph.nodes[number];
-        let tier = match node.stub {
-            Some(false) => Tier::Core,
-            _ => Tier::Edge,
-        };
-        sketch.add_router(name, tier, node.position);
+        graph.nodes[number].label = Some(name);
     }
     let what = ("label is not a host name", "labels are not host names");
     graph.note(&changed, what, "what cannot stand in one was replaced");

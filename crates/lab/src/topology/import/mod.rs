@@ -276,3 +276,68 @@ fn by_name(name: &str) -> Option<Format> {
     let relations = || name.contains("as-rel").then_some(Format::Caida);
     ending.map(|(_, format)| *format).or_else(relations)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::tree;
+
+    fn import(entry: &str) -> Result<Sketch, Vec<String>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/samples");
+        let node = tree::parse(entry, 0).unwrap();
+        let mut faults = Faults::default();
+        let sketch = from_tree(&node, &folder, &mut faults);
+        assert_eq!(sketch.is_some(), faults.is_empty());
+        let sources = crate::file::error::Sources {
+            list: vec![("x.yaml".to_owned(), entry.to_owned())],
+        };
+        sketch.ok_or_else(|| {
+            let errors = sources.explain(faults);
+            errors.list().iter().map(ToString::to_string).collect()
+        })
+    }
+
+    #[test]
+    fn an_entry_of_a_file_is_read_like_a_command_line() {
+        let sketch = import("{ file: zoo.gml, rate: 1 Gbit/s, hosts: 2 }").unwrap();
+        let mut options = ImportOptions::default();
+        options.set("rate", "1 Gbit/s").unwrap();
+        options.set("hosts", "2 per node").unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/samples");
+        assert_eq!(Ok(sketch), read(&folder.join("zoo.gml"), &options));
+    }
+
+    #[test]
+    fn an_entry_that_is_wrong_is_told_where() {
+        let cases = [
+            ("{ rate: 1 Gbit/s }", "x.yaml:1:1", "`file` is missing"),
+            (
+                "{ file: zoo.gml, rat: 1 }",
+                "x.yaml:1:18",
+                "did you mean `rate`?",
+            ),
+            ("{ file: zoo.gml, rate: 1 }", "x.yaml:1:24", "no unit"),
+            (
+                "{ file: zoo.gml, hosts: [1] }",
+                "x.yaml:1:25",
+                "takes one value",
+            ),
+            ("{ file: none.gml }", "x.yaml:1:9", "none.gml: cannot read"),
+            (
+                "{ file: zoo.gml, format: inet }",
+                "x.yaml:1:9",
+                "zoo.gml:2:1: ",
+            ),
+            ("zoo.gml", "x.yaml:1:1", "a map of parameters"),
+        ];
+        for (entry, place, part) in cases {
+            let errors = import(entry).unwrap_err();
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(
+                errors[0].starts_with(place) && errors[0].contains(part),
+                "{}",
+                errors[0]
+            );
+        }
+    }
+}

@@ -11,6 +11,9 @@ use crate::file::error::{FileError, Place, shown};
 /// The longest delay that a file may ask for.
 const MAX_DELAY: Span = Span::from_s(3600);
 
+/// How many characters of a line are kept after a problem: lines may be megabytes long.
+const SHOWN_AFTER: usize = 200;
+
 /// What is wrong with a file, and where.
 #[derive(Debug)]
 pub(super) struct Flaw {
@@ -50,13 +53,14 @@ fn place(text: &str, at: usize) -> Place {
     let at = floor(text, at);
     let before = &text[..at];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = text[start..at].chars().count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let line = text[start..].lines().next().unwrap_or_default();
     Place {
         line: count(before.bytes().filter(|b| *b == b'\n').count()).saturating_add(1),
-        column: count(text[start..at].chars().count()).saturating_add(1),
+        column: count(column).saturating_add(1),
         width: 1,
-        excerpt: line.chars().take(10_000).collect(),
+        excerpt: line.chars().take(column + SHOWN_AFTER).collect(),
     }
 }
 
