@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wrap::{
-    At, BitErrors, BurstOrNone, Either, Mtu, OneOrMany, Quantity, QueueWord, RateOrUnlimited,
+    At, BitErrors, BurstOrNone, Either, Mtu, OneOrMany, Outage, Quantity, QueueWord,
+    RateOrUnlimited,
 };
 
 /// What is said of one direction of a link; what is `None` is not said.
@@ -230,6 +231,7 @@ pub(crate) struct LossSpec {
     /// The share of packets that are lost, in bursts of `burst` on average.
     pub(crate) rate: Option<Quantity<Probability>>,
     /// The mean number of packets that are lost in a row.
+    #[schemars(with = "Option<f64>")]
     pub(crate) burst: Option<At<String>>,
     /// A good and a bad state, each with a loss of its own.
     pub(crate) gilbert_elliott: Option<At<GilbertElliottSpec>>,
@@ -421,7 +423,7 @@ pub(crate) struct EventSpec {
     /// How often the ramp changes the value. Default: 10 ms.
     pub(crate) step: Option<Quantity<Span>>,
     /// It fails for so long, or for good (`true`).
-    pub(crate) down: Option<At<String>>,
+    pub(crate) down: Option<Quantity<Outage>>,
     /// It comes back (`true`).
     pub(crate) up: Option<At<bool>>,
     /// Whether what waits in queues survives the failure. Default: false.

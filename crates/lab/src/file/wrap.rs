@@ -100,6 +100,28 @@ impl FromStr for BurstOrNone {
     }
 }
 
+/// For how long something fails; `true` is for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outage(pub(crate) Option<Span>);
+
+impl FromStr for Outage {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match (text.trim(), text.parse()) {
+            ("true", _) => Ok(Self(None)),
+            (_, Ok(span)) if span > Span::ZERO => Ok(Self(Some(span))),
+            (other, _) => Err(UnitError {
+                problem: format!(
+                    "`{}` is no time for which something fails",
+                    super::error::shown(other)
+                ),
+                example: "down: 2 s` or `down: true",
+            }),
+        }
+    }
+}
+
 /// What a text says of a queue: its length, or the name of its discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueWord {
@@ -424,6 +446,13 @@ quantity_schema! {
         "type": "string",
         "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?B|none)\\s*$",
         "examples": ["16 kB"]
+    },
+    Outage: {
+        "anyOf": [
+            { "type": "string", "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(ns|us|µs|ms|s|min|h)\\s*$" },
+            { "const": true }
+        ],
+        "examples": ["2 s", true]
     },
     BitErrors: {
         "type": ["number", "string"],

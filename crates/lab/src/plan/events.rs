@@ -157,7 +157,7 @@ fn only_action(
     let given: Vec<(Pos, &'static str)> = [
         spec.set.as_ref().map(|set| (set.at, "set")),
         spec.ramp.as_ref().map(|ramp| (ramp.at, "ramp")),
-        spec.down.as_ref().map(|down| (down.at, "down")),
+        spec.down.as_ref().map(|down| (down.at(), "down")),
         spec.up.as_ref().map(|up| (up.at, "up")),
     ]
     .into_iter()
@@ -179,25 +179,10 @@ fn only_action(
         faults.add(up.at, "`up: false` says nothing", "write `down: true`");
         return None;
     }
-    let Some(down) = &spec.down else {
-        return Some((place, name, None));
-    };
-    let lasts = match down.value.trim() {
-        "true" => None,
-        text => match text.parse::<Span>() {
-            Ok(span) if span > Span::ZERO => Some(span),
-            _ => {
-                let message = format!("`{}` is no time for which something fails", shown(text));
-                faults.add(
-                    down.at,
-                    message,
-                    "write it like `down: 2 s` or `down: true`",
-                );
-                return None;
-            }
-        },
-    };
-    Some((place, name, Some(lasts)))
+    match &spec.down {
+        None => Some((place, name, None)),
+        Some(down) => down.get(faults).map(|outage| (place, name, Some(outage.0))),
+    }
 }
 
 /// Fields that go with one action only.

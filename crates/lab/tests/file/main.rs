@@ -11,7 +11,10 @@ mod fields;
 mod hostile;
 mod links;
 mod overrides;
+mod recorded;
 mod schema;
+mod shapes;
+mod table;
 
 const EXAMPLE: &str = include_str!("../two-clusters.yaml");
 

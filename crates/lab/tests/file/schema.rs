@@ -5,6 +5,7 @@ use longhaul_lab::file;
 use longhaul_lab::plan::Plan;
 
 use crate::EXAMPLE;
+use crate::table::table;
 
 #[test]
 fn the_schema_knows_the_fields_and_no_others() {
@@ -25,6 +26,42 @@ fn the_schema_knows_the_fields_and_no_others() {
     other["programs"]["web"]["as"] = "nobody".into();
     other["seed"] = serde_json::Value::Null;
     assert_eq!(check(&schema, &schema, &other, "$").len(), 4);
+}
+
+#[test]
+fn the_schema_takes_every_form_of_every_field() {
+    let schema = file::schema();
+    let problems = |link: &str| {
+        let text = format!(
+            "topology: {{ nodes: {{ a: {{}}, b: {{}} }}, links: [{{ ends: [a, b], {link} }}] }}\n\
+             events: [{{ at: 5 s, link: a-b, down: 2 s, every: 3 s, times: 2 }}, \
+             {{ at: 5 s, router: [r], down: true, keep_queue: true }}, \
+             {{ at: 5 s, link: a>b, ramp: {{ rate: 1 Mbit/s }}, over: 1 s, step: 5 ms }}]\n\
+             routing: {{ convergence: 2 s }}\n"
+        );
+        let tree: serde_json::Value = serde_saphyr::from_str(&text).expect(&text);
+        check(&schema, &schema, &tree, "$")
+    };
+    // A discipline without a field is empty there, which JSON calls null.
+    let forms = table()
+        .into_iter()
+        .filter(|(_, value, _)| *value != "{ codel: }");
+    for (field, value, _) in forms {
+        let link = format!("{field}: {value}");
+        assert_eq!(problems(&link), Vec::<String>::new(), "{link}");
+    }
+    for wrong in [
+        "delay: 5",
+        "delay: { normal: 5 ms }",
+        "loss: { one_in: many }",
+        "queue: tail",
+        "queue: { coddle: {} }",
+        "trace: { loop: maybe }",
+        "back: { mtu: 9000 }",
+        "balance: best",
+    ] {
+        assert_ne!(problems(wrong), Vec::<String>::new(), "{wrong}");
+    }
 }
 
 /// The examples of the reference are right.
