@@ -13,6 +13,7 @@
 
 mod addresses;
 mod events;
+mod lans;
 mod links;
 mod nodes;
 mod paths;
@@ -323,6 +324,7 @@ fn lower(
 
     let nodes = nodes::expand(&spec.topology, faults);
     let mut links = links::expand(&spec.topology, &nodes, &defaults, &context, faults);
+    lans::check(&spec.topology, &nodes, &links, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let positions = positions::read(&spec.topology, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);

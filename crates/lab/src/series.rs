@@ -29,7 +29,7 @@ impl Series {
         )?;
         writeln!(
             pipes,
-            "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns"
+            "second,pipe,packets,bytes,drops_queue,drops_loss,drops_down,marked,busy_ns"
         )?;
         let before = vec![PipeCounters::default(); names.len()];
         Ok(Self {
@@ -63,12 +63,14 @@ impl Series {
             if now != before {
                 writeln!(
                     self.pipes,
-                    "{},{name},{},{},{},{},{}",
+                    "{},{name},{},{},{},{},{},{},{}",
                     second.number,
                     now.packets - before.packets,
                     now.bytes - before.bytes,
                     now.drops_queue - before.drops_queue,
                     now.drops_loss - before.drops_loss,
+                    now.drops_down - before.drops_down,
+                    now.marked - before.marked,
                     now.busy_ns - before.busy_ns,
                 )?;
                 *before = *now;
