@@ -15,8 +15,10 @@ use crate::time::{Span, Time};
 
 /// Code of one's own in the path of packets.
 pub trait Element: Send + fmt::Debug {
-    /// Decides what becomes of a packet; `packet` are its bytes from the IP header on, which
-    /// may be changed but for the addresses and the length.
+    /// Decides what becomes of a packet; `packet` are its bytes from the IP header on, with all
+    /// that has been done to it so far. They may be changed but for the addresses, TTL (hop
+    /// limit) and length, whose changes are not looked at; an IPv4 header's checksum has to stay
+    /// true.
     fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Fate;
 }
 

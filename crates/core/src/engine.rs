@@ -381,16 +381,20 @@ impl Engine {
             && key < end
         {
             let pipe = &mut self.pipes[self.by_rank[pending::rank(key) as usize] as usize];
-            if pipe.is_shaped() {
-                self.step_shaped(key);
-                continue;
-            }
-            let index = pipe.pop(&self.pool);
             let to = NodeId(pipe.to);
-            let next = pipe
-                .next_due(&self.pool)
-                .map(|due| pending::key(due, pipe.rank));
-            self.pending.replace_first(next);
+            let index = if pipe.is_shaped() {
+                let Some(index) = self.step_shaped(key) else {
+                    continue;
+                };
+                index
+            } else {
+                let index = pipe.pop(&self.pool);
+                let next = pipe
+                    .next_due(&self.pool)
+                    .map(|due| pending::key(due, pipe.rank));
+                self.pending.replace_first(next);
+                index
+            };
             self.inside -= 1;
             if self.pool[index].lost {
                 self.counters.dropped.loss += 1;
@@ -403,8 +407,10 @@ impl Engine {
         debug_assert!(self.is_balanced());
     }
 
-    /// What stands first in the pending set happens, in a shaped pipe.
-    fn step_shaped(&mut self, key: Key) {
+    /// What stands first in the pending set happens, in a shaped pipe; gives the packet that
+    /// comes out, if it was that.
+    #[inline(never)]
+    fn step_shaped(&mut self, key: Key) -> Option<u32> {
         let pipe = &mut self.pipes[self.by_rank[pending::rank(key) as usize] as usize];
         let mut context = Context {
             pool: &mut self.pool,
@@ -418,15 +424,11 @@ impl Engine {
         if let (Some(_), Some(head)) = (departure, head) {
             self.pending.insert(head);
         }
-        let to = NodeId(pipe.to);
-        if let Some(index) = out {
-            self.inside -= 1;
-            self.counters.hops += 1;
-            self.reach(to, index, pending::moment(key));
-        }
+        out
     }
 
     /// Puts a packet into a shaped pipe.
+    #[inline(never)]
     fn enter_shaped(&mut self, pipe: PipeId, index: u32, entry: Moment) {
         let pipe = &mut self.pipes[pipe.index()];
         let mut context = Context {

@@ -30,7 +30,9 @@ struct Moody(u8);
 impl Element for Moody {
     fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Fate {
         self.0 = self.0.wrapping_add(1);
-        if let Some(byte) = packet.last_mut().filter(|_| is_third(now)) {
+        if let [_, .., byte] = &mut packet[20..]
+            && is_third(now)
+        {
             *byte = self.0;
         }
         match random.draw() % 16 {

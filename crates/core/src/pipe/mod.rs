@@ -43,8 +43,9 @@ use rate::{Exact, Server};
 use sender::{Sender, Served};
 use shaped::{Cause, Past, Shaped};
 
-/// A pipe and the packets in it.
+/// A pipe and the packets in it, by cache lines: every hop touches the first three.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Pipe {
     /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
     /// nothing.
@@ -56,18 +57,25 @@ pub(crate) struct Pipe {
     pub(crate) to: u32,
     pub(crate) mtu: u32,
     framing: Framing,
+    /// Whether there is any loss.
+    loses: bool,
     shaped: Option<Box<Shaped>>,
-    server: Server,
-    queue: DropTail,
     delay: Delay,
-    loss: Loss,
-    packets: u64,
-    bytes: u64,
+    busy_ns: u64,
+
+    server: Server,
     drops_queue: u64,
     drops_loss: u64,
-    busy_ns: u64,
+
+    queue: DropTail,
+    packets: u64,
+    bytes: u64,
     rare: Box<Rare>,
+
+    loss: Loss,
 }
+
+const _: () = assert!(size_of::<Pipe>() <= 256);
 
 /// What the fast path does not touch.
 #[derive(Debug)]
@@ -110,16 +118,17 @@ impl Pipe {
             to: pipe.to.0,
             mtu: pipe.mtu,
             framing: params.framing,
+            loses: !params.loss.is_never(),
             shaped: None,
-            server: Server::new(params.rate),
-            queue: DropTail::new(params.queue, params.framing),
             delay: Delay::new(params.delay),
-            loss: Loss::new(&params.loss, Stream::new(seed, &pipe.name)),
-            packets: 0,
-            bytes: 0,
+            busy_ns: 0,
+            server: Server::new(params.rate),
             drops_queue: 0,
             drops_loss: 0,
-            busy_ns: 0,
+            queue: DropTail::new(params.queue, params.framing),
+            packets: 0,
+            bytes: 0,
+            loss: Loss::new(&params.loss, Stream::new(seed, &pipe.name)),
             rare: Box::new(Rare {
                 params,
                 name: pipe.name.as_str().into(),
@@ -168,7 +177,7 @@ impl Pipe {
         }
         let (start, departure) = self.server.serve(ns, bytes);
         self.busy_ns += departure.ns - start.ns;
-        let lost = self.loss.hits();
+        let lost = self.loses && self.loss.hits();
         let mut due = self
             .delay
             .carry(entry, Time::from_ns(departure.ceil()), self.delay.span);
@@ -226,6 +235,7 @@ impl Pipe {
         let old = std::mem::replace(&mut self.rare.params, params);
         let new = &self.rare.params;
         self.framing = new.framing;
+        self.loses = !new.loss.is_never();
         if let Some(shaped) = &mut self.shaped {
             return shaped.set(&old, new, now, context);
         }
