@@ -81,6 +81,8 @@ pub(crate) fn codel() -> Table {
         let asked = table.asked(format!("{asked} at twice the rate, 20 s"));
         let asked = asked.exact(what, FIRST / 1000, hits[0] / 1000);
         let what = if ecn { "marks" } else { "drops" };
+        // Those near the end may fall on either side of it.
+        let asked = asked.unit("", 0);
         let asked = asked.near(what, law.len() as f64, hits.len() as f64, 2.0);
         // A time in whole nanoseconds is up to 1 ns early.
         let early = law.len() as f64 / MS;
@@ -107,55 +109,82 @@ pub(crate) fn others() -> Table {
     pie(&mut table);
     sparse(&mut table);
     shares(&mut table);
+    marks(&mut table, "red", Discipline::Red(a_red(true)));
+    let pie = Pie {
+        ecn: true,
+        ..Pie::default()
+    };
+    marks(&mut table, "pie", Discipline::Pie(pie));
+    marks(
+        &mut table,
+        "fq_codel",
+        Discipline::FqCodel(FqCodel::default()),
+    );
     table
 }
 
-/// At 1.25 times the rate RED has to drop every fifth packet. It drops one in (1/p + 1)/2, since the
-/// number between two drops is uniform from 1 to 1/p; so p = 1/9, which with 20 % at 30 packets and
-/// nothing at 10 is at 10 + 20/1.8 = 21.1 packets.
+/// At 1.25 times the rate RED has to drop every fifth packet. Of the packets up to the next drop
+/// there are 1, 2, … or 1/p − 1, equally likely (the pseudo-code counts before it draws), 1/(2p)
+/// on average. So p = 1/10; with nothing at 10 packets and 20 % at 30 that is at 20. They wait for
+/// one another and for the rest of the one in service: packets come each 0.8 of a service, and
+/// find 1, 0.2, 0.4, 0.6 and 0.8 of one in turn. That the average moves a little is what the 2 %
+/// are for.
 fn red(table: &mut Table) {
-    for ecn in [false, true] {
-        let discipline = Discipline::Red(Red {
-            min: 10,
-            max: 30,
-            probability: Probability::from_ratio(1, 5).expect("below 1"),
-            weight_log2: 9,
-            ecn,
-        });
-        let mut line = line(discipline, QueueLimit::Packets(1000));
-        let (mut sum, mut count, mut marked, mut wrong) = (0, 0, 0, 0);
-        let packets = evenly(N, SERVICE * 4 / 5, IP_LEN).map(|packet| Packet { ecn, ..packet });
-        line.send(packets, |out| {
-            marked += u64::from(is_marked(out));
-            wrong += u64::from(!ipv4_is_sound(out.frame));
-            if out.entered > 10_000_000_000 {
-                sum += out.delay() - SERVICE;
-                count += 1;
-            }
-        });
-        let counters = line.counters();
-        if ecn {
-            let asked = table.asked("the same with `ecn: true`");
-            let asked = asked.exact(
-                "marks that are not counted",
-                0,
-                counters.marked.abs_diff(marked),
-            );
-            let asked = asked.exact("no marks at all", 0, u64::from(marked == 0));
-            asked.exact("wrong IPv4 checksums", 0, wrong);
-        } else {
-            let mean = sum as f64 / f64::from(count) / SERVICE as f64;
-            let theory = 10.0 + 20.0 / 1.8;
-            let asked = "`red`: 2^-9, 0 at 10 packets to 20 % at 30; 1.25 times the rate";
-            let asked = table.asked(asked).unit("packets", 2);
-            let asked = asked.near("mean wait, in packets", theory, mean, 0.05 * theory);
-            let full = counters.drops_queue - counters.drops_early;
-            asked.exact("drops for want of room", 0, full);
+    let mut line = line(Discipline::Red(a_red(false)), QueueLimit::Packets(1000));
+    let (mut sum, mut count) = (0, 0);
+    line.send(evenly(N, SERVICE * 4 / 5, IP_LEN), |out| {
+        if out.entered > 10_000_000_000 {
+            sum += out.delay() - SERVICE;
+            count += 1;
         }
+    });
+    let mean = sum as f64 / f64::from(count) / SERVICE as f64;
+    let theory = 20.0 + 0.6;
+    let asked = "`red`: 2^-9, 0 at 10 packets to 20 % at 30; 1.25 times the rate";
+    let asked = table.asked(asked).unit("", 2);
+    let asked = asked.near(
+        "mean wait, in times of service",
+        theory,
+        mean,
+        0.02 * theory,
+    );
+    let counters = line.counters();
+    let full = counters.drops_queue - counters.drops_early;
+    asked.exact("drops for want of room", 0, full);
+}
+
+fn a_red(ecn: bool) -> Red {
+    Red {
+        min: 10,
+        max: 30,
+        probability: Probability::from_ratio(1, 5).expect("below 1"),
+        weight_log2: 9,
+        ecn,
     }
 }
 
-/// A controller with an integral part has no lasting error.
+/// Marks of capable packets, at 1.25 times the rate.
+fn marks(table: &mut Table, name: &str, discipline: Discipline) {
+    let mut line = line(discipline, QueueLimit::Packets(1000));
+    let (mut marked, mut wrong) = (0, 0);
+    let packets = evenly(N / 10, SERVICE * 4 / 5, IP_LEN);
+    let packets = packets.map(|packet| Packet {
+        ecn: true,
+        ..packet
+    });
+    line.send(packets, |out| {
+        marked += u64::from(is_marked(out));
+        wrong += u64::from(!ipv4_is_sound(out.frame));
+    });
+    assert!(marked > 100, "{name} has marked {marked}");
+    let counted = line.counters().marked;
+    let asked = table.asked(format!("`{name}` with `ecn: true`, 1.25 times the rate"));
+    let asked = asked.exact("marks that are not counted", 0, marked.abs_diff(counted));
+    asked.exact("wrong IPv4 checksums", 0, wrong);
+}
+
+/// A controller with an integral part has no lasting error; its 5 % are for what Poisson traffic
+/// does to the steps of the scale of its probability.
 fn pie(table: &mut Table) {
     let discipline = Discipline::Pie(Pie::default());
     let mut line = line(discipline, QueueLimit::Packets(1000));

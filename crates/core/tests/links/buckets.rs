@@ -52,7 +52,7 @@ fn off(rate: Rate, depth: u64) -> usize {
     let mean = (84.0 + AROUND as f64) * 8e9 / rate.bits_per_s() as f64;
     let times = Random::new("times").poisson(mean / 0.9);
     let packets: Vec<Packet> = times
-        .take(N / 2)
+        .take(N)
         .map(|at| Packet::new(at, 40 + random.below(89) as u16))
         .collect();
     let mut model = Bucket::new(rate, depth);
@@ -67,7 +67,7 @@ fn off(rate: Rate, depth: u64) -> usize {
         came += 1;
         off += usize::from(out.due != goes[out.number]);
     });
-    off + (N / 2 - came)
+    off + (N - came)
 }
 
 fn bucket(rate: Rate, depth: u64) -> Line {
