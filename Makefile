@@ -3,7 +3,7 @@ CARGO ?= cargo
 BIN := target/release/longhaul
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build demo test lint gallery bench fuzz clean
+.PHONY: help build demo test lint gallery bench links fuzz clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ gallery: build  ## every experiment of experiments/ at full size
 bench: build    ## every figure of docs/benchmarks.md, on a machine that does nothing else
 	$(CARGO) build --release --locked -p longhaul-bench
 	target/release/longhaul-bench suite --write-docs docs/benchmarks.md
+
+links: tools    ## the tables of docs/links.md, the same on every machine
+	$(CARGO) run --release --locked -p longhaul-core --example links -- --write-docs docs/links.md
 
 fuzz: tools     ## each fuzz target for FUZZ_SECONDS (60)
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz

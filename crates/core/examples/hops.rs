@@ -1,13 +1,19 @@
 //! The engine's speed in packet-hops per second, on one thread.
 //!
-//! `cargo run --release -p longhaul-core --example hops [ROUTERS PACKETS]`: a ring of routers, a
-//! host at every fourth, packets to a random one of the next 50 hosts (100 hops in the mean), each
-//! sent anew from where it came out. The default has 1000 pipes and 5000 packets in flight.
+//! `cargo run --release -p longhaul-core --example hops [ROUTERS PACKETS [PIPES]]`: a ring of
+//! routers, a host at every fourth, packets to a random one of the next 50 hosts (100 hops in the
+//! mean), each sent anew from where it came out. The default has 1000 pipes and 5000 packets in
+//! flight.
+//!
+//! PIPES are `plain` (the default: rate, delay and drop-tail on the fast path), `shaped` (the same
+//! by the general form, with every mechanism off), `jitter` (normal delays, in order) or `codel`.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
+use longhaul_core::params::{CoDel, Discipline, Distribution, Jitter};
 use longhaul_core::rng::Stream;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
@@ -15,13 +21,13 @@ use longhaul_core::units::Rate;
 use longhaul_core::{Engine, EngineConfig, NodeId, Span, Time, Topology};
 
 fn main() {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .map(|text| text.parse().expect("a number"));
-    let routers = arguments.next().unwrap_or(400);
-    let packets = arguments.next().unwrap_or(5_000);
-    let topology = ring(routers);
-    let pipes = topology.pipes().len();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |place: usize| arguments.get(place).map(|text| text.parse());
+    let routers = number(0).unwrap_or(Ok(400)).expect("a number of routers");
+    let packets = number(1).unwrap_or(Ok(5_000)).expect("a number of packets");
+    let pipes = arguments.get(2).map_or("plain", String::as_str);
+    let topology = ring(routers, mechanism(pipes));
+    let count = topology.pipes().len();
     let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
     let frames: Vec<Vec<u8>> = hosts
         .iter()
@@ -29,6 +35,7 @@ fn main() {
         .collect();
     let config = EngineConfig {
         slots: packets * 2,
+        always_shaped: pipes == "shaped",
         ..EngineConfig::default()
     };
     let mut engine = Engine::new(topology, config, Box::new(Silent));
@@ -70,22 +77,51 @@ fn main() {
         println!("round {round}: {:.1} M packet-hops/s", rate / 1e6);
     }
     let (counters, inside) = (engine.counters(), engine.inside());
-    println!("{pipes} pipes, {inside} packets in flight, {counters:?}");
+    println!("{count} {pipes} pipes, {inside} packets in flight, {counters:?}");
     println!("best: {:.1} M packet-hops/s", best / 1e6);
 }
 
+/// What the pipes called `name` have beyond a rate and a delay.
+fn mechanism(name: &str) -> fn(PipeParams) -> PipeParams {
+    match name {
+        "plain" | "shaped" => |params| params,
+        "jitter" => |params| {
+            let distribution = Distribution::Normal {
+                mean: params.delay.as_ns() as f64,
+                deviation: params.delay.as_ns() as f64 / 100.0,
+            };
+            let jitter = Jitter {
+                distribution,
+                correlation: 0.0,
+                reorder: false,
+            };
+            PipeParams {
+                jitter: Some(Arc::new(jitter)),
+                ..params
+            }
+        },
+        "codel" => |params| PipeParams {
+            discipline: Discipline::CoDel(CoDel::default()),
+            ..params
+        },
+        _ => panic!("pipes are plain, shaped, jitter or codel, not {name}"),
+    }
+}
+
 /// A ring of routers with a host at every fourth; delays of 100 to 1099 us.
-fn ring(routers: u32) -> Topology {
+fn ring(routers: u32, with: fn(PipeParams) -> PipeParams) -> Topology {
     let node = |name: String, kind, n: u32| Node {
         name,
         kind,
         ipv4: Ipv4Addr::from(0x0a00_0001 + n),
         ipv6: Ipv6Addr::from(0xfd00 << 112 | u128::from(n)),
     };
-    let params = |n: u32| PipeParams {
-        rate: Rate::from_bits_per_s(10_000_000_000),
-        delay: Span::from_us(u64::from(100 + n * 7919 % 1000)),
-        ..PipeParams::default()
+    let params = |n: u32| {
+        with(PipeParams {
+            rate: Rate::from_bits_per_s(10_000_000_000),
+            delay: Span::from_us(u64::from(100 + n * 7919 % 1000)),
+            ..PipeParams::default()
+        })
     };
     let router = |n: u32| format!("r{:05}", n % routers);
     let mut nodes: Vec<Node> = (0..routers)

@@ -9,33 +9,64 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::figures::{Figure, Outcome, at};
+use super::figures::{Against, Figure, Outcome, at};
 use super::lab::Lab;
 use super::{Group, Setup};
 
-/// Routers and packets in flight.
-const SIZES: [(u32, u32); 2] = [(400, 5_000), (1_600, 100_000)];
+/// A network, and what its pipes do.
+struct Size {
+    routers: u32,
+    /// In flight.
+    packets: u32,
+    /// As the example calls them; the first is the reference of the others.
+    pipes: &'static [&'static str],
+}
 
-/// One group of all sizes.
+const SIZES: [Size; 2] = [
+    Size {
+        routers: 400,
+        packets: 5_000,
+        pipes: &["plain", "shaped", "jitter", "codel"],
+    },
+    Size {
+        routers: 1_600,
+        packets: 100_000,
+        pipes: &["plain", "shaped"],
+    },
+];
+
+/// A group for each size.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
     let sizes = if lab.quick { &SIZES[..1] } else { &SIZES[..] };
-    let setup = |&(routers, packets): &(u32, u32)| {
-        let arguments = [routers.to_string(), packets.to_string()];
-        Setup {
-            name: format!("ring of {routers} routers, {packets} packets in flight"),
-            command: format!(
-                "cargo run --release -p longhaul-core --example hops {}",
-                arguments.join(" ")
-            ),
-            reference: false,
-            run: Box::new(move |_| hops(&arguments)),
-            figures: vec![Figure::new("best of 5", "M packet-hops/s", at("/best"))],
-        }
+    let group = |size: &Size| Group {
+        title: format!(
+            "the engine alone, one thread, a ring of {} routers, {} packets in flight",
+            size.routers, size.packets
+        ),
+        setups: size.pipes.iter().map(|pipes| setup(size, pipes)).collect(),
     };
-    vec![Group {
-        title: "the engine alone, one thread".to_owned(),
-        setups: sizes.iter().map(setup).collect(),
-    }]
+    sizes.iter().map(group).collect()
+}
+
+fn setup(size: &Size, pipes: &str) -> Setup {
+    let numbers = [size.routers, size.packets].map(|number| number.to_string());
+    let arguments: Vec<String> = numbers.into_iter().chain([pipes.to_owned()]).collect();
+    let best = Figure::new("best of 5", "M packet-hops/s", at("/best"));
+    let is_first = pipes == size.pipes[0];
+    Setup {
+        name: format!("{pipes} pipes"),
+        command: format!(
+            "cargo run --release -p longhaul-core --example hops {}",
+            arguments.join(" ")
+        ),
+        reference: false,
+        run: Box::new(move |_| hops(&arguments)),
+        figures: vec![if is_first {
+            best
+        } else {
+            best.against(0, Against::Ratio)
+        }],
+    }
 }
 
 fn hops(arguments: &[String]) -> io::Result<Outcome> {
