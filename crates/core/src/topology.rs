@@ -296,7 +296,6 @@ fn number_pipes(
     by_name: &FxHashMap<String, NodeId>,
 ) -> Result<Vec<Pipe>, TopologyError> {
     let mut pipes = Vec::with_capacity(links.len() * 2);
-    let mut link_names = FxHashMap::default();
     for link in links {
         let end = |node: &String| {
             by_name
@@ -324,25 +323,39 @@ fn number_pipes(
                 params,
             });
         }
-        if link_names.insert(link.name.clone(), ()).is_some() {
-            return Err(TopologyError::DuplicateLink(link.name));
-        }
     }
-    pipes.sort_by(|a, b| a.name.cmp(&b.name));
-    if let Some(pair) = pipes.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        return Err(TopologyError::DuplicateLink(pair[0].link.clone()));
+    let mut names = FxHashSet::default();
+    if let Some(twice) = pipes
+        .iter()
+        .step_by(2)
+        .find(|pipe| !names.insert(pipe.link.as_str()))
+    {
+        return Err(TopologyError::DuplicateLink(twice.link.clone()));
     }
-    let mut first_of_link: FxHashMap<String, usize> = FxHashMap::default();
-    for index in 0..pipes.len() {
-        match first_of_link.insert(pipes[index].link.clone(), index) {
-            None => {}
-            Some(other) => {
-                pipes[index].back = PipeId(other as u32);
-                pipes[other].back = PipeId(index as u32);
-            }
-        }
+    in_order(pipes)
+}
+
+/// Sorts pipes by name; the two of a link stand side by side before.
+fn in_order(mut pipes: Vec<Pipe>) -> Result<Vec<Pipe>, TopologyError> {
+    // Pipes are large: their numbers are sorted, and each is moved once.
+    let mut order: Vec<usize> = (0..pipes.len()).collect();
+    order.sort_unstable_by(|&a, &b| pipes[a].name.cmp(&pipes[b].name));
+    if let Some(pair) = order
+        .windows(2)
+        .find(|pair| pipes[pair[0]].name == pipes[pair[1]].name)
+    {
+        return Err(TopologyError::DuplicateLink(pipes[pair[0]].link.clone()));
     }
-    Ok(pipes)
+    let mut number = vec![0; pipes.len()];
+    for (new, &old) in order.iter().enumerate() {
+        number[old] = new as u32;
+    }
+    for (old, pipe) in pipes.iter_mut().enumerate() {
+        pipe.back = PipeId(number[old ^ 1]);
+    }
+    let mut pipes: Vec<Option<Pipe>> = pipes.into_iter().map(Some).collect();
+    let sorted = order.into_iter().filter_map(|old| pipes[old].take());
+    Ok(sorted.collect())
 }
 
 /// Refuses rings of lans; links parallel to one another are none, since a frame for all takes one
