@@ -407,19 +407,17 @@ impl Engine {
             let from = PipeId(self.by_rank[pending::rank(key) as usize]);
             let pipe = &mut self.pipes[from.index()];
             let to = NodeId(pipe.to);
-            let index = if pipe.is_shaped() {
-                let Some(index) = self.step_shaped(from, key) else {
-                    continue;
-                };
-                index
+            let (index, next) = if pipe.is_shaped() {
+                self.step_shaped(from, key)
             } else {
                 let index = pipe.pop(&self.pool);
-                let next = pipe
-                    .next_due(&self.pool)
-                    .map(|due| pending::key(due, pipe.rank));
-                self.pending.replace_first(next);
-                index
+                let next = pipe.next_due(&self.pool);
+                (index, next.map(|due| pending::key(due, pipe.rank)))
             };
+            self.pending.replace_first(next);
+            if index == NIL {
+                continue;
+            }
             self.inside -= 1;
             if self.pool[index].lost {
                 self.counters.dropped.loss += 1;
@@ -433,9 +431,9 @@ impl Engine {
     }
 
     /// What stands first in the pending set happens, in a shaped pipe; gives the packet that
-    /// comes out, if it was that.
+    /// comes out, `NIL` where none does, and what takes the first place's place.
     #[inline(never)]
-    fn step_shaped(&mut self, from: PipeId, key: Key) -> Option<u32> {
+    fn step_shaped(&mut self, from: PipeId, key: Key) -> (u32, Option<Key>) {
         let pipe = &mut self.pipes[from.index()];
         let mut context = Context {
             pool: &mut self.pool,
@@ -445,11 +443,10 @@ impl Engine {
         };
         let out = pipe.step_shaped(key, &mut context);
         let [departure, head] = pipe.announce(&self.pool);
-        self.pending.replace_first(departure.or(head));
         if let (Some(_), Some(head)) = (departure, head) {
-            self.pending.insert(head);
+            self.pending.insert(head); // nothing new comes before what is first
         }
-        out
+        (out.unwrap_or(NIL), departure.or(head))
     }
 
     /// Puts a packet into a shaped pipe.

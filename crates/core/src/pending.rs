@@ -98,9 +98,7 @@ impl Pending {
     /// Takes out all keys of the pipe of a rank. Rare, and therefore a search.
     pub(crate) fn remove(&mut self, of: u32) {
         self.heap.retain(|&key| rank(key) != of);
-        for at in (0..self.heap.len().div_ceil(ARITY)).rev() {
-            self.sink(at, self.heap[at]);
-        }
+        self.heap.sort_unstable(); // what is sorted is a heap
     }
 
     #[inline]

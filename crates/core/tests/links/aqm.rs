@@ -176,7 +176,7 @@ fn marks(table: &mut Table, name: &str, discipline: Discipline) {
         marked += u64::from(is_marked(out));
         wrong += u64::from(!ipv4_is_sound(out.frame));
     });
-    assert!(marked > 100, "{name} has marked {marked}");
+    assert!(marked > 0, "{name} marks");
     let counted = line.counters().marked;
     let asked = table.asked(format!("`{name}` with `ecn: true`, 1.25 times the rate"));
     let asked = asked.exact("marks that are not counted", 0, marked.abs_diff(counted));

@@ -10,39 +10,40 @@ use super::table::Table;
 /// Ethernet's bytes around a packet.
 const AROUND: u64 = 18;
 
-/// A bucket by its definition: a level that rises with time and falls with packets. Times are in
-/// units of 1/rate ns, in which one unit of time brings one unit of work, 10⁻⁹ bit.
+/// A bucket by its definition: a level that rises with time and falls with packets, below zero for
+/// one that is larger than the bucket. Times are in units of 1/rate ns, in which one unit of time
+/// brings one unit of work, 10⁻⁹ bit.
 struct Bucket {
-    rate: u128,
-    depth: u128,
-    level: u128,
-    now: u128,
+    rate: i128,
+    depth: i128,
+    level: i128,
+    now: i128,
 }
 
 impl Bucket {
     fn new(rate: Rate, depth: u64) -> Self {
-        let depth = u128::from(depth) * 8_000_000_000;
+        let depth = i128::from(depth) * 8_000_000_000;
         Self {
-            rate: u128::from(rate.bits_per_s()),
+            rate: i128::from(rate.bits_per_s()),
             depth,
             level: depth,
             now: 0,
         }
     }
 
-    fn wait(&mut self, time: u128) {
+    fn wait(&mut self, time: i128) {
+        let time = time.max(0);
         self.level = self.depth.min(self.level + time);
         self.now += time;
     }
 
     /// When `bytes` that come at `ns` go.
     fn send(&mut self, ns: u64, bytes: u64) -> u64 {
-        let work = u128::from(bytes) * 8_000_000_000;
-        assert!(work <= self.depth, "a packet that fits");
-        self.wait((u128::from(ns) * self.rate).saturating_sub(self.now));
-        self.wait(work.saturating_sub(self.level));
+        let work = i128::from(bytes) * 8_000_000_000;
+        self.wait(i128::from(ns) * self.rate - self.now);
+        self.wait(work.min(self.depth) - self.level);
         self.level -= work;
-        self.now.div_ceil(self.rate) as u64
+        ((self.now + self.rate - 1) / self.rate) as u64
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn burst() -> Table {
     for (text, depth) in [
         ("8 Mbit/s", 16_000),
         ("7 Mbit/s", 1500),
+        ("7 Mbit/s", 100),
         ("1 Gbit/s", 64_000),
     ] {
         let rate: Rate = text.parse().expect("a rate");
@@ -96,12 +98,14 @@ pub(crate) fn burst() -> Table {
             at_once += u64::from(out.delay() == 0);
             last = out.delay();
         });
-        let rest = u128::from(1_000_000 - depth) * 8_000_000_000;
+        // A packet that is larger than the bucket finds it full, and leaves the rest as a debt.
+        let before = 1_000_000 - depth.max(1000);
+        let rest = u128::from(before) * 8_000_000_000;
         let rest = rest.div_ceil(u128::from(rate.bits_per_s())) as u64;
         let asked = table.asked(format!("`rate: {text}`, `burst: {depth} B`"));
         let asked = asked.exact(
             "of 1000 packets of 1000 bytes, at once",
-            depth / 1000,
+            (depth / 1000).max(1),
             at_once,
         );
         let asked = asked.exact("the last one after, ns", rest, last);
