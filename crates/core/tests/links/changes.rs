@@ -66,7 +66,7 @@ fn duplicate(table: &mut Table) {
     let asked = asked.exact(
         "copies that are not counted",
         0,
-        line.counters().duplicated - copies,
+        line.counters().duplicated.abs_diff(copies),
     );
     let asked = asked.exact("copies that differ in a byte or in time", 0, differ);
     asked.exact("packets that do not come out", 0, missing as u64);
