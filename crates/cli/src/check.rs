@@ -1,11 +1,15 @@
 //! `longhaul check FILE`: what a file means, without touching the machine.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use longhaul_core::Span;
-use longhaul_core::topology::{NodeKind, Pipe};
+use longhaul_core::topology::{Balance, NodeKind, Pipe};
+use longhaul_core::{Span, Time};
+use longhaul_lab::described;
+use longhaul_lab::elements::Elements;
 use longhaul_lab::plan::{Plan, Ready};
+use longhaul_lab::schedule::Event;
 use longhaul_linux::packet_io::RingConfig;
 use serde_json::{Value, json};
 
@@ -48,12 +52,12 @@ pub(crate) struct Args {
     routes: bool,
 }
 
-pub(crate) fn main(args: &Args) -> Exit {
+pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let Some(file) = args.file.as_ref().filter(|_| !args.schema) else {
         style::print(&style::json(&longhaul_lab::file::schema()));
         return Exit::Done;
     };
-    let plan = match experiment::load(file, &args.overrides) {
+    let plan = match experiment::load(file, &args.overrides, elements) {
         Ok(experiment) => experiment.plan,
         Err(errors) => {
             style::tell(errors);
@@ -72,12 +76,19 @@ pub(crate) fn main(args: &Args) -> Exit {
 
 fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
     let style = Style::stdout();
-    let routers = plan.topology.nodes().len() - plan.hosts.len();
+    let of_kind = |kind| {
+        let nodes = plan.topology.nodes().iter();
+        nodes.filter(|node| node.kind == kind).count()
+    };
+    let lans = match of_kind(NodeKind::Lan) {
+        0 => String::new(),
+        lans => format!(", {}", style::number(lans, "lan")),
+    };
     let mut text = format!(
-        "{}: {}, {}, {}, {}; seed {}{}\n",
+        "{}: {}, {}{lans}, {}, {}; seed {}{}\n",
         style.bold(&plan.name),
         style::number(plan.hosts.len(), "host"),
-        style::number(routers, "router"),
+        style::number(of_kind(NodeKind::Router), "router"),
         style::number(plan.topology.pipes().len() / 2, "link"),
         style::number(plan.programs.len(), "program"),
         plan.seed,
@@ -97,6 +108,7 @@ fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
         section("routes", route_list(plan, paths));
     }
     section("programs", programs(plan));
+    section("events", events(plan));
     section("memory", memory(plan));
     let warnings = plan
         .warnings
@@ -133,19 +145,50 @@ fn hosts(plan: &Plan) -> String {
 
 fn pipes(plan: &Plan) -> String {
     listed(plan.topology.pipes().iter().map(|pipe| {
-        let params = &pipe.params;
-        let loss = if params.loss.is_never() {
-            String::new()
-        } else {
-            format!("loss {}", params.loss)
-        };
+        let all = described::fields(&pipe.params);
+        let value = |name| all.iter().find(|(field, _)| *field == name);
+        let value = |name| value(name).map_or("", |(_, value)| value.as_str());
+        let mut more: Vec<String> = described::unusual(&pipe.params)
+            .into_iter()
+            .filter(|(field, _)| !["rate", "delay", "queue"].contains(field))
+            .map(|(field, value)| format!("{field} {value}"))
+            .collect();
+        if pipe.balance != Balance::First {
+            more.push(format!("balance {}", balance(pipe.balance)));
+        }
         vec![
             pipe.name.clone(),
-            style::rate(params.rate).into_owned(),
-            style::span(params.delay),
-            format!("queue {}", params.queue),
-            loss,
+            style::rate(pipe.params.rate).into_owned(),
+            // A constant delay in the way of all other times here.
+            match pipe.params.jitter {
+                None => style::span(pipe.params.delay),
+                Some(_) => value("delay").to_owned(),
+            },
+            format!("queue {}", value("queue")),
+            style::clean(&more.join("; ")),
         ]
+    }))
+}
+
+/// Which of several equally short ways packets take, as the file says it.
+fn balance(balance: Balance) -> &'static str {
+    match balance {
+        Balance::First => "first",
+        Balance::Flow => "flow",
+        Balance::RoundRobin => "round_robin",
+    }
+}
+
+/// What happens when.
+fn events(plan: &Plan) -> String {
+    listed(plan.schedule.events.iter().map(|event| {
+        let again = match (event.every, event.times) {
+            (Some(every), Some(times)) => format!("every {every}, {times} times"),
+            (Some(every), None) => format!("every {every}"),
+            _ => String::new(),
+        };
+        let at = style::span(event.at.since(Time::ZERO));
+        vec![format!("at {at}"), style::clean(&event.text), again]
     }))
 }
 
@@ -373,6 +416,12 @@ fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
         "routers": routers
             .map(|node| json!({ "name": node.name, "ipv4": node.ipv4, "ipv6": node.ipv6 }))
             .collect::<Vec<_>>(),
+        "lans": topology
+            .nodes()
+            .iter()
+            .filter(|node| node.kind == NodeKind::Lan)
+            .map(|node| &node.name)
+            .collect::<Vec<_>>(),
         "pipes": topology.pipes().iter().map(|pipe| pipe_json(plan, pipe)).collect::<Vec<_>>(),
         "programs": programs.collect::<Vec<_>>(),
         "path_delay_ns": delay,
@@ -383,18 +432,32 @@ fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
             "packet_pool_bytes": plan.memory_bytes(), "ring_bytes": memory.ring,
             "hosts_bytes": memory.hosts,
         },
+        "events": events_json(plan),
+        "convergence_s": plan.schedule.convergence.as_s(),
         "warnings": plan.warnings,
     })
 }
 
+fn events_json(plan: &Plan) -> Vec<Value> {
+    let event = |event: &Event| {
+        json!({
+            "at_s": event.at.as_s(), "event": event.text,
+            "every_s": event.every.map(Span::as_s), "times": event.times,
+        })
+    };
+    plan.schedule.events.iter().map(event).collect()
+}
+
 fn pipe_json(plan: &Plan, pipe: &Pipe) -> Value {
     let params = &pipe.params;
+    let unusual: BTreeMap<_, _> = described::unusual(params).into_iter().collect();
     json!({
         "name": pipe.name, "link": pipe.link,
         "from": name(plan, pipe.from), "to": name(plan, pipe.to), "mtu": pipe.mtu,
         "rate_bps": params.rate.map(|rate| rate.bits_per_s()),
         "delay_ns": params.delay.as_ns(), "loss": params.loss.mean(),
         "queue": params.queue.to_string(), "framing": params.framing.to_string(),
+        "balance": balance(pipe.balance), "params": unusual,
     })
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use longhaul_lab::elements::Elements;
 use longhaul_lab::file::{Errors, MAX_FILE_BYTES};
 use longhaul_lab::plan::Plan;
 
@@ -52,11 +53,15 @@ pub(crate) struct Experiment {
 }
 
 /// Reads a file once and plans it.
-pub(crate) fn load(file: &Path, overrides: &Overrides) -> Result<Experiment, Errors> {
+pub(crate) fn load(
+    file: &Path,
+    overrides: &Overrides,
+    elements: &Elements,
+) -> Result<Experiment, Errors> {
     let list = overrides.list();
     let (plan, text) = match read(file) {
         Some(text) => {
-            let plan = Plan::from_text_with(&text, &file.display().to_string(), &list)?;
+            let plan = Plan::load(&text, &file.display().to_string(), &list, elements)?;
             (plan, text)
         }
         // What cannot be read as text is explained by those who know the format.

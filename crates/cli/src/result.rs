@@ -115,6 +115,7 @@ fn packets(packets: &Packets) -> String {
     let causes = [
         (dropped.queue, "queue full"),
         (dropped.loss, "loss"),
+        (dropped.link_down, "link down"),
         (dropped.hop_limit, "hop limit"),
         (dropped.no_route, "no route"),
         (dropped.too_big, "too big"),

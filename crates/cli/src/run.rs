@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use longhaul_lab::elements::Elements;
 use longhaul_lab::fidelity::State;
 use longhaul_lab::folder::FolderError;
 use longhaul_lab::run::{self, RunError, RunOptions};
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-pub(crate) fn main(args: &Args) -> Exit {
-    let experiment = match experiment::load(&args.file, &args.overrides) {
+pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
+    let experiment = match experiment::load(&args.file, &args.overrides, elements) {
         Ok(experiment) => experiment,
         Err(errors) => {
             style::tell(errors);

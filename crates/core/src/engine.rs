@@ -23,12 +23,14 @@
 //! over arrivals before `advance` reaches their stamps, in the order of their stamps for each
 //! host, and changes ([`Engine::set`]) before arrivals that are stamped after them.
 //!
-//! The packet path allocates nothing, locks nothing and reads no clock; the exception is the
-//! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]).
+//! The packet path allocates nothing, locks nothing and reads no clock; the exceptions are the
+//! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]), and
+//! a flow that a balanced route remembers ([`crate::route::balance`]).
 //!
-//! Left out: several cores, traffic models, multicast.
+//! Left out: several cores, traffic models, multicast beyond one segment.
 
 mod forward;
+mod lan;
 
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Mac, Refusal};
@@ -37,6 +39,7 @@ use crate::pipe::delay::Moment;
 use crate::pipe::{Context, Pipe};
 use crate::pool::{NIL, Origin, Pool};
 use crate::route::Routes;
+use crate::route::balance::Balancer;
 use crate::router::Responder;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
@@ -123,6 +126,7 @@ pub struct Engine {
     topology: Topology,
     responder: Box<dyn Responder>,
     routes: Routes,
+    balancer: Balancer,
     nodes: Vec<NodeState>,
     pipes: Vec<Pipe>,
     /// The pipe of each rank.
@@ -160,6 +164,7 @@ impl Engine {
         let replies = forward::ReplyLimit::default();
         Self {
             routes: Routes::new(&topology),
+            balancer: Balancer::new(config.seed),
             nodes: topology
                 .nodes()
                 .iter()
@@ -185,10 +190,15 @@ impl Engine {
         }
     }
 
-    /// A frame arrives from a host, stamped `stamp`. The bytes are copied once.
+    /// A frame arrives from a host, stamped `stamp`. The bytes are copied once. A frame for a
+    /// group enters where the host has a link to a lan.
     pub fn arrive(&mut self, host: NodeId, stamp: Time, frame: &[u8]) -> Result<(), Refused> {
         debug_assert!(self.nodes[host.index()].kind == NodeKind::Host);
-        let headers = packet::parse(frame).map_err(|refusal| self.refuse(refusal))?;
+        let headers = packet::parse_any(frame).map_err(|refusal| self.refuse(refusal))?;
+        let to_group = headers.destination == Destination::Group;
+        if to_group && self.segment(host).is_none() {
+            return Err(self.refuse(Refusal::Multicast));
+        }
         let len = packet::ETHERNET_LEN + headers.ip_len as usize;
         if len > self.pool.slot_size() {
             self.counters.refused.too_long += 1;
@@ -206,6 +216,9 @@ impl Engine {
         let to = self.find(headers.destination);
         self.pool.describe(index, &headers, to);
         self.pool.write(index, &frame[..len]);
+        if to_group {
+            self.address_group(index);
+        }
         self.counters.entered += 1;
         self.depart(host, index, stamp);
         Ok(())
@@ -254,7 +267,9 @@ impl Engine {
         let host = NodeId(packet.destination);
         let (due, path_delay) = (packet.due.time, packet.path_delay);
         self.pool.apply_edits(index);
-        packet::set_macs(self.pool.frame_mut(index), GATEWAY_MAC, host_mac(host));
+        let frame = self.pool.frame_mut(index);
+        let station = lan::group_address(frame).unwrap_or(host_mac(host));
+        packet::set_macs(frame, GATEWAY_MAC, station);
         let Origin {
             id,
             entered,
@@ -294,9 +309,11 @@ impl Engine {
 
     /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
     /// enters it; what is in it is lost, save, with `keep_queue`, what waits and what is being
-    /// sent, which is sent anew. A pipe that is down already may lose its queue too.
+    /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
+    /// of it at the next [`Engine::reroute`].
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
         let now = self.now;
+        self.routes.set_usable(pipe, up);
         self.change(pipe, |pipe, context| {
             pipe.set_up(up, keep_queue, now, context);
         });
@@ -345,6 +362,13 @@ impl Engine {
         self.routes.path(&self.topology, from, to)
     }
 
+    /// Computes all routes anew over the pipes that are up. Packets follow them from their next
+    /// hop on; until then they follow the old ones, into pipes that are down too.
+    pub fn reroute(&mut self) {
+        self.routes.reroute();
+        self.balancer.reroute();
+    }
+
     /// The network that the engine emulates, as it was at the start.
     pub const fn topology(&self) -> &Topology {
         &self.topology
@@ -380,10 +404,11 @@ impl Engine {
         while let Some(key) = self.pending.first()
             && key < end
         {
-            let pipe = &mut self.pipes[self.by_rank[pending::rank(key) as usize] as usize];
+            let from = PipeId(self.by_rank[pending::rank(key) as usize]);
+            let pipe = &mut self.pipes[from.index()];
             let to = NodeId(pipe.to);
             let (index, next) = if pipe.is_shaped() {
-                self.step_shaped(key)
+                self.step_shaped(from, key)
             } else {
                 let index = pipe.pop(&self.pool);
                 let next = pipe.next_due(&self.pool);
@@ -399,7 +424,7 @@ impl Engine {
                 self.pool.release(index);
             } else {
                 self.counters.hops += 1;
-                self.reach(to, index, pending::moment(key));
+                self.reach(from, to, index, pending::moment(key));
             }
         }
         debug_assert!(self.is_balanced());
@@ -408,8 +433,8 @@ impl Engine {
     /// What stands first in the pending set happens, in a shaped pipe; gives the packet that
     /// comes out, `NIL` where none does, and what takes the first place's place.
     #[inline(never)]
-    fn step_shaped(&mut self, key: Key) -> (u32, Option<Key>) {
-        let pipe = &mut self.pipes[self.by_rank[pending::rank(key) as usize] as usize];
+    fn step_shaped(&mut self, from: PipeId, key: Key) -> (u32, Option<Key>) {
+        let pipe = &mut self.pipes[from.index()];
         let mut context = Context {
             pool: &mut self.pool,
             counters: &mut self.counters,
@@ -419,7 +444,8 @@ impl Engine {
         let out = pipe.step_shaped(key, &mut context);
         let [departure, head] = pipe.announce(&self.pool);
         if let (Some(_), Some(head)) = (departure, head) {
-            self.pending.insert(head); // nothing new comes before what is first
+            debug_assert!(head > key, "nothing new comes before what is first");
+            self.pending.insert(head);
         }
         (out.unwrap_or(NIL), departure.or(head))
     }
@@ -482,11 +508,12 @@ impl Engine {
         Refused::Frame(refusal)
     }
 
-    /// The node with an address, `NIL` for none.
+    /// The node with an address, [`lan::GROUP`] for a group, `NIL` for none.
     fn find(&self, destination: Destination) -> u32 {
         let node = match destination {
             Destination::V4(address) => self.topology.by_ipv4(address),
             Destination::V6(address) => self.topology.by_ipv6(address),
+            Destination::Group => return lan::GROUP,
         };
         node.map_or(NIL, |node| node.0)
     }

@@ -34,6 +34,8 @@ const IPV6_HOP_BY_HOP: u8 = 0;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
+/// The Ethernet address of all stations.
+pub const BROADCAST_MAC: Mac = [0xff; 6];
 
 /// The destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +44,14 @@ pub enum Destination {
     V4(Ipv4Addr),
     /// IPv6.
     V6(Ipv6Addr),
+    /// A multicast group, or all (the limited broadcast).
+    Group,
 }
 
 /// What forwarding needs to know of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
-    /// Where it goes; never a multicast or broadcast address.
+    /// Where it goes; of [`parse`] never a group.
     pub destination: Destination,
     /// TTL or hop limit as it stands in the frame.
     pub hop_limit: u8,
@@ -65,13 +69,25 @@ pub enum Refusal {
     Malformed,
     /// Neither IPv4 nor IPv6 (ARP and the like).
     NotIp,
-    /// Sent to a multicast or broadcast address, at either layer.
+    /// Sent to a multicast or broadcast address, at either layer, where none is carried.
     Multicast,
 }
 
-/// Reads the headers of a frame.
+/// Reads the headers of a frame for one node.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Headers, Refusal> {
+    let headers = parse_any(frame)?;
+    match headers.destination {
+        Destination::Group => Err(Refusal::Multicast),
+        _ => Ok(headers),
+    }
+}
+
+/// Reads the headers of a frame for one node or for a group. A frame for a group may have no
+/// source yet (0.0.0.0 or ::, as of DHCP and MLD); a group of stations that is to hear a packet
+/// for one node is refused ([`Refusal::Multicast`]; RFC 1122 §3.3.6).
+#[inline]
+pub fn parse_any(frame: &[u8]) -> Result<Headers, Refusal> {
     let Some((ethernet, ip)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
         return Err(Refusal::Malformed);
     };
@@ -108,15 +124,21 @@ fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
     }
     let source = Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]);
     let destination = Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]);
-    if to_group || destination.is_multicast() || destination.is_broadcast() {
-        return Err(Refusal::Multicast);
-    }
     let hop_limit = fixed[8];
-    if hop_limit == 0 || !ipv4_is_one_node(source) || !ipv4_is_one_node(destination) {
+    let destination = if destination.is_multicast() || destination.is_broadcast() {
+        if hop_limit == 0 || !(ipv4_is_one_node(source) || source.is_unspecified()) {
+            return Err(Refusal::Malformed);
+        }
+        Destination::Group
+    } else if to_group {
+        return Err(Refusal::Multicast);
+    } else if hop_limit == 0 || !ipv4_is_one_node(source) || !ipv4_is_one_node(destination) {
         return Err(Refusal::Malformed);
-    }
+    } else {
+        Destination::V4(destination)
+    };
     Ok(Headers {
-        destination: Destination::V4(destination),
+        destination,
         hop_limit,
         ip_len: ip_len as u32,
         may_fragment: fragment & IPV4_DF == 0,
@@ -137,15 +159,21 @@ fn parse_ipv6(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
     }
     let source = ipv6_address(fixed, 8);
     let destination = ipv6_address(fixed, 24);
-    if to_group || destination.is_multicast() {
-        return Err(Refusal::Multicast);
-    }
     let hop_limit = fixed[7];
-    if hop_limit == 0 || !ipv6_is_one_node(source) || !ipv6_is_one_node(destination) {
+    let destination = if destination.is_multicast() {
+        if hop_limit == 0 || !(ipv6_is_one_node(source) || source.is_unspecified()) {
+            return Err(Refusal::Malformed);
+        }
+        Destination::Group
+    } else if to_group {
+        return Err(Refusal::Multicast);
+    } else if hop_limit == 0 || !ipv6_is_one_node(source) || !ipv6_is_one_node(destination) {
         return Err(Refusal::Malformed);
-    }
+    } else {
+        Destination::V6(destination)
+    };
     Ok(Headers {
-        destination: Destination::V6(destination),
+        destination,
         hop_limit,
         ip_len: ip_len as u32,
         may_fragment: false,
@@ -238,6 +266,23 @@ pub fn lower_hop_limit(frame: &mut [u8], by: u8) {
             }
         }
         _ => {}
+    }
+}
+
+/// The Ethernet address of the group that a frame goes to, whose headers have passed
+/// [`parse_any`] as [`Destination::Group`]: all stations, or the low bits of the IP address
+/// (RFC 1112 §6.4, RFC 2464 §7).
+pub fn group_mac(frame: &[u8]) -> Mac {
+    let ip = frame.get(ETHERNET_LEN..).unwrap_or_default();
+    if frame.get(12..14) == Some(&ETHERTYPE_IPV6.to_be_bytes()) {
+        return match ip.get(36..IPV6_LEN) {
+            Some(&[a, b, c, d]) => [0x33, 0x33, a, b, c, d],
+            _ => BROADCAST_MAC,
+        };
+    }
+    match ip.get(16..IPV4_LEN) {
+        Some(&[a, b, c, d]) if a < 0xf0 => [0x01, 0x00, 0x5e, b & 0x7f, c, d],
+        _ => BROADCAST_MAC,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
 
 pub use crate::params::PipeParams;
@@ -43,6 +43,29 @@ pub enum NodeKind {
     Host,
     /// Forwards.
     Router,
+    /// Joins its neighbours as a switch does: passes frames on as they are, and those for a
+    /// group to all.
+    Lan,
+}
+
+impl NodeKind {
+    /// Whether paths may lead through.
+    pub const fn transits(self) -> bool {
+        !matches!(self, Self::Host)
+    }
+}
+
+/// Which of several equally short next pipes packets take; of those of one node, the first
+/// pipe's setting counts. See [`crate::route::balance`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Balance {
+    /// All take the first one.
+    #[default]
+    First,
+    /// Each flow takes one by its hash.
+    Flow,
+    /// Each new flow takes the next one in turn, and stays with it.
+    RoundRobin,
 }
 
 /// A node of the target network.
@@ -50,11 +73,11 @@ pub enum NodeKind {
 pub struct Node {
     /// Unique among nodes.
     pub name: String,
-    /// Host or router.
+    /// Host, router or lan.
     pub kind: NodeKind,
-    /// Its one IPv4 address.
+    /// Its one IPv4 address; a lan has none, and what stands here is not read.
     pub ipv4: Ipv4Addr,
-    /// Its one IPv6 address.
+    /// Its one IPv6 address; a lan has none.
     pub ipv6: Ipv6Addr,
 }
 
@@ -73,6 +96,8 @@ pub struct Pipe {
     pub back: PipeId,
     /// The largest IP packet it carries, in bytes.
     pub mtu: u32,
+    /// Whether it shares packets with equally good pipes.
+    pub balance: Balance,
     /// What it does to packets.
     pub params: PipeParams,
 }
@@ -107,6 +132,10 @@ pub enum TopologyError {
         /// What they share.
         address: String,
     },
+    /// A link that joins lans which other lans join already: frames for all would go around
+    /// for ever.
+    #[error("link `{0}` closes a ring of lans")]
+    LanRing(String),
 }
 
 /// A checked network. Build one with [`Topology::new`].
@@ -131,25 +160,29 @@ pub struct Link {
     pub pipe_names: [String; 2],
     /// The largest IP packet it carries, in bytes.
     pub mtu: u32,
+    /// Whether its pipes share packets with equally good ones, such as parallel links.
+    pub balance: Balance,
     /// First end to second, and back.
     pub params: [PipeParams; 2],
 }
 
 impl Link {
-    /// A link called `x-y` with the pipes `x>y` and `y>x`, the same both ways, MTU 1500.
+    /// A link called `x-y` with the pipes `x>y` and `y>x`, the same both ways, MTU 1500, sharing
+    /// nothing.
     pub fn new(x: &str, y: &str, params: PipeParams) -> Self {
         Self {
             name: format!("{x}-{y}"),
             ends: [x.to_owned(), y.to_owned()],
             pipe_names: [format!("{x}>{y}"), format!("{y}>{x}")],
             mtu: 1500,
+            balance: Balance::First,
             params: [params.clone(), params],
         }
     }
 }
 
 impl Topology {
-    /// Checks names, ends and addresses and numbers everything by name.
+    /// Checks names, ends, addresses and that lans form no ring, and numbers everything by name.
     pub fn new(mut nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, TopologyError> {
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -162,6 +195,7 @@ impl Topology {
             .collect();
         let (by_ipv4, by_ipv6) = address_tables(&nodes)?;
         let pipes = number_pipes(links, &by_name)?;
+        check_lans(&nodes, &pipes)?;
         let mut outgoing = vec![Vec::new(); nodes.len()];
         for (pipe, id) in pipes.iter().zip(0..) {
             outgoing[pipe.from.index()].push(PipeId(id));
@@ -240,7 +274,8 @@ type AddressTables = (FxHashMap<Ipv4Addr, NodeId>, FxHashMap<Ipv6Addr, NodeId>);
 
 fn address_tables(nodes: &[Node]) -> Result<AddressTables, TopologyError> {
     let (mut by_ipv4, mut by_ipv6) = (FxHashMap::default(), FxHashMap::default());
-    for (node, id) in nodes.iter().zip(0..) {
+    let addressed = nodes.iter().zip(0..);
+    for (node, id) in addressed.filter(|(node, _)| node.kind != NodeKind::Lan) {
         let clash = |other: NodeId, address: String| TopologyError::DuplicateAddress {
             first: nodes[other.index()].name.clone(),
             second: node.name.clone(),
@@ -278,14 +313,14 @@ fn number_pipes(
         }
         let ways = [(x, y), (y, x)];
         for ((name, params), (from, to)) in link.pipe_names.into_iter().zip(link.params).zip(ways) {
-            let (link, mtu) = (link.name.clone(), link.mtu);
             pipes.push(Pipe {
                 name,
-                link,
+                link: link.name.clone(),
                 from,
                 to,
                 back: PipeId(0),
-                mtu,
+                mtu: link.mtu,
+                balance: link.balance,
                 params,
             });
         }
@@ -308,4 +343,31 @@ fn number_pipes(
         }
     }
     Ok(pipes)
+}
+
+/// Refuses rings of lans; links parallel to one another are none, since a frame for all takes one
+/// of them.
+fn check_lans(nodes: &[Node], pipes: &[Pipe]) -> Result<(), TopologyError> {
+    // Disjoint sets: each lan points towards the one that stands for all that it is joined to.
+    let mut parent: Vec<usize> = (0..nodes.len()).collect();
+    let mut joined = FxHashSet::default();
+    let is_lan = |node: NodeId| nodes[node.index()].kind == NodeKind::Lan;
+    for pipe in pipes.iter().filter(|p| is_lan(p.from) && is_lan(p.to)) {
+        if !joined.insert((pipe.from.min(pipe.to), pipe.from.max(pipe.to))) {
+            continue;
+        }
+        let mut root = |mut node: usize| {
+            while parent[node] != node {
+                parent[node] = parent[parent[node]];
+                node = parent[node];
+            }
+            node
+        };
+        let (x, y) = (root(pipe.from.index()), root(pipe.to.index()));
+        if x == y {
+            return Err(TopologyError::LanRing(pipe.link.clone()));
+        }
+        parent[x] = y;
+    }
+    Ok(())
 }

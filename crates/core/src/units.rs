@@ -312,12 +312,18 @@ impl FromStr for QueueLimit {
                 example: EXAMPLE,
             });
         }
+        // `64 KiB` and `20 ms` differ in the last letter of their units.
+        if !text.trim_end().ends_with('B')
+            && let Ok(span) = text.parse()
+        {
+            return Ok(Self::Time(span));
+        }
         let sized: Result<Bytes, _> = text.parse();
         sized
             .map(|bytes| Self::Bytes(bytes.0))
             .map_err(|error| UnitError {
                 problem: error.problem,
-                example: "250 packets` or `64 KiB",
+                example: "250 packets`, `64 KiB` or `20 ms",
             })
     }
 }
@@ -423,6 +429,10 @@ mod tests {
         assert_eq!(
             "250 packets".parse::<QueueLimit>(),
             Ok(QueueLimit::Packets(250))
+        );
+        assert_eq!(
+            "20 ms".parse::<QueueLimit>(),
+            Ok(QueueLimit::Time(Span::from_ms(20)))
         );
         assert_eq!("100 %".parse::<Probability>(), Ok(Probability::ALWAYS));
         assert_eq!("0%".parse::<Probability>(), Ok(Probability::NEVER));

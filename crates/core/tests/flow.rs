@@ -121,7 +121,7 @@ fn spread_evenly() {
         let mut members = [0u64; 16];
         for port in 0..=u16::MAX {
             let hash = flow_hash(&ipv4(0x0a00_0001, 0x0a00_0002, 6, [port, 80], 0), seed);
-            members[(u128::from(hash) * 16 >> 64) as usize] += 1;
+            members[((u128::from(hash) * 16) >> 64) as usize] += 1;
         }
         let chi: f64 = members
             .iter()

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use longhaul_core::packet::{
-    Destination, ETHERNET_LEN, Headers, Refusal, fold, lower_hop_limit, parse, sum16,
+    BROADCAST_MAC, Destination, ETHERNET_LEN, Headers, Refusal, fold, group_mac, lower_hop_limit,
+    parse, parse_any, sum16,
 };
 use proptest::prelude::*;
 
@@ -194,6 +195,54 @@ fn groups_are_multicast() {
 }
 
 #[test]
+fn groups_are_read_where_they_are_asked_for() {
+    let to = |a, b, c, d| ping_with(&[(16, a), (17, b), (18, c), (19, d)]);
+    let groups = [
+        (to(224, 0, 0, 251), [0x01, 0x00, 0x5e, 0, 0, 251]),
+        (to(239, 255, 2, 3), [0x01, 0x00, 0x5e, 0x7f, 2, 3]),
+        (to(255, 255, 255, 255), BROADCAST_MAC),
+    ];
+    for (frame, mac) in groups {
+        let headers = parse_any(&frame).expect("sound");
+        assert_eq!(
+            (headers.destination, headers.ip_len),
+            (Destination::Group, 28)
+        );
+        assert_eq!(group_mac(&frame), mac);
+        for (what, edit) in [
+            ("TTL 0", (8, 0)),
+            ("source loopback", (12, 127)),
+            ("source multicast", (12, 230)),
+            ("source 0/8 but 0.0.0.0", (12, 0)),
+        ] {
+            let mut frame = frame.clone();
+            frame[ETHERNET_LEN + edit.0] = edit.1;
+            seal(&mut frame);
+            assert_eq!(parse_any(&frame), Err(Refusal::Malformed), "{what}");
+        }
+        let mut from_nobody = frame.clone();
+        from_nobody[26..30].fill(0);
+        seal(&mut from_nobody);
+        assert!(parse_any(&from_nobody).is_ok(), "DHCP");
+    }
+    assert_eq!(parse_any(&to(240, 0, 0, 1)), parse(&to(240, 0, 0, 1)));
+    let mut frame = udp_v6();
+    frame[38..54].copy_from_slice(&[0xff, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
+    let headers = parse_any(&frame).expect("sound");
+    assert_eq!(headers.destination, Destination::Group);
+    assert_eq!(group_mac(&frame), [0x33, 0x33, 1, 2, 3, 4]);
+    frame[22..38].fill(0);
+    assert!(parse_any(&frame).is_ok(), "MLD before there is an address");
+    frame[37] = 1;
+    assert_eq!(parse_any(&frame), Err(Refusal::Malformed), "from loopback");
+    // A group of stations, and one node: a network carries no such thing.
+    for mut frame in [PING_V4.to_vec(), udp_v6()] {
+        frame[0] |= 1;
+        assert_eq!(parse_any(&frame), Err(Refusal::Multicast));
+    }
+}
+
+#[test]
 fn options_must_fit() {
     let with_options = |options: [u8; 8]| {
         let mut frame = PING_V4[..34].to_vec();
@@ -283,14 +332,14 @@ fn any_ipv4() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(mut frame in prop::collection::vec(any::<u8>(), 0..200), by: u8) {
-        let _ = parse(&frame);
+        let _ = (parse(&frame), parse_any(&frame), group_mac(&frame));
         lower_hop_limit(&mut frame, by);
         if frame.len() > 14 {
             frame[6] = 2;
             for ethertype in [0x0800u16, 0x86dd] {
                 frame[0] = 2;
                 frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-                let _ = parse(&frame);
+                let _ = (parse(&frame), parse_any(&frame), group_mac(&frame));
                 lower_hop_limit(&mut frame, by);
             }
         }

@@ -1,12 +1,13 @@
-//! Routes against a search of the plainest kind, and by hand where paths tie.
+//! Routes against enumeration of all paths, and by hand where paths tie.
 
 mod common;
 
 use common::{node, topology};
 use longhaul_core::rng::Stream;
-use longhaul_core::route::Routes;
-use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
-use longhaul_core::{NodeId, Span, Topology};
+use longhaul_core::route::{NextHop, Routes};
+use longhaul_core::topology::{Balance, Link, Node, NodeKind, PipeParams, TopologyError};
+use longhaul_core::{NodeId, PipeId, Span, Topology};
+use proptest::prelude::*;
 
 fn delay(us: u64) -> PipeParams {
     PipeParams {
@@ -15,15 +16,16 @@ fn delay(us: u64) -> PipeParams {
     }
 }
 
+fn names(topology: &Topology, pipes: &[PipeId]) -> Vec<String> {
+    let name = |pipe: &PipeId| topology.pipe(*pipe).name.clone();
+    pipes.iter().map(name).collect()
+}
+
 /// The names of the pipes of a path.
 fn path(topology: &Topology, from: &str, to: &str) -> Option<Vec<String>> {
     let ends = (topology.find(from).unwrap(), topology.find(to).unwrap());
     let path = Routes::new(topology).path(topology, ends.0, ends.1)?;
-    Some(
-        path.into_iter()
-            .map(|pipe| topology.pipe(pipe).name.clone())
-            .collect(),
-    )
+    Some(names(topology, &path))
 }
 
 #[test]
@@ -77,16 +79,20 @@ fn paths_are_shortest() {
         for number in 0..30 {
             let (x, y) = (pick(20) as usize, pick(20) as usize);
             if x != y {
-                let params = delay(pick(3));
-                let mut link = Link::new(&nodes[x].name, &nodes[y].name, params);
-                link.name = format!("l{number:02}");
-                link.pipe_names = [format!("l{number:02}>"), format!("l{number:02}<")];
-                links.push(link);
+                links.push(link(number, &nodes[x].name, &nodes[y].name, pick(3)));
             }
         }
         let topology = Topology::new(nodes, links).unwrap();
         (0..20).map(NodeId).for_each(|to| compare(&topology, to));
     }
+}
+
+/// A link that has its own name, so that many may join the same nodes.
+fn link(number: usize, x: &str, y: &str, us: u64) -> Link {
+    let mut link = Link::new(x, y, delay(us));
+    link.name = format!("l{number:02}");
+    link.pipe_names = [format!("l{number:02}>"), format!("l{number:02}<")];
+    link
 }
 
 fn compare(topology: &Topology, to: NodeId) {
@@ -113,4 +119,196 @@ fn compare(topology: &Topology, to: NodeId) {
         });
         assert_eq!(found.unwrap_or((u64::MAX, usize::MAX)), best[from.index()]);
     }
+}
+
+/// The size of the networks whose paths are all enumerated.
+const SMALL: usize = 8;
+
+/// A network of two hosts, four routers and two lans with parallel links, many ties and all
+/// kinds of balance.
+fn any_network() -> impl Strategy<Value = Topology> {
+    let link = (0..SMALL, 0..SMALL, 0u64..3, 0..3usize);
+    prop::collection::vec(link, 4..16).prop_map(|list| {
+        let kind = |n| ["h", "h", "r", "r", "r", "r", "s", "s"][n];
+        let nodes: Vec<Node> = (0..SMALL)
+            .map(|n| {
+                let mut node = node(&format!("{}{n}", kind(n)), n as u32);
+                if kind(n) == "s" {
+                    node.kind = NodeKind::Lan;
+                }
+                node
+            })
+            .collect();
+        let mut links = Vec::new();
+        for (number, (x, y, us, balance)) in list.into_iter().enumerate() {
+            if x != y {
+                let mut link = link_of(number, &nodes[x], &nodes[y], us);
+                link.balance = [Balance::First, Balance::Flow, Balance::RoundRobin][balance];
+                links.push(link);
+            }
+        }
+        Topology::new(nodes, links).unwrap()
+    })
+}
+
+fn link_of(number: usize, x: &Node, y: &Node, us: u64) -> Link {
+    link(number, &x.name, &y.name, us)
+}
+
+/// Every path without a circle from `from` to `to` over pipes that are usable, found by trying.
+fn all_paths(topology: &Topology, usable: &[bool], from: NodeId, to: NodeId) -> Vec<Vec<PipeId>> {
+    let mut found = Vec::new();
+    let mut open = vec![vec![]];
+    while let Some(path) = open.pop() {
+        let end = |path: &[PipeId]| path.last().map_or(from, |&pipe| topology.pipe(pipe).to);
+        let node = end(&path);
+        if node == to {
+            found.push(path);
+            continue;
+        }
+        if node != from && topology.node(node).kind == NodeKind::Host {
+            continue;
+        }
+        for &pipe in topology.outgoing(node) {
+            let next = topology.pipe(pipe).to;
+            let visited = next == from || path.iter().any(|&p| topology.pipe(p).to == next);
+            if !visited && usable[pipe.index()] {
+                let mut path = path.clone();
+                path.push(pipe);
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The first pipes of the shortest of all paths.
+fn best_first_pipes(topology: &Topology, usable: &[bool], from: NodeId, to: NodeId) -> Vec<PipeId> {
+    let paths = all_paths(topology, usable, from, to);
+    let length = |path: &Vec<PipeId>| {
+        let delays = path.iter().map(|&p| topology.pipe(p).params.delay.as_ns());
+        (delays.sum::<u64>(), path.len())
+    };
+    let shortest = paths.iter().map(length).min();
+    let best = paths.iter().filter(|path| Some(length(path)) == shortest);
+    let mut first: Vec<PipeId> = best.filter_map(|path| path.first().copied()).collect();
+    first.sort_unstable();
+    first.dedup();
+    first
+}
+
+/// All pairs of nodes.
+fn pairs() -> impl Iterator<Item = (NodeId, NodeId)> {
+    let nodes = 0..SMALL as u32;
+    nodes
+        .clone()
+        .flat_map(move |x| nodes.clone().map(move |y| (NodeId(x), NodeId(y))))
+}
+
+/// The routes of a network are those of enumeration over the usable pipes.
+fn check_sets(topology: &Topology, routes: &mut Routes, usable: &[bool]) {
+    for (from, to) in pairs() {
+        let expected = best_first_pipes(topology, usable, from, to);
+        assert_eq!(routes.equal_cost(topology, from, to), expected);
+        assert_eq!(routes.next(topology, from, to), expected.first().copied());
+        let first = expected.first().map(|&pipe| topology.pipe(pipe).balance);
+        match routes.next_hop(topology, from, to) {
+            None => assert!(expected.is_empty()),
+            Some(NextHop::One(pipe)) => {
+                assert_eq!(pipe, expected[0]);
+                assert!(expected.len() == 1 || first == Some(Balance::First));
+            }
+            Some(NextHop::OneOf(set)) => {
+                assert_eq!(routes.set(set), expected);
+                assert!(expected.len() > 1 && first != Some(Balance::First));
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn equal_next_pipes_are_those_of_all_shortest_paths(topology in any_network()) {
+        let usable = vec![true; topology.pipes().len()];
+        check_sets(&topology, &mut Routes::new(&topology), &usable);
+    }
+
+    #[test]
+    fn a_reroute_knows_the_pipes_that_are_usable(
+        topology in any_network(), first: u64, second: u64,
+    ) {
+        let mut routes = Routes::new(&topology);
+        let mut in_force = vec![true; topology.pipes().len()];
+        for mask in [first, second, u64::MAX] {
+            let usable: Vec<bool> = (0..in_force.len()).map(|n| mask >> n & 1 == 1).collect();
+            for (pipe, &usable) in (0..).map(PipeId).zip(&usable) {
+                routes.set_usable(pipe, usable);
+            }
+            check_sets(&topology, &mut routes, &in_force); // not yet
+            routes.reroute();
+            check_sets(&topology, &mut routes, &usable);
+            in_force = usable;
+        }
+    }
+
+    /// The same as a network that never had the links: in numbers of pipes other than its own,
+    /// so by name.
+    #[test]
+    fn a_reroute_equals_a_network_without_the_links(topology in any_network(), mask: u16) {
+        let is_up = |name: &str| mask >> (name[1..3].parse::<u16>().unwrap()) & 1 == 1;
+        let links = topology.pipes().iter().filter(|pipe| pipe.name.ends_with('>'));
+        let left = links.filter(|pipe| is_up(&pipe.link)).map(|pipe| Link {
+            name: pipe.link.clone(),
+            ends: [pipe.from, pipe.to].map(|end| topology.node(end).name.clone()),
+            pipe_names: [format!("{}>", pipe.link), format!("{}<", pipe.link)],
+            mtu: pipe.mtu,
+            balance: pipe.balance,
+            params: [pipe.params.clone(), pipe.params.clone()],
+        });
+        let smaller = Topology::new(topology.nodes().to_vec(), left.collect()).unwrap();
+        let (mut routes, mut fresh) = (Routes::new(&topology), Routes::new(&smaller));
+        for (pipe, id) in topology.pipes().iter().zip(0..) {
+            routes.set_usable(PipeId(id), is_up(&pipe.link));
+        }
+        routes.reroute();
+        for (from, to) in pairs() {
+            let ours = routes.path(&topology, from, to).map(|path| names(&topology, &path));
+            let theirs = fresh.path(&smaller, from, to).map(|path| names(&smaller, &path));
+            prop_assert_eq!(ours, theirs);
+            let ours = routes.equal_cost(&topology, from, to);
+            let theirs = fresh.equal_cost(&smaller, from, to);
+            prop_assert_eq!(names(&topology, &ours), names(&smaller, &theirs));
+        }
+        for lan in [6, 7].map(NodeId) {
+            let ours = routes.members(&topology, lan).to_vec();
+            let theirs = fresh.members(&smaller, lan).to_vec();
+            prop_assert_eq!(names(&topology, &ours), names(&smaller, &theirs));
+        }
+    }
+}
+
+#[test]
+fn rings_of_lans_are_refused_and_parallel_links_are_not() {
+    let lan = |n: u32| Node {
+        kind: NodeKind::Lan,
+        ..node(&format!("s{n}"), 0) // a lan has no address that could clash
+    };
+    let build = |links: &[(usize, &str, &str)]| {
+        let links = links.iter().map(|&(n, x, y)| link(n, x, y, 1)).collect();
+        Topology::new((0..4).map(lan).chain([node("r0", 9)]).collect(), links).map(|_| ())
+    };
+    let tree = [(0, "s0", "s1"), (1, "s1", "s2"), (2, "s2", "s3")];
+    assert_eq!(build(&tree), Ok(()));
+    assert_eq!(build(&[tree[0], tree[1], (2, "s1", "s0")]), Ok(()));
+    // Routers break a ring: they let nothing through.
+    assert_eq!(
+        build(&[tree[0], tree[1], (2, "s2", "r0"), (3, "r0", "s0")]),
+        Ok(())
+    );
+    let ring = [tree[0], tree[1], tree[2], (3, "s3", "s0")];
+    assert!(matches!(build(&ring), Err(TopologyError::LanRing(_))));
+    assert_eq!(
+        build(&[tree[0], tree[1], (2, "s2", "s0")]),
+        Err(TopologyError::LanRing("l02".to_owned()))
+    );
 }

@@ -3,26 +3,20 @@
 //! `control.sock` in the run folder takes `SOCK_SEQPACKET` connections of the run's own user.
 //! A message is one JSON object; a connection may send several requests, each answered in turn.
 //!
-//! - `{"status": {}}` → `{"status": {"run", "experiment", "time_s", "verdict", "hosts"}}`
-//! - `{"set": {"link": "ga-gb", "values": {"delay": "50 ms", "rate": "1 Gbit/s"}}}` →
-//!   `{"set": {"pipes": ["ga>gb", "gb>ga"], "at_s": 3.2}}`: in force for packets that enter from
-//!   then on
-//! - `{"exec": {"host", "argv", "env", "cwd", "as_root"}}` with the three standard streams as
-//!   descriptors → `{"started": {}}`, and when the program has ended `{"exited": {"code"}}`.
-//!   Closing the connection ends the program.
-//! - anything wrong → `{"error": "why"}`
+//! The requests are the variants of [`Request`], the answers those of [`Reply`]: an object with the
+//! variant's name as its only key. docs/control.md describes them for programs in any language.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use longhaul_core::Span;
-use longhaul_core::params::{LossModel, PipeParams};
-use longhaul_core::units::{Probability, QueueLimit, Rate};
 use longhaul_linux::channel::Channel;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thiserror::Error;
+
+use crate::summary::PipeCounts;
 
 /// What a caller may ask.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,10 +26,37 @@ pub enum Request {
     Status {},
     /// New parameters of a link or pipe.
     Set {
-        /// A link (`x-y`, both directions) or a pipe (`x>y`).
+        /// A link (`x-y`, both directions), a pipe (`x>y`), or an entry of the file that stands
+        /// for several links.
         link: String,
-        /// Parameter → value, as in the file.
-        values: BTreeMap<String, String>,
+        /// Field → value, as in the file: a text, or what JSON has for it.
+        values: BTreeMap<String, Value>,
+    },
+    /// Takes a link or a router down.
+    Down {
+        /// The link, pipe, or entry of the file that fails.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
+        /// The router that fails, with all its links.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        router: Option<String>,
+        /// Whether what waits in queues survives.
+        #[serde(default)]
+        keep_queue: bool,
+    },
+    /// Brings a link or a router up.
+    Up {
+        /// The link, pipe, or entry of the file that comes back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
+        /// The router that comes back, with all its links.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        router: Option<String>,
+    },
+    /// What a link is like at present.
+    Get {
+        /// A link, a pipe, or an entry of the file.
+        link: String,
     },
     /// A program on a host.
     Exec {
@@ -65,6 +86,28 @@ pub enum Reply {
         /// Experiment time in seconds.
         at_s: f64,
     },
+    /// Which pipes failed, and when; those that were down before are not among them.
+    Down {
+        /// Their names.
+        pipes: Vec<String>,
+        /// Experiment time in seconds.
+        at_s: f64,
+    },
+    /// Which pipes came back, and when; those that were up before, or have been taken down more
+    /// often, are not among them.
+    Up {
+        /// Their names.
+        pipes: Vec<String>,
+        /// Experiment time in seconds.
+        at_s: f64,
+    },
+    /// What pipes are like.
+    Get {
+        /// One entry a pipe.
+        pipes: Vec<PipeNow>,
+        /// Experiment time in seconds.
+        at_s: f64,
+    },
     /// The program runs.
     Started {},
     /// The program has ended.
@@ -74,6 +117,31 @@ pub enum Reply {
     },
     /// The request was wrong, or failed.
     Error(String),
+}
+
+/// A pipe at a moment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PipeNow {
+    /// Its name.
+    pub name: String,
+    /// The link that it is a direction of.
+    pub link: String,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its rate; `null` is unlimited.
+    pub rate_bps: Option<u64>,
+    /// Its delay; the mean where it is spread.
+    pub delay_ns: u64,
+    /// The share of packets that it loses in the long run.
+    pub loss: f64,
+    /// Every field that is not as it is by default, in words.
+    pub params: BTreeMap<String, String>,
+    /// Packets that wait in its queue.
+    pub waiting_packets: u32,
+    /// Their bytes as its framing counts them.
+    pub waiting_bytes: u64,
+    /// What has become of its packets since t = 0.
+    pub counters: PipeCounts,
 }
 
 /// How a run is doing.
@@ -226,48 +294,4 @@ pub fn running() -> Vec<Status> {
         }
     };
     paths.iter().filter_map(ask).collect()
-}
-
-/// The parameters `now` with `values` put in.
-pub fn changed(now: &PipeParams, values: &BTreeMap<String, String>) -> Result<PipeParams, String> {
-    let mut params = now.clone();
-    for (key, value) in values {
-        let wrong = |error: longhaul_core::units::UnitError| format!("{key}: {error}");
-        match key.as_str() {
-            "rate" if value == "unlimited" => params.rate = None,
-            "rate" => params.rate = Some(value.parse::<Rate>().map_err(wrong)?),
-            "delay" => params.delay = value.parse::<Span>().map_err(wrong)?,
-            "loss" => {
-                params.loss = LossModel::Independent(value.parse::<Probability>().map_err(wrong)?)
-            }
-            "queue" => params.queue = value.parse::<QueueLimit>().map_err(wrong)?,
-            other => {
-                return Err(format!(
-                    "a link has no `{other}` that can be set while it runs (those are rate, delay, loss, queue)"
-                ));
-            }
-        }
-    }
-    Ok(params)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_touches_only_what_it_names() {
-        let now = PipeParams {
-            delay: Span::from_ms(5),
-            ..PipeParams::default()
-        };
-        let values = BTreeMap::from([("rate".to_owned(), "8 Mbit/s".to_owned())]);
-        let then = changed(&now, &values).unwrap();
-        assert_eq!(then.delay, Span::from_ms(5));
-        assert_eq!(then.rate, Rate::from_bits_per_s(8_000_000));
-        let wrong = BTreeMap::from([("delay".to_owned(), "5".to_owned())]);
-        assert!(changed(&now, &wrong).unwrap_err().contains("5 ms"));
-        let unknown = BTreeMap::from([("colour".to_owned(), "red".to_owned())]);
-        assert!(changed(&now, &unknown).unwrap_err().contains("colour"));
-    }
 }

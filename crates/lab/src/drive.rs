@@ -4,7 +4,8 @@
 //! are taken in bounded batches, and the engine is advanced to the clock, or only to the last
 //! stamp taken while more wait, so that nothing inside overtakes what stands at the door.
 //! Everything due is then sent at once. Lateness happens here and nowhere else, so here it is
-//! measured, after each send call.
+//! measured, after each send call. What the file has scheduled happens in its place in the order
+//! of events, however late the loop comes to it.
 //!
 //! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
 //! delay what is inside. A stall of the machine is no flood: the loop may catch up for as long
@@ -14,16 +15,19 @@
 //! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
 
+mod changes;
+mod patience;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Engine, Refused};
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::packet::Refusal;
-use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::cpu::{self, Scheduling};
 use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
@@ -31,6 +35,9 @@ use longhaul_linux::wait::{Bell, Waiter};
 
 use crate::clock::RealClock;
 use crate::fidelity::{Delays, Second, second_of};
+use crate::schedule::Timeline;
+pub use changes::{Command, Look};
+use patience::Patience;
 
 /// Most arrivals taken before what is due is sent.
 const ARRIVALS: usize = 64;
@@ -39,11 +46,6 @@ const ARRIVALS: usize = 64;
 const DEPARTURES: usize = 16;
 /// Most frames shed before what is due is sent.
 const SHED: usize = 256;
-/// How much of each second the loop may spend catching up before it sheds.
-const CATCH_UP: Span = Span::from_ms(50);
-/// When the first stale frame is older than this, the loop has stood still: in a flood frames
-/// become stale little by little.
-const STALL: Span = Span::from_ms(1);
 /// A real-time core that has not slept for so long becomes an ordinary one: the kernel would stop
 /// it, 50 ms of a second, in favour of the work that it keeps waiting.
 const AWAKE_MAX: Duration = Duration::from_millis(2);
@@ -51,29 +53,6 @@ const AWAKE_MAX: Duration = Duration::from_millis(2);
 const REAL_TIME_LOAD: f64 = 0.6;
 /// No stamp can be further ahead of a clock that was read before it.
 const STAMP_AHEAD_MAX: Span = Span::from_ms(1);
-/// The most time for catching up with stalls.
-const CATCH_UP_MAX: Span = Span::from_ms(200);
-
-/// A change that the run asks of the loop.
-#[derive(Debug)]
-pub enum Command {
-    /// New parameters of a pipe; the time from which they hold is sent back.
-    Set {
-        /// The pipe.
-        pipe: PipeId,
-        /// What it is to do.
-        params: PipeParams,
-        /// Where the answer goes.
-        done: SyncSender<Time>,
-    },
-    /// What a pipe does at present.
-    Params {
-        /// The pipe.
-        pipe: PipeId,
-        /// Where the answer goes.
-        done: SyncSender<PipeParams>,
-    },
-}
 
 /// What the loop saw in a second, and all counters at its end.
 #[derive(Debug, Clone)]
@@ -165,6 +144,8 @@ pub struct Drive<I> {
     waiter: Waiter,
     bell: Arc<Bell>,
     commands: Receiver<Command>,
+    /// What the file has scheduled.
+    timeline: Timeline,
     reports: SyncSender<Report>,
     /// The nodes of the hosts, by host number.
     nodes: Vec<NodeId>,
@@ -200,6 +181,8 @@ pub struct Parts<I> {
     pub bell: Arc<Bell>,
     /// Changes asked for; the loop ends when the other side is dropped.
     pub commands: Receiver<Command>,
+    /// What the file has scheduled.
+    pub timeline: Timeline,
     /// Where reports go.
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
@@ -222,6 +205,7 @@ impl<I: PacketIo> Drive<I> {
             waiter: Waiter::default(),
             bell: parts.bell,
             commands: parts.commands,
+            timeline: parts.timeline,
             reports: parts.reports,
             nodes: parts.nodes,
             hosts,
@@ -230,10 +214,7 @@ impl<I: PacketIo> Drive<I> {
             second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
-            patience: Patience {
-                allowance: CATCH_UP,
-                behind_since: None,
-            },
+            patience: Patience::new(),
             steps_seen: 0,
             pool_seen: 0,
             cpu_seen_ns: 0,
@@ -264,8 +245,12 @@ impl<I: PacketIo> Drive<I> {
             if second_of(now) != self.second.number {
                 self.close_second(now, false);
             }
-            let (taken, reached) = self.take_arrivals(now);
-            self.engine.advance(reached);
+            let step = self.timeline.next_at().filter(|at| *at <= now);
+            let (taken, reached) = self.take_arrivals(now, step);
+            match step {
+                Some(at) if reached >= at => self.take_steps(at),
+                _ => self.engine.advance(reached),
+            }
             let sent = self.send_due();
             if !self.obey() {
                 break;
@@ -274,7 +259,7 @@ impl<I: PacketIo> Drive<I> {
             if self.real_time && self.waiter.awake(self.clock.to_monotonic(now)) > AWAKE_MAX {
                 self.real_time = !Scheduling::ShortSlice.apply();
             }
-            if taken + sent == 0 {
+            if taken + sent == 0 && step.is_none() {
                 self.wait(now)?;
                 before = self.clock.now();
             }
@@ -297,14 +282,15 @@ impl<I: PacketIo> Drive<I> {
         self.io.take_drops();
     }
 
-    /// Takes a bounded batch of arrivals stamped at or before `now`. Returns how many, and how
-    /// far the engine may advance.
-    fn take_arrivals(&mut self, now: Time) -> (usize, Time) {
+    /// Takes a bounded batch of arrivals stamped at or before `now`, and before the next `step` of
+    /// the schedule. Returns how many, and how far the engine may advance.
+    fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Time) {
+        let end = step.unwrap_or(now);
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
         while taken < ARRIVALS && shed < SHED {
             let Some(arrival) = self.io.peek() else {
                 self.patience.caught_up();
-                return (taken + shed, now);
+                return (taken + shed, end);
             };
             let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
             // Far ahead, it was stamped before somebody set the clock back: it arrives now.
@@ -314,7 +300,10 @@ impl<I: PacketIo> Drive<I> {
             };
             if stamp > now {
                 self.patience.caught_up();
-                return (taken + shed, now);
+                return (taken + shed, end);
+            }
+            if step.is_some_and(|at| stamp >= at) {
+                return (taken + shed, end);
             }
             let age = now.since(stamp);
             self.totals.staleness.record(age);
@@ -381,30 +370,11 @@ impl<I: PacketIo> Drive<I> {
         }
     }
 
-    /// Carries out what the run asks; false when it asks for nothing more.
-    fn obey(&mut self) -> bool {
-        loop {
-            match self.commands.try_recv() {
-                Ok(Command::Set { pipe, params, done }) => {
-                    self.engine.set(pipe, params);
-                    let _ = done.try_send(self.engine.now());
-                }
-                Ok(Command::Params { pipe, done }) => {
-                    let _ = done.try_send(self.engine.params(pipe).clone());
-                }
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
-            }
-        }
-    }
-
-    /// Waits for the next due packet, an arrival, the bell or the end of the second.
+    /// Waits for the next due packet, the schedule, an arrival, the bell or the end of the second.
     fn wait(&mut self, now: Time) -> io::Result<()> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
-        let next = self
-            .engine
-            .next_due()
-            .map_or(end_of_second, |due| due.min(end_of_second));
+        let planned = [self.engine.next_due(), self.timeline.next_at()];
+        let next = planned.into_iter().flatten().fold(end_of_second, Time::min);
         let deadline = self.clock.to_monotonic(next);
         self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;
         Ok(())
@@ -440,38 +410,9 @@ impl<I: PacketIo> Drive<I> {
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
-        self.patience.allowance = CATCH_UP;
+        self.patience.renew();
         self.second_began = now;
         self.second.number = second_of(now);
-    }
-}
-
-/// How long the loop may go on taking stale frames before it sheds them.
-#[derive(Debug)]
-struct Patience {
-    allowance: Span,
-    behind_since: Option<Time>,
-}
-
-impl Patience {
-    /// Nothing stale is left.
-    fn caught_up(&mut self) {
-        self.behind_since = None;
-    }
-
-    /// Whether a stale frame of this age is to be shed.
-    fn is_over(&mut self, age: Span, now: Time) -> bool {
-        let since = *self.behind_since.get_or_insert_with(|| {
-            if age > STALL {
-                self.allowance = (self.allowance + age + age).min(CATCH_UP_MAX);
-            }
-            now
-        });
-        let over = now.since(since) > self.allowance;
-        if over {
-            self.allowance = Span::ZERO;
-        }
-        over
     }
 }
 
@@ -495,46 +436,4 @@ fn is_membership(frame: &[u8]) -> bool {
     const MLD: &[u8] = &[0x33, 0x33, 0, 0, 0, 0x16];
     const IGMP: &[u8] = &[0x01, 0, 0x5e, 0, 0, 0x16];
     frame.starts_with(MLD) || frame.starts_with(IGMP)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STALE: Span = Span::from_us(300);
-
-    fn patience() -> Patience {
-        Patience {
-            allowance: CATCH_UP,
-            behind_since: None,
-        }
-    }
-
-    #[test]
-    fn a_flood_is_shed_after_the_allowance() {
-        let mut patience = patience();
-        let start = Time::from_ns(1_000_000_000);
-        assert!(!patience.is_over(STALE, start));
-        assert!(!patience.is_over(STALE, start + CATCH_UP));
-        assert!(patience.is_over(STALE, start + CATCH_UP + Span::from_us(1)));
-        patience.caught_up();
-        assert!(
-            !patience.is_over(STALE, start + Span::from_ms(60)),
-            "a new moment of grace"
-        );
-        assert!(
-            patience.is_over(STALE, start + Span::from_ms(61)),
-            "but no more allowance"
-        );
-    }
-
-    #[test]
-    fn a_stall_may_be_made_good() {
-        let mut patience = patience();
-        let start = Time::from_ns(1_000_000_000);
-        let stall = Span::from_ms(40);
-        assert!(!patience.is_over(stall, start));
-        assert!(!patience.is_over(STALE, start + Span::from_ms(130)));
-        assert!(patience.is_over(STALE, start + Span::from_ms(131)));
-    }
 }

@@ -10,6 +10,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod error;
+pub(crate) mod link;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod tree;

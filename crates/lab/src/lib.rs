@@ -4,18 +4,23 @@
 //! nothing but itself and lowered to numbers; a [`run`](mod@run) is one execution of it.
 #![forbid(unsafe_code)]
 
+pub mod assign;
 pub mod clock;
 pub mod control;
+pub mod described;
 pub mod drive;
+pub mod elements;
 pub mod fidelity;
 pub mod file;
 pub mod folder;
 mod logs;
 mod nic;
+pub mod patch;
 pub mod plan;
 mod programs;
 pub mod report;
 pub mod run;
+pub mod schedule;
 mod series;
 pub mod summary;
 pub mod trace_file;

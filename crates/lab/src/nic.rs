@@ -6,6 +6,8 @@
 //! - Where a host's first link is slower than the machine, the bucket has exactly the link's
 //!   rate: the backlog in the engine stays below the bucket's depth, and exact spacing stays
 //!   with the engine.
+//! - Where a discipline manages the link's queue, the queue must build up where the discipline
+//!   sees it, in the engine: then, too, the machine is the card.
 //! - Where it is unlimited or faster than the machine, the machine itself is the card. Its speed
 //!   is unknown and changes, so the [`Governor`] watches the core: while it has time to spare,
 //!   buckets grow, and before it has none, they shrink. Programs that can wait then never
@@ -13,7 +15,9 @@
 
 use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
+use longhaul_core::params::Discipline;
 use longhaul_core::topology::PipeParams;
+use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::Framing;
 use longhaul_linux::sandbox::Shaper;
 
@@ -48,10 +52,7 @@ pub(crate) enum Limit {
 
 /// What limits a host whose outgoing pipes are `nic`.
 pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
-    let rates: Option<Vec<u64>> = nic
-        .iter()
-        .map(|pipe| pipe.rate.map(|rate| rate.bits_per_s()))
-        .collect();
+    let rates: Option<Vec<u64>> = nic.iter().map(highest_rate).collect();
     let machine = if mtu >= JUMBO_MTU {
         MACHINE_JUMBO_BITS_PER_S
     } else {
@@ -70,7 +71,37 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
     // The kernel counts the Ethernet header and no frame check sequence.
     let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
     let frame = u64::from(framing.counted(mtu));
-    Limit::Link(bucket((bits_per_s / 8).max(1), LINK_DEPTH, overhead, frame))
+    let mut shaper = bucket((bits_per_s / 8).max(1), LINK_DEPTH, overhead, frame);
+    // What the link lets through at once must come at once.
+    for burst in nic.iter().filter_map(|pipe| pipe.burst) {
+        let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
+        shaper.burst_bytes = shaper.burst_bytes.max(burst);
+    }
+    Limit::Link(shaper)
+}
+
+/// The highest rate in bits per second that a pipe ever lets through; `None` where that is not
+/// for a bucket to say.
+fn highest_rate(pipe: &PipeParams) -> Option<u64> {
+    if pipe.discipline != Discipline::DropTail {
+        return None;
+    }
+    let own = pipe.rate.map(|rate| rate.bits_per_s());
+    match pipe.trace.as_ref().map(|trace| &trace.series) {
+        None => own,
+        Some(Series::Opportunities { .. }) => None,
+        Some(Series::Samples { samples, .. }) => {
+            let rates = samples.iter().map(|sample| match sample.rate {
+                Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
+                Some(Capacity::Unlimited) => None,
+                // Nothing is sent at that time, or at least not more.
+                Some(Capacity::Outage) => Some(0),
+                None => own,
+            });
+            // One unlimited rate makes the whole unlimited.
+            rates.collect::<Option<Vec<u64>>>()?.into_iter().max()
+        }
+    }
 }
 
 /// The shaper of a host that the machine limits, at a speed from the [`Governor`].
@@ -234,6 +265,61 @@ mod tests {
             panic!()
         };
         assert_eq!(ip.overhead, -14);
+    }
+
+    #[test]
+    fn a_bucket_lets_through_what_the_link_lets_through_at_once() {
+        let burst = PipeParams {
+            burst: Some(longhaul_core::units::Bytes(64_000)),
+            ..pipe(10_000_000, Framing::Ethernet)
+        };
+        let Limit::Link(shaper) = limit(&[burst], 1500) else {
+            panic!("a link of 10 Mbit/s is slower than any machine");
+        };
+        assert_eq!(
+            (shaper.bytes_per_s, shaper.burst_bytes),
+            (1_250_000, 64_000)
+        );
+    }
+
+    #[test]
+    fn a_managed_queue_builds_up_in_the_engine() {
+        let managed = PipeParams {
+            discipline: Discipline::CoDel(Default::default()),
+            ..pipe(10_000_000, Framing::Ethernet)
+        };
+        assert_eq!(limit(&[managed], 1500), Limit::Machine);
+    }
+
+    #[test]
+    fn a_bucket_has_the_highest_rate_of_a_trace() {
+        use longhaul_core::trace::{Sample, Trace};
+        let sample = |s, bits| Sample {
+            at: Span::from_s(s),
+            delay: None,
+            rate: Rate::from_bits_per_s(bits).map(Capacity::Limited),
+            loss: None,
+        };
+        let trace = |samples| PipeParams {
+            trace: Some(std::sync::Arc::new(Trace {
+                series: Series::Samples {
+                    samples,
+                    interpolate: false,
+                },
+                offset: Span::ZERO,
+                period: None,
+            })),
+            ..PipeParams::default()
+        };
+        let two = trace(vec![sample(0, 8_000_000), sample(1, 80_000_000)]);
+        let Limit::Link(shaper) = limit(&[two], 1500) else {
+            panic!("a link of at most 80 Mbit/s is slower than any machine");
+        };
+        assert_eq!(shaper.bytes_per_s, 10_000_000);
+        let mut open = sample(1, 1);
+        open.rate = None;
+        let unlimited = trace(vec![sample(0, 8_000_000), open]);
+        assert_eq!(limit(&[unlimited], 1500), Limit::Machine);
     }
 
     #[test]

@@ -2,32 +2,45 @@
 //!
 //! The same file gives the same plan on every machine, whatever the order of its entries:
 //! hosts are numbered and addressed in the natural order of their names (`a2` before `a10`).
-//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links,
-//! [`addresses`] gives addresses, [`paths`] finds unreachable pairs, buffers and queues that are
-//! too short, [`programs`] orders programs. Problems of independent entries are all reported.
+//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links, [`pipe`]
+//! says what they do, [`addresses`] gives addresses, [`paths`] finds unreachable pairs and
+//! buffers, [`queues`] what queues hold and which are too short or too long, [`events`] what
+//! happens when, [`programs`] orders programs. Problems of independent entries are all reported.
+//!
+//! Traces and tables that a file names are read with it, relative to its folder.
 //!
 //! Left out: whether this machine can run the plan (`doctor`, and the run itself).
 
 mod addresses;
+mod events;
 mod links;
 mod nodes;
 mod paths;
+mod pipe;
 mod programs;
+mod queues;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
+use crate::elements::Elements;
 use crate::file::error::{Errors, Faults, shown};
 use crate::file::spec::{Clock, Experiment, Tcp};
-use crate::file::wrap::{Mtu, Quantity};
+use crate::file::link::ChangeSpec;
+use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::patch::Patch;
+use crate::schedule::Schedule;
 
 /// The most hosts of an experiment.
 pub const MAX_HOSTS: usize = 20_000;
-/// The most routers.
+/// The most routers, and the most lans.
 pub const MAX_ROUTERS: usize = 100_000;
 /// The most links.
 pub const MAX_LINKS: usize = 200_000;
@@ -61,6 +74,13 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
     pub programs: Vec<ProgramPlan>,
+    /// The pipes of each entry of the file that stands for several links, by what it is called
+    /// there: `x-y` after groups, or its name.
+    pub groups: BTreeMap<String, Vec<PipeId>>,
+    /// What happens during the run.
+    pub schedule: Arc<Schedule>,
+    /// The elements that links may name.
+    pub elements: Elements,
     /// What is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
@@ -152,7 +172,8 @@ impl Plan {
         Self::from_text_with(&text, &path.display().to_string(), overrides)
     }
 
-    /// Checks the text of an experiment file; `file_name` is what errors call it.
+    /// Checks the text of an experiment file; `file_name` is what errors call it, and its folder
+    /// is where the files lie that links name.
     pub fn from_text(text: &str, file_name: &str) -> Result<Self, Errors> {
         Self::from_text_with(text, file_name, &[])
     }
@@ -164,21 +185,46 @@ impl Plan {
         file_name: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Errors> {
+        Self::load(text, file_name, overrides, &Elements::default())
+    }
+
+    /// The same, where links may name `elements`.
+    pub fn load(
+        text: &str,
+        file_name: &str,
+        overrides: &[(String, String)],
+        elements: &Elements,
+    ) -> Result<Self, Errors> {
         let Loaded { spec, sources } = file::load(text, file_name, overrides)?;
         let mut faults = Faults::default();
-        let plan = lower(&spec, file_name, &mut faults);
+        let plan = lower(&spec, file_name, elements, &mut faults);
         match plan.filter(|_| faults.is_empty()) {
             Some(plan) => Ok(plan),
             None => Err(sources.explain(faults)),
         }
     }
 
+    /// The pipes of a link (`x-y`), of an entry of the file that stands for several, or the one
+    /// pipe (`x>y`) of a name; none where there is nothing of it.
+    pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
+        find_pipes(&self.topology, &self.groups, name)
+    }
+
+    /// All pipes from and to a node of a name that forwards; `None` where there is none.
+    pub fn pipes_of_router(&self, name: &str) -> Option<Vec<PipeId>> {
+        let node = self.topology.find(name)?;
+        if self.topology.node(node).kind == NodeKind::Host {
+            return None;
+        }
+        Some(pipes_at(&self.topology, node))
+    }
+
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB.
     pub fn packet_slots(&self) -> usize {
-        let wanted = paths::packets_inside(&self.topology);
-        let fits = paths::POOL_BYTES / self.slot_bytes();
-        wanted.clamp(paths::POOL_MIN.min(fits), fits)
+        let wanted = queues::packets_inside(&self.topology);
+        let fits = queues::POOL_BYTES / self.slot_bytes();
+        wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
 
     /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
@@ -194,13 +240,50 @@ impl Plan {
     }
 }
 
+/// See [`Plan::find_pipes`].
+fn find_pipes(
+    topology: &Topology,
+    groups: &BTreeMap<String, Vec<PipeId>>,
+    name: &str,
+) -> Vec<PipeId> {
+    let pipes = topology.find_pipes(name);
+    match groups.get(name) {
+        Some(group) if pipes.is_empty() => group.clone(),
+        _ => pipes,
+    }
+}
+
+/// All pipes from and to a node.
+fn pipes_at(topology: &Topology, node: NodeId) -> Vec<PipeId> {
+    let pipes = topology.outgoing(node).iter();
+    let both = pipes.flat_map(|&pipe| [pipe, topology.pipe(pipe).back]);
+    both.collect()
+}
+
+/// What `spec` changes about pipes of such a framing.
+pub(crate) fn change(
+    spec: &At<ChangeSpec>,
+    framing: Framing,
+    folder: &Path,
+    elements: &Elements,
+    faults: &mut Faults,
+) -> Option<Patch> {
+    let context = pipe::Context::new(folder, elements);
+    events::change(spec, framing, &context, faults)
+}
+
 /// What links inherit from the experiment.
 pub(crate) struct Defaults {
     pub(crate) mtu: u32,
     pub(crate) framing: Framing,
 }
 
-fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan> {
+fn lower(
+    spec: &Experiment,
+    file_name: &str,
+    elements: &Elements,
+    faults: &mut Faults,
+) -> Option<Plan> {
     let name = name(spec, file_name, faults);
     check_clock(spec, faults);
     let duration = positive(
@@ -223,14 +306,17 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
     };
     let tcp = TcpWish::new(spec.tcp.as_ref(), faults);
 
+    let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
+    let context = pipe::Context::new(folder, elements);
+
     let nodes = nodes::expand(&spec.topology, faults);
-    let links = links::expand(&spec.topology, &nodes, &defaults, faults);
+    let mut links = links::expand(&spec.topology, &nodes, &defaults, &context, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);
     if !faults.is_empty() {
         return None;
     }
-    let topology = match Topology::new(addressed, links.list) {
+    let topology = match Topology::new(addressed, std::mem::take(&mut links.list)) {
         Ok(topology) => topology,
         // All of them are found before, with their place.
         Err(error) => {
@@ -248,7 +334,13 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
         (&tcp, defaults.mtu),
         faults,
     );
-    let mut warnings = paths::short_queues(&topology, &reach, &links.origin);
+    let mut warnings = queues::warnings(&topology, &reach, &links.origin);
+    let groups = links.groups(&topology);
+    let network = events::Network {
+        topology: &topology,
+        groups: &groups,
+    };
+    let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
     Some(Plan {
         name,
@@ -259,6 +351,9 @@ fn lower(spec: &Experiment, file_name: &str, faults: &mut Faults) -> Option<Plan
         topology,
         hosts,
         programs,
+        groups,
+        schedule: Arc::new(schedule),
+        elements: elements.clone(),
         warnings,
     })
 }

@@ -49,6 +49,7 @@ pub fn html(summary: &Summary, folder: &Path) -> String {
         tables::packets(&summary.packets),
         tables::programs(&summary.programs, folder),
         tables::flows(&summary.flows),
+        tables::events(summary),
         tables::pipes(summary),
         tables::cores(summary),
         tables::run(summary),

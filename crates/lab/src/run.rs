@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and tells the observer.
 
 mod callers;
+mod links;
 mod supervise;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
+use longhaul_core::topology::NodeKind;
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
@@ -29,6 +31,7 @@ use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
+use crate::schedule::Timeline;
 use crate::summary::{self, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
@@ -211,10 +214,11 @@ fn sandbox_config(
     }
 }
 
-/// Every host's `/etc/hosts`: itself, and all nodes by name.
+/// Every host's `/etc/hosts`: itself, and all nodes that have an address by name.
 fn hosts_file(plan: &Plan) -> String {
     let nodes = plan.topology.nodes().iter();
-    let lines = nodes.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
+    let addressed = nodes.filter(|node| node.kind != NodeKind::Lan);
+    let lines = addressed.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
     let local = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     std::iter::once(local).chain(lines).collect()
 }
@@ -286,6 +290,7 @@ impl Core {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            ..EngineConfig::default()
         };
         let mut engine = Engine::new(
             plan.topology.clone(),
@@ -300,6 +305,7 @@ impl Core {
         let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
+        let timeline = Timeline::new(Arc::clone(&plan.schedule));
         let (cpu, ring_bell, tolerance) = (
             placement.core.as_ref().map(|core| core.cpu),
             Arc::clone(&bell),
@@ -326,6 +332,7 @@ impl Core {
                 tolerance,
                 bell: ring_bell,
                 commands: command_end,
+                timeline,
                 reports: report_end,
                 load: loop_load,
                 real_time,

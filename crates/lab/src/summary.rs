@@ -1,9 +1,9 @@
 //! `summary.json`: what a run was and what came of it. The names are documented in
 //! docs/summary.md and do not change lightly.
 
-use longhaul_core::observe::{Counters, Dropped, RefusedFrames};
+use longhaul_core::observe::{Counters, Dropped, PipeCounters, RefusedFrames};
 use longhaul_core::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::fidelity::Verdict;
 
@@ -47,6 +47,7 @@ pub struct Packets {
 pub struct Drops {
     pub queue: u64,
     pub loss: u64,
+    pub link_down: u64,
     pub hop_limit: u64,
     pub no_route: u64,
     pub too_big: u64,
@@ -75,6 +76,7 @@ impl Packets {
         let Dropped {
             queue,
             loss,
+            link_down,
             hop_limit,
             no_route,
             too_big,
@@ -96,6 +98,7 @@ impl Packets {
             dropped: Drops {
                 queue,
                 loss,
+                link_down,
                 hop_limit,
                 no_route,
                 too_big,
@@ -146,20 +149,80 @@ pub struct ProgramSummary {
 pub struct PipeSummary {
     /// Its name.
     pub name: String,
+    /// What became of its packets.
+    #[serde(flatten)]
+    pub counts: PipeCounts,
+    /// The part of the run that it spent sending; `null` for an unlimited rate.
+    pub utilisation: Option<f64>,
+    /// Which bytes count: ip, ethernet or wire.
+    pub framing: String,
+}
+
+/// What became of the packets of a pipe.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PipeCounts {
     /// Packets that came out of it.
     pub packets: u64,
     /// Their bytes as its framing counts them.
     pub bytes: u64,
     /// Packets lost in it.
     pub drops: u64,
-    /// Those of them that found the queue full.
+    /// Those of them that found the queue full, or that its discipline chose.
     pub drops_queue: u64,
-    /// Those of them lost at random.
+    /// Those of `drops_queue` that the discipline chose although there was room.
+    pub drops_early: u64,
+    /// Those of them lost by the model, a trace, bit errors or an element.
     pub drops_loss: u64,
-    /// The part of the run that it spent sending; `null` for an unlimited rate.
-    pub utilisation: Option<f64>,
-    /// Which bytes count: ip, ethernet or wire.
-    pub framing: String,
+    /// Those of them lost because it was down or went down.
+    pub drops_down: u64,
+    /// Packets that the discipline marked (ECN) instead of dropping them.
+    pub marked: u64,
+    /// Packets that it made as duplicates.
+    pub duplicated: u64,
+    /// Packets with a bit that it flipped.
+    pub corrupted: u64,
+    /// Packets that came out after one that was sent later.
+    pub reordered: u64,
+}
+
+impl From<&PipeCounters> for PipeCounts {
+    fn from(counters: &PipeCounters) -> Self {
+        let &PipeCounters {
+            packets,
+            bytes,
+            drops_queue,
+            drops_early,
+            drops_loss,
+            drops_down,
+            marked,
+            duplicated,
+            corrupted,
+            reordered,
+            busy_ns: _,
+        } = counters;
+        Self {
+            packets,
+            bytes,
+            drops: drops_queue + drops_loss + drops_down,
+            drops_queue,
+            drops_early,
+            drops_loss,
+            drops_down,
+            marked,
+            duplicated,
+            corrupted,
+            reordered,
+        }
+    }
+}
+
+/// Something that the file had scheduled.
+#[derive(Debug, Clone, Serialize)]
+pub struct EventSummary {
+    /// When it happened, in experiment time.
+    pub at_s: f64,
+    /// What it was.
+    pub event: String,
 }
 
 /// One emulation core.
@@ -225,6 +288,10 @@ pub struct Summary {
     pub programs: Vec<ProgramSummary>,
     /// Modelled flows: none in this version.
     pub flows: Vec<FlowSummary>,
+    /// The first 1000 events that happened; of a ramp its beginning.
+    pub events: Vec<EventSummary>,
+    /// How many happened in all.
+    pub events_seen: u64,
     /// Every pipe.
     pub pipes: Vec<PipeSummary>,
     /// Every core.

@@ -24,8 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 7] = [
     ("isolated.py", include_str!("py/isolated.py")),
+    ("lan.py", include_str!("py/lan.py")),
     ("network.py", include_str!("py/network.py")),
     ("ping.py", include_str!("py/ping.py")),
     ("pmtu.py", include_str!("py/pmtu.py")),

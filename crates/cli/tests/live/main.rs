@@ -17,6 +17,7 @@ mod control;
 mod folder;
 mod isolation;
 mod lab;
+mod lan;
 mod load;
 mod network;
 mod outcome;

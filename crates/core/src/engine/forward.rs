@@ -1,4 +1,4 @@
-//! What nodes do with packets: deliver, forward, fragment, answer, drop.
+//! What hosts and routers do with packets: deliver, forward, fragment, answer, drop.
 //!
 //! A router looks at a packet in this order: is it for me; may it go on (hop limit); where to
 //! (route); does it fit (MTU). Causes are answered by the [`Responder`](crate::router), which
@@ -6,10 +6,12 @@
 //! order of events; it is never the cause of another one at the router that made it, so nothing
 //! here repeats without end.
 
+use super::lan::GROUP;
 use super::{CREATED, Engine};
 use crate::packet;
 use crate::pipe::delay::Moment;
-use crate::pool::{NIL, Origin};
+use crate::pool::Origin;
+use crate::route::{NextHop, SetId};
 use crate::router::{Cause, Responder};
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, Topology};
@@ -39,22 +41,31 @@ impl ReplyLimit {
 }
 
 impl Engine {
-    /// A packet comes out of a pipe at `node`.
+    /// A packet comes out of pipe `from` at `node`.
     #[inline]
-    pub(super) fn reach(&mut self, node: NodeId, index: u32, at: Moment) {
-        let is_host = self.nodes[node.index()].kind == NodeKind::Host;
-        let is_here = self.pool[index].destination == node.0;
-        match (is_host, is_here) {
-            (true, true) => self.deliver(index),
-            (false, false) => self.forward(node, index, at),
-            (true, false) => {
+    pub(super) fn reach(&mut self, from: PipeId, node: NodeId, index: u32, at: Moment) {
+        let to = self.pool[index].destination;
+        match self.nodes[node.index()].kind {
+            NodeKind::Host if to == node.0 => self.deliver(index),
+            NodeKind::Host if to == GROUP => {
+                self.pool[index].destination = node.0;
+                self.deliver(index);
+            }
+            NodeKind::Host => {
                 self.counters.dropped.misdelivered += 1;
                 self.pool.release(index);
             }
-            (false, true) => {
+            NodeKind::Router if to == node.0 => {
                 self.counters.dropped.absorbed += 1;
                 self.answer(node, Cause::Local, index, at);
             }
+            NodeKind::Router if to == GROUP => {
+                // It hears what all on its segment hear, and lets nothing out of there.
+                self.counters.dropped.absorbed += 1;
+                self.pool.release(index);
+            }
+            NodeKind::Router => self.forward(node, index, at),
+            NodeKind::Lan => self.switch(from, node, index, at),
         }
     }
 
@@ -85,10 +96,15 @@ impl Engine {
     }
 
     /// A host's own packet sets out at its stamp: on its route, or where the host has none, on
-    /// its lowest-numbered pipe, as hosts use a default route.
+    /// its lowest-numbered pipe, as hosts use a default route; one for a group on its segment.
     pub(super) fn depart(&mut self, host: NodeId, index: u32, stamp: Time) {
-        let fallback = self.topology.outgoing(host).first().copied();
-        let Some(pipe) = self.next_pipe(host, index).or(fallback) else {
+        let pipe = if self.pool[index].destination == GROUP {
+            self.segment(host)
+        } else {
+            let fallback = self.topology.outgoing(host).first().copied();
+            self.next_pipe(host, index).or(fallback)
+        };
+        let Some(pipe) = pipe else {
             self.counters.dropped.no_route += 1;
             return self.pool.release(index);
         };
@@ -103,10 +119,15 @@ impl Engine {
         } else if packet.may_fragment {
             self.fragment(pipe, index, at, self.now);
         } else {
-            // The far end speaks for the link, and the host hears it at once.
+            // The far end speaks for the link, and the host hears it at once; a lan is mute.
             self.counters.dropped.too_big += 1;
             let speaker = NodeId(self.pipes[pipe.index()].to);
-            let reply = self.reply(speaker, host, Cause::TooBig { mtu }, index, at);
+            let is_mute = self.nodes[speaker.index()].kind == NodeKind::Lan;
+            let reply = if is_mute {
+                None
+            } else {
+                self.reply(speaker, host, Cause::TooBig { mtu }, index, at)
+            };
             self.pool.release(index);
             if let Some(reply) = reply {
                 self.pool[reply].due.time = stamp.max(self.now);
@@ -115,14 +136,26 @@ impl Engine {
         }
     }
 
+    /// The pipe that a packet takes from `node`; `None` where there is none, and for a group.
     #[inline]
-    fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {
+    pub(super) fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {
         let to = self.pool[index].destination;
-        if to == NIL {
-            None
-        } else {
-            self.routes.next(&self.topology, node, NodeId(to))
+        if to >= GROUP {
+            return None; // `GROUP` or `NIL`
         }
+        match self.routes.next_hop(&self.topology, node, NodeId(to))? {
+            NextHop::One(pipe) => Some(pipe),
+            NextHop::OneOf(set) => Some(self.choose(node, set, index)),
+        }
+    }
+
+    /// The member of a set of equal pipes that a packet takes.
+    #[inline(never)] // out of the way of the usual case
+    fn choose(&mut self, node: NodeId, set: SetId, index: u32) -> PipeId {
+        let members = self.routes.set(set);
+        let balance = self.topology.pipe(members[0]).balance;
+        let frame = self.pool.frame(index);
+        self.balancer.choose(node, set, members, balance, frame)
     }
 
     /// Answers a packet that ends at `router`.
@@ -240,7 +273,7 @@ impl Engine {
         };
         let (frame, slot) = self.pool.frame_and_slot(index, new);
         let written = write(self.responder.as_mut(), &self.topology, frame, slot);
-        let headers = written.and_then(|len| packet::parse(slot.get(..len)?).ok());
+        let headers = written.and_then(|len| packet::parse_any(slot.get(..len)?).ok());
         let Some(headers) = headers else {
             self.pool.release(new);
             return None;
@@ -248,6 +281,9 @@ impl Engine {
         self.created += 1;
         let to = self.find(headers.destination);
         self.pool.describe(new, &headers, to);
+        if to == GROUP {
+            self.address_group(new);
+        }
         Some(new)
     }
 }

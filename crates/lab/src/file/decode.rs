@@ -1,9 +1,9 @@
 //! The tree to typed values, by serde, with the place of every problem.
 //!
 //! Types that want more than serde can carry ask for it with a reserved newtype name: [`AT`]
-//! hands over the place before the value, [`LIST`] makes a list of a lone item, [`CHECKED`]
-//! records a problem and goes on, so that one run reports the problems of all nodes, links and
-//! programs.
+//! hands over the place before the value, [`LIST`] makes a list of a lone item, [`EITHER`] says
+//! whether a value is a text, [`CHECKED`] records a problem and goes on, so that one run reports
+//! the problems of all nodes, links and programs.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -20,6 +20,8 @@ use super::tree::{Key, Node, Value};
 pub(crate) const AT: &str = "$at";
 /// Newtype name: a sequence of the items, led by whether they were written as a list.
 pub(crate) const LIST: &str = "$list";
+/// Newtype name: a sequence of whether the value is a lone text (or nothing), and the value.
+pub(crate) const EITHER: &str = "$either";
 /// Newtype name: a sequence of the value, or of nothing where it has a problem.
 pub(crate) const CHECKED: &str = "$checked";
 
@@ -185,6 +187,14 @@ impl<'de> Decoder<'de> {
                     decoder: self,
                 })
             }
+            EITHER => visitor.visit_seq(Items {
+                listed: Some(matches!(
+                    self.node.value,
+                    Value::Text { .. } | Value::Empty
+                )),
+                rest: std::slice::from_ref(self.node),
+                decoder: self,
+            }),
             CHECKED => visitor.visit_seq(Caught {
                 decoder: Some(self),
             }),

@@ -27,7 +27,7 @@ pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Re
 }
 
 /// A value is taken as it is, unless it starts as YAML's lists, maps and quoted texts do.
-fn parse_value(value: &str, shift: u32, source: u16) -> Result<Node, Fault> {
+pub(crate) fn parse_value(value: &str, shift: u32, source: u16) -> Result<Node, Fault> {
     if !value.trim_start().starts_with(['[', '{', '"', '\'']) {
         let text = value.trim().to_owned();
         let width = text.chars().count() as u32;
@@ -245,14 +245,18 @@ fn link_names(items: &[Node]) -> Vec<String> {
         let Some(Value::List(ends)) = field("ends") else {
             return String::new();
         };
+        // A bundle takes as many numbers as it has links.
+        let width = match field("bundle") {
+            Some(Value::Text { text, .. }) => text.parse().unwrap_or(1),
+            _ => 1u32,
+        };
         let ends: Vec<&str> = ends.iter().filter_map(text).collect();
         let mut pair = ends.clone();
         pair.sort_unstable();
-        let count = seen
-            .entry(pair.join(">"))
-            .and_modify(|n| *n += 1)
-            .or_insert(1);
-        match *count {
+        let count: &mut u32 = seen.entry(pair.join(">")).or_insert(0);
+        let first = count.saturating_add(1);
+        *count = count.saturating_add(width);
+        match first {
             1 => ends.join("-"),
             n => format!("{}#{n}", ends.join("-")),
         }

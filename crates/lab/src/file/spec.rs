@@ -4,10 +4,11 @@
 //! mean together is checked by [`crate::plan`].
 
 use longhaul_core::Span;
-use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit, Rate};
+use longhaul_core::units::{Bytes, Framing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::link::{EventSpec, LinkSpec, RoutingSpec};
 use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
 
 /// An experiment: a network, and the programs that run on its hosts.
@@ -42,6 +43,11 @@ pub(crate) struct Experiment {
     /// The programs to run, by name.
     #[serde(default)]
     pub(crate) programs: Named<Checked<Program>>,
+    /// What happens to links and routers during the run.
+    #[serde(default)]
+    pub(crate) events: Vec<Checked<At<EventSpec>>>,
+    /// How routers react to failures.
+    pub(crate) routing: Option<RoutingSpec>,
 }
 
 /// What drives the experiment's time.
@@ -74,7 +80,7 @@ pub(crate) struct TopologySpec {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a node, like `{ kind: host }`")]
 pub(crate) struct NodeSpec {
-    /// Hosts run programs, routers forward. Default: `host`.
+    /// Hosts run programs, routers forward, lans join what is linked to them. Default: `host`.
     #[serde(default)]
     pub(crate) kind: Kind,
     /// Makes this a group: the nodes NAME0, NAME1 and so on, so many of them.
@@ -88,58 +94,15 @@ pub(crate) struct NodeSpec {
 
 /// What a node does with packets that are not for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase", expecting = "`host` or `router`")]
+#[serde(rename_all = "lowercase", expecting = "`host`, `router` or `lan`")]
 pub(crate) enum Kind {
     /// Runs programs; never forwards.
     #[default]
     Host,
     /// Forwards packets; runs no programs.
     Router,
-}
-
-/// A duplex link.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a link, like `{ ends: [a, b], rate: 1 Gbit/s, delay: 5 ms }`"
-)]
-pub(crate) struct LinkSpec {
-    /// The two nodes or groups that it joins.
-    #[schemars(length(equal = 2))]
-    pub(crate) ends: At<Vec<At<String>>>,
-    /// Replaces the name `x-y`. Links of a group get NAME0, NAME1 and so on.
-    pub(crate) name: Option<At<String>>,
-    /// Serialisation rate. Default: unlimited.
-    pub(crate) rate: Option<Quantity<Rate>>,
-    /// Propagation delay, one way. Default: none.
-    pub(crate) delay: Option<Quantity<Span>>,
-    /// Independent loss of each packet. Default: none.
-    pub(crate) loss: Option<Quantity<Probability>>,
-    /// What may wait in its queue, in packets or bytes. Default: 1000 packets.
-    pub(crate) queue: Option<Quantity<QueueLimit>>,
-    /// The largest IP packet it carries, in bytes, 1280 to 9216. Default: the experiment's.
-    pub(crate) mtu: Option<Quantity<Mtu>>,
-    /// Which bytes of a packet use up its rate. Default: the experiment's.
-    pub(crate) framing: Option<Quantity<Framing>>,
-    /// What differs in the direction from the second end to the first.
-    pub(crate) back: Option<Back>,
-}
-
-/// The direction from a link's second end to its first. What is absent is as forward.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "what differs on the way back, like `{ rate: 100 Mbit/s }`"
-)]
-pub(crate) struct Back {
-    /// Serialisation rate.
-    pub(crate) rate: Option<Quantity<Rate>>,
-    /// Propagation delay, one way.
-    pub(crate) delay: Option<Quantity<Span>>,
-    /// Independent loss of each packet.
-    pub(crate) loss: Option<Quantity<Probability>>,
-    /// What may wait in its queue, in packets or bytes.
-    pub(crate) queue: Option<Quantity<QueueLimit>>,
+    /// A segment: joins hosts and routers as a switch does, and floods broadcast and multicast.
+    Lan,
 }
 
 /// The TCP of a host's kernel.

@@ -13,7 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::decode::{AT, CHECKED, LIST};
+use super::decode::{AT, CHECKED, EITHER, LIST};
 use super::error::{Faults, Pos};
 
 /// A value with its place.
@@ -46,6 +46,13 @@ pub(crate) struct OneOrMany {
 #[derive(Debug, Clone)]
 pub(crate) struct Checked<T>(pub(crate) Option<T>);
 
+/// A value that is a lone text, or something longer.
+#[derive(Debug, Clone)]
+pub(crate) enum Either<S, L> {
+    Short(S),
+    Long(L),
+}
+
 /// The largest IP packet of a link in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mtu(pub(crate) u32);
@@ -62,6 +69,124 @@ impl FromStr for Mtu {
         })
     }
 }
+
+/// A rate, or `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RateOrUnlimited(pub(crate) Option<Rate>);
+
+impl FromStr for RateOrUnlimited {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim() {
+            "unlimited" => Ok(Self(None)),
+            rate => rate.parse().map(|rate| Self(Some(rate))),
+        }
+    }
+}
+
+/// The depth of a token bucket, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BurstOrNone(pub(crate) Option<Bytes>);
+
+impl FromStr for BurstOrNone {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim() {
+            NONE => Ok(Self(None)),
+            size => size.parse().map(|size| Self(Some(size))),
+        }
+    }
+}
+
+/// What a text says of a queue: its length, or the name of its discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueWord {
+    Limit(QueueLimit),
+    DropTail,
+    Red,
+    Codel,
+    Pie,
+    FqCodel,
+}
+
+impl FromStr for QueueWord {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim() {
+            "drop_tail" => Ok(Self::DropTail),
+            "red" => Ok(Self::Red),
+            "codel" => Ok(Self::Codel),
+            "pie" => Ok(Self::Pie),
+            "fq_codel" => Ok(Self::FqCodel),
+            name if name.starts_with(|c: char| c.is_ascii_alphabetic()) => Err(UnitError {
+                problem: format!(
+                    "`{}` is neither a length nor one of drop_tail, red, codel, pie, fq_codel",
+                    super::error::shown(name)
+                ),
+                example: "250 packets` or `codel",
+            }),
+            limit => limit.parse().map(Self::Limit),
+        }
+    }
+}
+
+/// The probability that a bit is wrong, `1e-9`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BitErrors(pub(crate) Probability);
+
+impl FromStr for BitErrors {
+    type Err = UnitError;
+
+    /// A decimal number with an exponent, from 0 to 1, without unit; or per cent.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let text = text.trim();
+        let fail = |problem: &str| UnitError {
+            problem: format!("`{}` {problem}", super::error::shown(text)),
+            example: "1e-9",
+        };
+        if text.ends_with('%') {
+            return text.parse().map(Self);
+        }
+        let no_number = || fail("is no bit error rate");
+        let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i32 = exponent.parse().map_err(|_| no_number())?;
+        if number.starts_with('-') {
+            return Err(fail("is negative, and a bit error rate cannot be"));
+        }
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{whole}{fraction}");
+        let decimal = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !decimal || digits.len() > 18 || fraction.len() > 18 {
+            return Err(no_number());
+        }
+        let value: u64 = digits.parse().map_err(|_| no_number())?;
+        if value == 0 {
+            return Ok(Self(Probability::NEVER));
+        }
+        // value · 10^-scale, exactly, or as near as a probability can be.
+        let scale = (fraction.len() as i32).saturating_sub(exponent);
+        let factor = |power: i32| 10u64.checked_pow(power.unsigned_abs());
+        let probability = match scale {
+            ..0 => None,
+            0..=18 => factor(scale).and_then(|all| Probability::from_ratio(value, all)),
+            _ => {
+                let small = factor(scale - 18).map_or(0, |factor| value / factor);
+                Probability::from_ratio(small, 1_000_000_000_000_000_000)
+            }
+        };
+        match probability {
+            None => Err(fail("is more than 1")),
+            Some(p) if p.is_never() => Err(fail("is too small: the least is 1e-18")),
+            Some(p) => Ok(Self(p)),
+        }
+    }
+}
+
+/// Takes a field's effect away where there is no better word for it.
+pub(crate) const NONE: &str = "none";
 
 impl<T> Default for Named<T> {
     fn default() -> Self {
@@ -124,6 +249,19 @@ impl<T> Checked<T> {
 }
 
 visit_parts!(self, seq => { seq.next_element().map(Checked) }, Checked<T>, [T: Deserialize<'de>]);
+
+impl<S, L> Either<S, L> {
+    const MARK: &'static str = EITHER;
+}
+
+visit_parts!(self, seq => {
+    let missing = || A::Error::custom("a value is missing");
+    let short: bool = seq.next_element()?.ok_or_else(missing)?;
+    Ok(match short {
+        true => Either::Short(seq.next_element()?.ok_or_else(missing)?),
+        false => Either::Long(seq.next_element()?.ok_or_else(missing)?),
+    })
+}, Either<S, L>, [S: Deserialize<'de>, L: Deserialize<'de>]);
 
 impl OneOrMany {
     const MARK: &'static str = LIST;
@@ -207,6 +345,21 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
     }
 }
 
+impl<S: JsonSchema, L: JsonSchema> JsonSchema for Either<S, L> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}Or{}", S::schema_name(), L::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (short, long) = (generator.subschema_for::<S>(), generator.subschema_for::<L>());
+        json_schema!({ "anyOf": [short, long] })
+    }
+}
+
 /// In the JSON Schema, a text that may look like a number or a boolean.
 pub(crate) struct Scalar;
 
@@ -259,10 +412,25 @@ macro_rules! quantity_schema {
 }
 
 quantity_schema! {
-    Rate: {
+    RateOrUnlimited: {
         "type": "string",
-        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?bit/s\\s*$",
+        "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?bit/s|unlimited)\\s*$",
         "examples": ["1 Gbit/s", "100 Mbit/s"]
+    },
+    BurstOrNone: {
+        "type": "string",
+        "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?B|none)\\s*$",
+        "examples": ["16 kB"]
+    },
+    BitErrors: {
+        "type": ["number", "string"],
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+([eE][-+]?[0-9]+|\\s*%)?\\s*$",
+        "examples": [1e-9, "1e-9"]
+    },
+    QueueWord: {
+        "type": "string",
+        "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B|ns|us|µs|ms|s|min|h)|drop_tail|red|codel|pie|fq_codel)\\s*$",
+        "examples": ["250 packets", "64 KiB", "20 ms", "codel"]
     },
     Bytes: {
         "type": "string",
@@ -281,8 +449,8 @@ quantity_schema! {
     },
     QueueLimit: {
         "type": "string",
-        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B)\\s*$",
-        "examples": ["250 packets", "64 KiB"]
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B|ns|us|µs|ms|s|min|h)\\s*$",
+        "examples": ["250 packets", "64 KiB", "20 ms"]
     },
     Framing: { "type": "string", "enum": ["ip", "ethernet", "wire"] },
     Mtu: {

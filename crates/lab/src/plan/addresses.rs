@@ -1,4 +1,4 @@
-//! Addresses: one IPv4 and one IPv6 address for every node.
+//! Addresses: one IPv4 and one IPv6 address for every host and router; lans have none.
 //!
 //! Hosts are numbered from 10.0.0.1 and fd6c:6f6e:6768::1, routers from 10.128.0.1 and
 //! fd6c:6f6e:6768:1::1, in the natural order of their names; last bytes 0 and 255 are skipped,
@@ -37,6 +37,14 @@ pub(crate) fn assign(spec: &TopologySpec, nodes: &Nodes, faults: &mut Faults) ->
     }
     let mut next = [Next::default(), Next::default()];
     let nodes = nodes.list.iter().map(|node| {
+        if node.kind == NodeKind::Lan {
+            return Node {
+                name: node.name.clone(),
+                kind: node.kind,
+                ipv4: Ipv4Addr::UNSPECIFIED,
+                ipv6: Ipv6Addr::UNSPECIFIED,
+            };
+        }
         let side = usize::from(node.kind == NodeKind::Router);
         let (ipv4, ipv6) = given.of_entry.get(&node.entry).copied().unwrap_or_default();
         Node {

@@ -3,17 +3,20 @@
 //! A link between a node and a group stands for one link per member, a link between two groups
 //! for one per pair of members. Links are called `x-y` after their ends, further ones between
 //! the same nodes `x-y#2` and so on in the order of the file; their pipes are `x>y` and `y>x`
-//! (`x>y#2`). A link with a `name` has the pipes `name:x>y` and `name:y>x`.
+//! (`x>y#2`). A link with a `name` has the pipes `name:x>y` and `name:y>x`. A bundle is so many
+//! parallel links, named the same way; those with a `name` are `name`, `name#2` and so on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use longhaul_core::params::{LossModel, PipeParams};
-use longhaul_core::topology::Link;
+use longhaul_core::params::{ParamError, PipeParams};
+use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 
 use super::nodes::{NAME_HINT, Named, Nodes, check_name};
+use super::pipe::{self, Context};
 use super::{Defaults, MAX_LINKS};
 use crate::file::error::{Faults, Pos, shown};
-use crate::file::spec::{LinkSpec, TopologySpec};
+use crate::file::link::{BalanceSpec, LinkSpec};
+use crate::file::spec::TopologySpec;
 use crate::file::wrap::At;
 
 /// The links of a file.
@@ -22,6 +25,9 @@ pub(crate) struct Links {
     pub(crate) list: Vec<Link>,
     /// For the name of each link, the entry of the file that it comes from.
     pub(crate) origin: HashMap<String, usize>,
+    /// For the label of each entry of the file (`x-y` by its ends, groups included, or its
+    /// `name`), its number; of several alike the first.
+    pub(crate) labels: HashMap<String, usize>,
     /// How many unnamed links join two nodes, by their numbers.
     parallel: HashMap<(usize, usize), u32>,
 }
@@ -32,6 +38,8 @@ struct Common<'a> {
     at: Pos,
     entry: usize,
     mtu: u32,
+    bundle: u32,
+    balance: Balance,
     params: [PipeParams; 2],
 }
 
@@ -40,6 +48,7 @@ pub(crate) fn expand(
     spec: &TopologySpec,
     nodes: &Nodes,
     defaults: &Defaults,
+    context: &Context<'_>,
     faults: &mut Faults,
 ) -> Links {
     let mut links = Links::default();
@@ -52,13 +61,19 @@ pub(crate) fn expand(
             at: *at,
             entry,
             mtu: super::mtu(link.mtu.as_ref(), faults).unwrap_or(defaults.mtu),
-            params: params(link, defaults, faults),
+            bundle: bundle(link, faults),
+            balance: balance(link),
+            params: params(*at, link, defaults, context, faults),
         };
         check_link_name(link, faults);
+        if let Some(label) = label(link) {
+            links.labels.entry(label).or_insert(entry);
+        }
         let Some((pairs, grouped)) = pairs(link, nodes, faults) else {
             continue;
         };
-        if links.list.len() + pairs.len() > MAX_LINKS {
+        let wanted = pairs.len().saturating_mul(common.bundle as usize);
+        if links.list.len().saturating_add(wanted) > MAX_LINKS {
             let message = format!("the experiment has more than {MAX_LINKS} links");
             faults.add(
                 *at,
@@ -68,7 +83,10 @@ pub(crate) fn expand(
             break;
         }
         for (member, pair) in pairs.into_iter().enumerate() {
-            links.add(&common, grouped.then_some(member), pair, nodes, faults);
+            for number in 1..=common.bundle {
+                let member = grouped.then_some(member);
+                links.add(&common, member, number, pair, nodes, faults);
+            }
         }
     }
     links
@@ -146,43 +164,91 @@ fn pairs(
     Some((pairs, grouped))
 }
 
-/// What both directions do.
-fn params(link: &LinkSpec, defaults: &Defaults, faults: &mut Faults) -> [PipeParams; 2] {
-    macro_rules! read {
-        ($from:expr, $field:ident) => {
-            $from
-                .$field
-                .as_ref()
-                .and_then(|quantity| quantity.get(faults))
-        };
+/// What an entry is called where it stands for several links.
+fn label(link: &LinkSpec) -> Option<String> {
+    match (&link.name, link.ends.value.as_slice()) {
+        (Some(name), _) => Some(name.value.clone()),
+        (None, [x, y]) => Some(format!("{}-{}", x.value, y.value)),
+        _ => None,
     }
-    let forward = PipeParams {
-        rate: read!(link, rate),
-        delay: read!(link, delay).unwrap_or_default(),
-        loss: LossModel::Independent(read!(link, loss).unwrap_or_default()),
-        queue: read!(link, queue).unwrap_or_default(),
-        framing: read!(link, framing).unwrap_or(defaults.framing),
+}
+
+/// How many parallel links an entry stands for.
+fn bundle(link: &LinkSpec, faults: &mut Faults) -> u32 {
+    let Some(bundle) = &link.bundle else { return 1 };
+    if bundle.value == 0 {
+        faults.add(bundle.at, "a bundle of 0 links", "write a number from 1");
+    }
+    bundle.value
+}
+
+/// Which of several equally short ways packets take.
+fn balance(link: &LinkSpec) -> Balance {
+    match link.balance {
+        Some(BalanceSpec::First) => Balance::First,
+        Some(BalanceSpec::Flow) => Balance::Flow,
+        Some(BalanceSpec::RoundRobin) => Balance::RoundRobin,
+        None if link.bundle.as_ref().is_some_and(|bundle| bundle.value > 1) => Balance::Flow,
+        None => Balance::First,
+    }
+}
+
+/// What both directions do.
+fn params(
+    at: Pos,
+    link: &LinkSpec,
+    defaults: &Defaults,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> [PipeParams; 2] {
+    let start = PipeParams {
+        framing: defaults.framing,
         ..PipeParams::default()
     };
-    let Some(back) = &link.back else {
-        return [forward.clone(), forward];
-    };
-    let back = PipeParams {
-        rate: read!(back, rate).or(forward.rate),
-        delay: read!(back, delay).unwrap_or(forward.delay),
-        loss: read!(back, loss).map_or(forward.loss.clone(), LossModel::Independent),
-        queue: read!(back, queue).unwrap_or(forward.queue),
-        ..forward.clone()
-    };
+    let forward = pipe::patch(&link.wishes(), start.framing, context, faults).apply(&start);
+    let back = link.back.as_ref().map_or_else(
+        || forward.clone(),
+        |back| pipe::patch(&back.wishes(), forward.framing, context, faults).apply(&forward),
+    );
+    // What only goes wrong together; with other problems it would be told twice.
+    if faults.is_empty() {
+        for params in [&forward, &back] {
+            if let Err(ParamError { problem, remedy }) = params.validate() {
+                faults.add(at, problem, remedy);
+                break;
+            }
+        }
+    }
     [forward, back]
 }
 
 impl Links {
-    /// Adds one link; `member` is its number where it belongs to a group.
+    /// The pipes of each entry whose label is no link's own name.
+    pub(crate) fn groups(&self, topology: &Topology) -> BTreeMap<String, Vec<PipeId>> {
+        let several = self.labels.iter();
+        let several = several.filter(|(label, _)| !self.origin.contains_key(*label));
+        let mut of_entry: HashMap<usize, (&String, Vec<PipeId>)> = several
+            .map(|(label, entry)| (*entry, (label, Vec::new())))
+            .collect();
+        for (pipe, number) in topology.pipes().iter().zip(0..) {
+            let entry = self.origin.get(&pipe.link);
+            if let Some((_, pipes)) = entry.and_then(|entry| of_entry.get_mut(entry)) {
+                pipes.push(PipeId(number));
+            }
+        }
+        of_entry
+            .into_values()
+            .map(|(label, pipes)| (label.clone(), pipes))
+            .collect()
+    }
+
+    /// Adds one link; `member` is its number where it belongs to a group, `number` its place in
+    /// its bundle, from 1.
     fn add(
         &mut self,
         common: &Common<'_>,
         member: Option<usize>,
+        number: u32,
         (x, y): (usize, usize),
         nodes: &Nodes,
         faults: &mut Faults,
@@ -190,8 +256,8 @@ impl Links {
         let ends = [nodes.list[x].name.clone(), nodes.list[y].name.clone()];
         let (name, pipe_names) = match common.name {
             Some(name) => {
-                let number = member.map(|member| member.to_string()).unwrap_or_default();
-                let name = format!("{}{number}", name.value);
+                let member = member.map(|member| member.to_string()).unwrap_or_default();
+                let name = format!("{}{member}{}", name.value, counted(number));
                 let pipe = |x: &str, y: &str| format!("{name}:{x}>{y}");
                 let pipes = [pipe(&ends[0], &ends[1]), pipe(&ends[1], &ends[0])];
                 (name, pipes)
@@ -199,11 +265,7 @@ impl Links {
             None => {
                 let count = self.parallel.entry((x.min(y), x.max(y))).or_default();
                 *count += 1;
-                let suffix = if *count > 1 {
-                    format!("#{count}")
-                } else {
-                    String::new()
-                };
+                let suffix = counted(*count);
                 let [x, y] = &ends;
                 (
                     format!("{x}-{y}{suffix}"),
@@ -221,7 +283,16 @@ impl Links {
             ends,
             pipe_names,
             mtu: common.mtu,
+            balance: common.balance,
             params: common.params.clone(),
         });
+    }
+}
+
+/// What tells parallel links apart: nothing for the first, then `#2` and so on.
+fn counted(number: u32) -> String {
+    match number {
+        1 => String::new(),
+        number => format!("#{number}"),
     }
 }

@@ -102,7 +102,7 @@ impl Nodes {
 /// Expands the groups of a file.
 pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
     let mut list = Vec::new();
-    let mut totals = [0, 0];
+    let mut totals = [0; 3];
     for (entry, (name, node)) in spec.nodes.0.iter().enumerate() {
         let Some(node) = &node.0 else { continue };
         if let Err(problem) = check_host_name(&name.value) {
@@ -112,20 +112,23 @@ pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
             );
             faults.add(name.at, message, NAME_HINT);
         }
-        if let (Kind::Router, Some(tcp)) = (node.kind, &node.tcp) {
-            faults.add(
-                tcp.at,
-                "a router runs no programs: its TCP has no effect",
-                "remove `tcp`",
-            );
+        if let (Kind::Router | Kind::Lan, Some(tcp)) = (node.kind, &node.tcp) {
+            let kind = kind_name(node.kind);
+            let message = format!("a {kind} runs no programs: its TCP has no effect");
+            faults.add(tcp.at, message, "remove `tcp`");
+        }
+        if let (Kind::Lan, Some(address)) = (node.kind, node.address.items.first()) {
+            let message = "a lan has no address: nothing is ever sent to it";
+            faults.add(address.at, message, "remove `address`");
         }
         let Some(count) = count(name.at, node, totals, faults) else {
             continue;
         };
-        totals[usize::from(node.kind == Kind::Router)] += count.unwrap_or(1);
+        totals[node.kind as usize] += count.unwrap_or(1);
         let kind = match node.kind {
             Kind::Host => NodeKind::Host,
             Kind::Router => NodeKind::Router,
+            Kind::Lan => NodeKind::Lan,
         };
         let one = |name: String, at: Pos| NodeEntry {
             name,
@@ -142,17 +145,26 @@ pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
     index(list, spec, faults)
 }
 
+const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Host => "host",
+        Kind::Router => "router",
+        Kind::Lan => "lan",
+    }
+}
+
 /// How many members a group has, `Some(None)` for a node that is no group, `None` where that is
-/// wrong; `totals` are the hosts and routers so far.
+/// wrong; `totals` are the nodes of each kind so far.
 fn count(
     at: Pos,
     node: &NodeSpec,
-    totals: [usize; 2],
+    totals: [usize; 3],
     faults: &mut Faults,
 ) -> Option<Option<usize>> {
-    let (limit, kind, total) = match node.kind {
-        Kind::Host => (MAX_HOSTS, "hosts", totals[0]),
-        Kind::Router => (MAX_ROUTERS, "routers", totals[1]),
+    let (kind, total) = (kind_name(node.kind), totals[node.kind as usize]);
+    let limit = match node.kind {
+        Kind::Host => MAX_HOSTS,
+        Kind::Router | Kind::Lan => MAX_ROUTERS,
     };
     let asked = node.count.as_ref().map(|count| count.value as usize);
     let at = node.count.as_ref().map_or(at, |count| count.at);
@@ -165,8 +177,9 @@ fn count(
         return None;
     }
     if total + asked.unwrap_or(1) > limit {
-        let message = format!("the experiment has more than {limit} {kind}");
-        faults.add(at, message, format!("at most {limit} {kind} are supported"));
+        let message = format!("the experiment has more than {limit} {kind}s");
+        let hint = format!("at most {limit} {kind}s are supported");
+        faults.add(at, message, hint);
         return None;
     }
     Some(asked)

@@ -1,5 +1,5 @@
 //! Paths: who reaches whom, how long and how wide the longest paths are, and what follows for
-//! TCP buffers, the packet pool and queues.
+//! TCP buffers.
 //!
 //! Packets take the path of the least delay, then of the fewest hops, and hosts never forward.
 //! One search per kind of host (hosts that hang on the same router by equal links see the same
@@ -14,34 +14,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use longhaul_core::topology::NodeKind;
-use longhaul_core::units::QueueLimit;
 use longhaul_core::{NodeId, PipeId, Topology};
 
 use super::nodes::Nodes;
 use crate::file::error::Faults;
 
 /// The rate of a path without any, in bits per second.
-const UNLIMITED: u64 = 10_000_000_000;
+pub(super) const UNLIMITED: u64 = 10_000_000_000;
 /// How many nodes and pipes all searches together may visit: half a second or so.
 const BUDGET: usize = 20_000_000;
 /// The smallest and the largest automatic TCP buffer.
 const TCP_BUFFER: [u64; 2] = [4 << 20, 1 << 30];
-/// The memory that the packet pool may take.
-pub(crate) const POOL_BYTES: usize = 1 << 30;
-/// The smallest pool in packets.
-pub(crate) const POOL_MIN: usize = 4096;
-/// More packets a second than one machine carries: a bound for what is under way.
-const MAX_PACKETS_PER_S: u64 = 2_000_000;
-/// The bytes of the smallest Ethernet frame.
-const SMALLEST_FRAME: u64 = 64;
-
 /// How far and how wide the network is.
 #[derive(Debug)]
 pub(crate) struct Reach {
     /// By node: the largest bandwidth-delay product to another host in bytes.
     product: Vec<u64>,
     /// By pipe: the longest round trip through it in nanoseconds, 0 where unknown.
-    round_trip: Vec<u64>,
+    pub(super) round_trip: Vec<u64>,
 }
 
 impl Reach {
@@ -56,7 +46,7 @@ impl Reach {
 }
 
 /// `rate` times `time_ns` in bytes.
-fn bytes(rate: u64, time_ns: u64) -> u64 {
+pub(super) fn bytes(rate: u64, time_ns: u64) -> u64 {
     let bytes = u128::from(rate) * u128::from(time_ns) / 8_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX / 8)
 }
@@ -323,78 +313,18 @@ fn neighbours(topology: &Topology, node: NodeId) -> impl Iterator<Item = NodeId>
         .map(|pipe| topology.pipe(*pipe).to)
 }
 
-/// By router: the number of the set of routers that it is connected with.
+/// By router or lan: the number of the set of them that it is connected with.
 fn router_areas(topology: &Topology) -> Vec<Option<u32>> {
-    let is_router = |id: NodeId| topology.node(id).kind == NodeKind::Router;
+    let transits = |id: NodeId| topology.node(id).kind.transits();
     let mut areas = vec![None; topology.nodes().len()];
     for (start, area) in (0..topology.nodes().len() as u32).map(NodeId).zip(0..) {
         let mut open = vec![start];
         while let Some(node) = open.pop() {
-            if is_router(node) && areas[node.index()].is_none() {
+            if transits(node) && areas[node.index()].is_none() {
                 areas[node.index()] = Some(area);
                 open.extend(neighbours(topology, node));
             }
         }
     }
     areas
-}
-
-/// How many packets can be in queues and under way at once.
-pub(crate) fn packets_inside(topology: &Topology) -> usize {
-    let inside = topology.pipes().iter().map(|pipe| {
-        let rate = pipe.params.rate.map_or(UNLIMITED, |rate| rate.bits_per_s());
-        let waiting = match pipe.params.queue {
-            QueueLimit::Packets(packets) => u64::from(packets),
-            QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
-            QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
-        };
-        let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
-        let under_way = u128::from(per_s) * u128::from(pipe.params.delay.as_ns()) / 1_000_000_000;
-        waiting
-            .saturating_add(u64::try_from(under_way).unwrap_or(u64::MAX))
-            .saturating_add(1)
-    });
-    usize::try_from(inside.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
-}
-
-/// Warns of queues below a tenth of the bandwidth-delay product, once per entry of the file.
-pub(crate) fn short_queues(
-    topology: &Topology,
-    reach: &Reach,
-    origin: &HashMap<String, usize>,
-) -> Vec<String> {
-    // By entry and kind of pipe: the first warning, and how many more pipes it holds for.
-    let mut found: BTreeMap<(usize, u64, u64), (String, usize)> = BTreeMap::new();
-    for (pipe, round_trip) in topology.pipes().iter().zip(&reach.round_trip) {
-        let Some(rate) = pipe.params.rate else {
-            continue;
-        };
-        let product = bytes(rate.bits_per_s(), *round_trip);
-        let queue = match pipe.params.queue {
-            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(pipe.mtu),
-            QueueLimit::Bytes(bytes) => bytes,
-            QueueLimit::Time(span) => bytes(rate.bits_per_s(), span.as_ns()),
-        };
-        if queue >= product / 10 {
-            continue;
-        }
-        let packets = product / u64::from(pipe.mtu);
-        let text = format!(
-            "the queue of `{}` ({}) is far below the bandwidth-delay product of the longest path \
-             through it ({packets} packets): TCP may not fill the link",
-            pipe.name, pipe.params.queue
-        );
-        let entry = origin.get(&pipe.link).copied().unwrap_or_default();
-        let key = (entry, rate.bits_per_s(), queue);
-        found
-            .entry(key)
-            .and_modify(|(_, more)| *more += 1)
-            .or_insert((text, 0));
-    }
-    let warnings = found.into_values().map(|(text, more)| match more {
-        0 => text,
-        1 => format!("{text}; so is that of 1 more pipe"),
-        n => format!("{text}; so are those of {n} more pipes"),
-    });
-    warnings.collect()
 }

@@ -111,8 +111,12 @@ fn places(
         per_host |= matches!(named, super::nodes::Named::Group(_));
         for &index in named.members() {
             let node = &nodes.list[index];
-            if node.kind == NodeKind::Router {
-                let message = format!("`{}` is a router, and routers run no programs", node.name);
+            if node.kind != NodeKind::Host {
+                let kind = match node.kind {
+                    NodeKind::Lan => "lan",
+                    _ => "router",
+                };
+                let message = format!("`{}` is a {kind}, and {kind}s run no programs", node.name);
                 faults.add(item.at, message, "name a host, or make it `kind: host`");
                 break;
             }

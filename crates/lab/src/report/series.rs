@@ -157,8 +157,8 @@ impl Series {
     /// Reads the busiest pipes.
     fn read_pipes(&mut self, folder: &Path, summary: &Summary) {
         let grid = self.grid;
-        let mut busiest: Vec<_> = summary.pipes.iter().filter(|pipe| pipe.bytes > 0).collect();
-        busiest.sort_by_key(|pipe| Reverse(pipe.bytes));
+        let mut busiest: Vec<_> = summary.pipes.iter().filter(|pipe| pipe.counts.bytes > 0).collect();
+        busiest.sort_by_key(|pipe| Reverse(pipe.counts.bytes));
         busiest.truncate(PIPES);
         let mut pipes: Vec<_> = busiest
             .iter()

@@ -90,6 +90,7 @@ pub(super) fn packets(packets: &Packets) -> String {
     let drops = [
         ("queue", d.queue, "the queue was full"),
         ("loss", d.loss, "a pipe's random loss"),
+        ("link_down", d.link_down, "the link was down"),
         ("hop_limit", d.hop_limit, "the TTL or hop limit ran out"),
         (
             "no_route",
@@ -283,20 +284,36 @@ pub(super) fn flows(flows: &[FlowSummary]) -> String {
     section("Flows", &(note + &table(&head, rows)))
 }
 
+/// What the file had scheduled; no section where there was nothing.
+pub(super) fn events(summary: &Summary) -> String {
+    let events = &summary.events;
+    if events.is_empty() {
+        return String::new();
+    }
+    let rows = events.iter().take(ROWS_MAX).map(|event| {
+        let at = Cell::number(format!("{:.3} s", event.at_s));
+        vec![at, Cell::text(&event.event)]
+    });
+    let all = usize::try_from(summary.events_seen).unwrap_or(usize::MAX);
+    let note = left_out(all, ROWS_MAX, "event", "the first ones");
+    section("Events", &(note + &table(&["at", "event"], rows)))
+}
+
 /// The pipes, busiest first.
 pub(super) fn pipes(summary: &Summary) -> String {
     let mut pipes: Vec<_> = summary.pipes.iter().collect();
-    pipes.sort_by_key(|pipe| Reverse(pipe.bytes));
+    pipes.sort_by_key(|pipe| Reverse(pipe.counts.bytes));
     let rows = pipes.iter().take(ROWS_MAX).map(|pipe| {
-        let rate = pipe.bytes as f64 * 8.0 / summary.simulated_s;
+        let rate = pipe.counts.bytes as f64 * 8.0 / summary.simulated_s;
         vec![
             Cell::text(&pipe.name),
-            Cell::number(count(pipe.packets)),
-            Cell::number(count(pipe.bytes)),
+            Cell::number(count(pipe.counts.packets)),
+            Cell::number(count(pipe.counts.bytes)),
             Cell::number(si(rate, "bit/s")),
             Cell::number(pipe.utilisation.map_or("—".to_owned(), percent)),
-            Cell::number(count(pipe.drops_queue)),
-            Cell::number(count(pipe.drops_loss)),
+            Cell::number(count(pipe.counts.drops_queue)),
+            Cell::number(count(pipe.counts.drops_loss)),
+            Cell::number(count(pipe.counts.drops_down)),
             Cell::text(&pipe.framing),
         ]
     });
@@ -306,15 +323,16 @@ pub(super) fn pipes(summary: &Summary) -> String {
         "bytes",
         "mean rate",
         "utilisation",
-        "queue full",
+        "queue",
         "loss",
+        "down",
         "framing",
     ];
     let mut note = left_out(pipes.len(), ROWS_MAX, "pipe", "most bytes first");
     let hidden: u128 = pipes
         .iter()
         .skip(ROWS_MAX)
-        .map(|pipe| u128::from(pipe.drops))
+        .map(|pipe| u128::from(pipe.counts.drops))
         .sum();
     if hidden > 0 {
         let hidden = count(hidden);

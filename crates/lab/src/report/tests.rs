@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use longhaul_core::observe::PipeCounters;
+
 use super::html;
 use super::series::{COLUMNS, Grid, Series};
 use super::text::{count, escape, link, ranges, si};
@@ -57,11 +59,13 @@ fn program(name: &str) -> ProgramSummary {
 fn pipe(name: &str, bytes: u64) -> PipeSummary {
     PipeSummary {
         name: name.to_owned(),
-        packets: bytes / 1000,
-        bytes,
-        drops: 3,
-        drops_queue: 2,
-        drops_loss: 1,
+        counts: PipeCounts::from(&PipeCounters {
+            packets: bytes / 1000,
+            bytes,
+            drops_queue: 2,
+            drops_loss: 1,
+            ..PipeCounters::default()
+        }),
         utilisation: Some(0.25),
         framing: "ethernet".to_owned(),
     }
@@ -78,6 +82,7 @@ fn packets() -> Packets {
     let dropped = Drops {
         queue: 300,
         loss: 40,
+        link_down: 0,
         hop_limit: 5,
         no_route: 0,
         too_big: 0,
@@ -143,6 +148,8 @@ fn summary() -> Summary {
         warnings: Vec::new(),
         programs: vec![program("client")],
         flows: Vec::new(),
+        events: Vec::new(),
+        events_seen: 0,
         pipes: vec![pipe("a>b", 3_000_000), pipe("b>a", 9_000)],
         cores: vec![CoreSummary {
             pipes: 2,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,9 +25,10 @@ use crate::folder::RunFolder;
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
 use crate::programs::{GRACE, Programs, run_environment};
+use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    CoreSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second, seconds,
+    CoreSummary, EventSummary, Machine, Packets, PipeCounts, PipeSummary, ProgramSummary, Summary, per_second, seconds,
 };
 
 /// How often the supervisor looks after programs when nothing calls for it.
@@ -60,7 +62,13 @@ pub(super) struct Supervisor<'a> {
     pub(super) governor: Governor,
     /// When the governor looked last, and what the core had been through by then.
     pub(super) governed: (Time, Span, u64),
+    /// Pipes that are not as the plan has them any more.
     pub(super) params: HashMap<PipeId, PipeParams>,
+    /// What the file has scheduled, a moment behind the drive loop.
+    pub(super) timeline: Timeline,
+    /// The first events that have happened, and how many there were in all.
+    pub(super) events: Vec<EventSummary>,
+    pub(super) events_seen: u64,
     pub(super) latest: Option<Report>,
     pub(super) delivered_per_s: u64,
     pub(super) phase: Phase,
@@ -109,6 +117,9 @@ impl<'a> Supervisor<'a> {
             governor: governor(plan),
             governed: (Time::ZERO, Span::ZERO, 0),
             params: HashMap::new(),
+            timeline: Timeline::new(Arc::clone(&plan.schedule)),
+            events: Vec::new(),
+            events_seen: 0,
             latest: None,
             delivered_per_s: 0,
             phase: Phase::Running,
@@ -221,6 +232,7 @@ impl<'a> Supervisor<'a> {
     /// Starts programs, and decides whether the run goes on.
     fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let now = self.core.now();
+        self.follow(now)?;
         self.govern(now)?;
         self.programs.tick(now, &mut self.sandbox, self.folder)?;
         match self.phase {
@@ -418,11 +430,7 @@ impl<'a> Supervisor<'a> {
             let busy = per_second(counters.busy_ns, simulated.since(Time::ZERO)) / 1e9;
             PipeSummary {
                 name: pipe.name.clone(),
-                packets: counters.packets,
-                bytes: counters.bytes,
-                drops: counters.drops_queue + counters.drops_loss,
-                drops_queue: counters.drops_queue,
-                drops_loss: counters.drops_loss,
+                counts: PipeCounts::from(counters),
                 utilisation: params.rate.map(|_| busy),
                 framing: pipe.params.framing.to_string(),
             }
@@ -464,6 +472,8 @@ impl<'a> Supervisor<'a> {
             warnings: std::mem::take(&mut self.warnings),
             programs,
             flows: Vec::new(),
+            events: std::mem::take(&mut self.events),
+            events_seen: self.events_seen,
             pipes: plan
                 .topology
                 .pipes()

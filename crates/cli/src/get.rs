@@ -1,0 +1,87 @@
+//! `longhaul get LINK`: what a link of a run that is under way is like.
+
+use longhaul_lab::control::{Control, PipeNow, Reply, Request};
+
+use crate::Exit;
+use crate::style;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul get ga-gb                           both directions of the link
+  longhaul get 'ga>gb' --json | jq .waiting_packets";
+
+/// Show what a link of a run that is under way is like
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The link x-y (both directions) or the pipe 'x>y' (one)
+    link: String,
+    /// The run, by its experiment's name or its folder; the only one if absent
+    #[arg(long, value_name = "NAME|DIR")]
+    run: Option<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    let request = Request::Get {
+        link: args.link.clone(),
+    };
+    let ask = || Control::connect(args.run.as_deref())?.ask(&request, &[]);
+    match ask() {
+        Ok(Reply::Get { pipes, at_s }) if args.json => {
+            let json = serde_json::json!({ "at_s": at_s, "pipes": pipes });
+            style::print(&style::json(&json));
+            Exit::Done
+        }
+        Ok(Reply::Get { pipes, at_s }) => {
+            let text: String = pipes.iter().map(shown).collect();
+            style::print(&format!("at {at_s:.6} s\n{text}"));
+            Exit::Done
+        }
+        Ok(_) => {
+            style::problem("the run gave an answer to something else");
+            Exit::Failed
+        }
+        Err(error) => {
+            style::problem(&error);
+            crate::exec::exit_of(&error)
+        }
+    }
+}
+
+/// A pipe: its parameters, its queue, and what has become of its packets.
+fn shown(pipe: &PipeNow) -> String {
+    let counts = &pipe.counters;
+    let mut rows = vec![(
+        "state".to_owned(),
+        if pipe.up { "up" } else { "down" }.to_owned(),
+    )];
+    rows.extend(pipe.params.clone());
+    rows.push((
+        "waiting".to_owned(),
+        format!(
+            "{}, {}",
+            style::number(pipe.waiting_packets as usize, "packet"),
+            style::bytes(pipe.waiting_bytes)
+        ),
+    ));
+    let all = [
+        ("packets", counts.packets),
+        ("lost in the queue", counts.drops_queue),
+        ("lost", counts.drops_loss),
+        ("lost while down", counts.drops_down),
+        ("marked", counts.marked),
+        ("duplicated", counts.duplicated),
+        ("corrupted", counts.corrupted),
+        ("reordered", counts.reordered),
+    ];
+    let told = all.iter().filter(|(name, n)| *n > 0 || *name == "packets");
+    rows.extend(told.map(|(name, n)| ((*name).to_owned(), style::grouped(*n))));
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(name, value)| vec![name, style::clean(&value)])
+        .collect();
+    format!("{}\n{}", pipe.name, style::table(&rows))
+}

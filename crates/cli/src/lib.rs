@@ -1,0 +1,123 @@
+//! The command line. Each command has a file of its own; this one is the table of contents.
+//!
+//! Only this crate prints. Results for people and for programs go to standard output, progress
+//! and problems to standard error. Names, options and exit codes are described in docs/cli.md.
+//!
+//! The library is for programs that bring elements of their own (docs/elements.md): they hand
+//! them to [`main_with`] and are then `longhaul` with all its commands, and more.
+#![forbid(unsafe_code)]
+
+mod check;
+mod completions;
+mod doctor;
+mod exec;
+mod experiment;
+mod get;
+mod list;
+mod paths;
+mod progress;
+mod result;
+mod run;
+mod set;
+mod style;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use longhaul_core::element::{Element, Fate};
+pub use longhaul_core::rng::Stream;
+pub use longhaul_core::{Span, Time};
+pub use longhaul_lab::elements::Elements;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul check wan.yaml                      what the file means
+  longhaul run wan.yaml                        run it
+  longhaul run wan.yaml --set links.a-b.delay='20 ms'
+  longhaul exec a -- ping -c 3 b               join a run that is under way
+  longhaul doctor                              can this machine run experiments?
+
+Exit codes, the first that applies:
+  2  the experiment file or the command line is wrong
+  1  a program of the run, or the run itself, failed
+  3  the run finished, but was not faithful
+  0  done";
+
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, about, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Exec(exec::Args),
+    Set(set::Args),
+    Get(get::Args),
+    List(list::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+}
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// Done, and faithful where that is the question.
+    Done,
+    /// A program or the run failed.
+    Failed,
+    /// The file or the command line is wrong.
+    Wrong,
+    /// Finished, not faithful.
+    NotFaithful,
+    /// As the program that `exec` ran.
+    Program(i32),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done => Self::SUCCESS,
+            Exit::Failed => Self::from(1),
+            Exit::Wrong => Self::from(2),
+            Exit::NotFaithful => Self::from(3),
+            // What a program can exit with fits into a byte.
+            Exit::Program(code) => Self::from(u8::try_from(code).unwrap_or(1)),
+        }
+    }
+}
+
+/// Does what the command line says; experiments may name `elements`.
+///
+/// Call it first thing in `main`, while the process has one thread.
+pub fn main_with(elements: Elements) -> ExitCode {
+    let exit = match Cli::parse().command {
+        Command::Run(args) => run::main(&args, &elements),
+        Command::Check(args) => check::main(&args, &elements),
+        Command::Exec(args) => exec::main(&args),
+        Command::Set(args) => set::main(&args),
+        Command::Get(args) => get::main(&args),
+        Command::List(args) => list::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Completions(args) => completions::main(&args),
+    };
+    match exit {
+        Exit::Done | Exit::NotFaithful if style::result_is_lost() => Exit::Failed.into(),
+        exit => exit.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

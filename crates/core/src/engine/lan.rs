@@ -1,0 +1,127 @@
+//! Lan segments: what a node of [`NodeKind::Lan`] does with frames.
+//!
+//! A lan is a switch that has learnt where everybody is. A frame for one node goes on along its
+//! route as it is: no hop is counted, nothing is answered, and what does not fit the next pipe is
+//! dropped, as by a switch. A frame for a group (the limited broadcast 255.255.255.255, 224/4,
+//! ff00::/8) is copied to every neighbour but the one that it came from; lans that are joined
+//! directly are one broadcast domain, and a tree ([`Topology::new`](crate::Topology::new)
+//! refuses rings), so every frame passes each of them once. Hosts take every copy, and their
+//! kernels drop those of groups that nobody joined; routers take theirs and let nothing out of
+//! the segment.
+//!
+//! Copies count as created, less the one that goes on as the frame itself; a copy that finds no
+//! free slot never existed and counts as such. A frame for a group that has nobody to go to has
+//! no route.
+//!
+//! Left out: membership (IGMP and MLD reports are carried like all else, and not read), directed
+//! broadcasts (no address belongs to a subnet), learning and flooding of unknown stations.
+
+use super::{CREATED, Engine};
+use crate::packet::{self, Mac};
+use crate::pipe::delay::Moment;
+use crate::pool::{Descriptor, NIL, Origin};
+use crate::time::Time;
+use crate::topology::{NodeId, NodeKind, PipeId};
+
+/// The destination of a packet for a group.
+pub(super) const GROUP: u32 = NIL - 1;
+
+/// The group of stations that a frame in the pool goes to; `None` for one station.
+#[inline]
+pub(super) fn group_address(frame: &[u8]) -> Option<Mac> {
+    // What does not go to a group and claims to has been refused at the door.
+    let station = *frame.first_chunk()?;
+    (station[0] & 1 == 1).then_some(station)
+}
+
+impl Engine {
+    /// The pipe on which a host speaks to groups: its first one to a lan.
+    pub(super) fn segment(&self, host: NodeId) -> Option<PipeId> {
+        let is_lan = |pipe: &PipeId| {
+            let to = self.topology.pipe(*pipe).to;
+            self.nodes[to.index()].kind == NodeKind::Lan
+        };
+        self.topology
+            .outgoing(host)
+            .iter()
+            .copied()
+            .find(|p| is_lan(p))
+    }
+
+    /// Gives a frame for a group the Ethernet address of that group, whatever the sender wrote.
+    pub(super) fn address_group(&mut self, index: u32) {
+        let frame = self.pool.frame_mut(index);
+        let group = packet::group_mac(frame);
+        frame[..group.len()].copy_from_slice(&group);
+    }
+
+    /// A frame comes out of pipe `from` at a lan.
+    pub(super) fn switch(&mut self, from: PipeId, lan: NodeId, index: u32, at: Moment) {
+        if self.pool[index].destination == GROUP {
+            return self.flood(from, lan, index, at);
+        }
+        match self.next_pipe(lan, index) {
+            Some(pipe) => self.pass(pipe, index, at),
+            None => {
+                self.counters.dropped.no_route += 1;
+                self.pool.release(index);
+            }
+        }
+    }
+
+    /// Copies a frame to all neighbours of a lan but the one that it came from.
+    fn flood(&mut self, from: PipeId, lan: NodeId, index: u32, at: Moment) {
+        let sender = self.topology.pipe(from).from;
+        let mut last = None;
+        for number in 0..self.routes.members(&self.topology, lan).len() {
+            let pipe = self.routes.members(&self.topology, lan)[number];
+            if self.topology.pipe(pipe).to == sender {
+                continue;
+            }
+            // The frame itself goes last: a pipe may drop what it is given.
+            if let Some(earlier) = last.replace(pipe)
+                && let Some(copy) = self.copy(index)
+            {
+                self.pass(earlier, copy, at);
+            }
+        }
+        match last {
+            Some(pipe) => self.pass(pipe, index, at),
+            None => {
+                self.counters.dropped.no_route += 1;
+                self.pool.release(index);
+            }
+        }
+    }
+
+    /// Puts a frame into a pipe as it is.
+    fn pass(&mut self, pipe: PipeId, index: u32, at: Moment) {
+        if self.pool[index].ip_len > self.pipes[pipe.index()].mtu {
+            self.counters.dropped.too_big += 1;
+            self.pool.release(index);
+        } else {
+            self.enter(pipe, index, at, Time::ZERO);
+        }
+    }
+
+    /// Another packet like packet `index`; `None` where there is no slot.
+    fn copy(&mut self, index: u32) -> Option<u32> {
+        let origin = Origin {
+            id: CREATED | self.created,
+            ..self.pool.origin(index)
+        };
+        let Some(new) = self.pool.take(origin) else {
+            self.counters.pool_exhausted += 1;
+            return None;
+        };
+        self.pool[new] = Descriptor {
+            next: NIL,
+            ..self.pool[index].clone()
+        };
+        let (frame, slot) = self.pool.frame_and_slot(index, new);
+        slot[..frame.len()].copy_from_slice(frame);
+        self.created += 1;
+        self.counters.created += 1;
+        Some(new)
+    }
+}

@@ -1,0 +1,67 @@
+//! Values by name, from the command line or the control socket, read as the experiment file's.
+//!
+//! `delay='{ normal: { mean: 5 ms, deviation: 1 ms } }'` goes the way that the same text goes in
+//! the `set` of an event: the same types, the same checks, the same messages.
+
+use std::path::Path;
+
+use longhaul_core::units::Framing;
+
+use crate::elements::Elements;
+use crate::file::decode::decode;
+use crate::file::error::{Errors, Faults, Pos, Sources};
+use crate::file::link::ChangeSpec;
+use crate::file::set::parse_value;
+use crate::file::tree::{Key, Node, Value};
+use crate::file::wrap::At;
+use crate::patch::Patch;
+use crate::plan;
+
+/// The most values at once: more than there are fields.
+const VALUES_MAX: usize = 100;
+
+/// What `values` (field, value) change about pipes of such a framing. Files that they name lie
+/// in `folder`, elements are those of `elements`.
+pub fn patch(
+    values: &[(String, String)],
+    framing: Framing,
+    folder: &Path,
+    elements: &Elements,
+) -> Result<Patch, Errors> {
+    let values = &values[..values.len().min(VALUES_MAX)];
+    let mut faults = Faults::default();
+    let texts = values.iter().map(|(key, value)| format!("{key}={value}"));
+    let sources = Sources {
+        list: texts.map(|text| ("set".to_owned(), text)).collect(),
+    };
+    let mut entries = Vec::new();
+    for ((name, value), source) in values.iter().zip(0..) {
+        let width = name.chars().count() as u32;
+        let at = Pos {
+            source,
+            line: 1,
+            column: 1,
+            width,
+        };
+        match parse_value(value, width + 1, source) {
+            Ok(node) => entries.push((
+                Key {
+                    at,
+                    text: name.clone(),
+                },
+                node,
+            )),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let root = Node {
+        at: Pos::default(),
+        value: Value::Map(entries),
+    };
+    let spec: Option<At<ChangeSpec>> = decode(&root, &mut faults);
+    let patch = spec.and_then(|spec| plan::change(&spec, framing, folder, elements, &mut faults));
+    match patch.filter(|_| faults.is_empty()) {
+        Some(patch) => Ok(patch),
+        None => Err(sources.explain(faults)),
+    }
+}

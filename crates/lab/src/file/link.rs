@@ -1,0 +1,432 @@
+//! The fields of links: what a direction of a link does to packets, as a person writes it.
+//!
+//! A link, its way `back`, the `set` of an event and the command `set` take the same fields, so
+//! they are written down once, in `link_like!`. Several fields are a text where a text says
+//! enough (`5 ms`) and a map where it does not (`{ normal: { … } }`): [`Either`].
+
+use longhaul_core::Span;
+use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::wrap::{
+    At, BitErrors, BurstOrNone, Either, Mtu, OneOrMany, Quantity, QueueWord, RateOrUnlimited,
+};
+
+/// What is said of one direction of a link; what is `None` is not said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wishes<'a> {
+    pub(crate) rate: Option<&'a Quantity<RateOrUnlimited>>,
+    pub(crate) burst: Option<&'a Quantity<BurstOrNone>>,
+    pub(crate) framing: Option<&'a Quantity<Framing>>,
+    pub(crate) delay: Option<&'a Either<Quantity<Span>, At<DelaySpec>>>,
+    pub(crate) overtake: Option<bool>,
+    pub(crate) loss: Option<&'a Either<Quantity<Probability>, At<LossSpec>>>,
+    pub(crate) bit_errors: Option<&'a Quantity<BitErrors>>,
+    pub(crate) duplicate: Option<&'a Quantity<Probability>>,
+    pub(crate) corrupt: Option<&'a Quantity<Probability>>,
+    pub(crate) reorder: Option<&'a Either<At<String>, At<ReorderSpec>>>,
+    pub(crate) queue: Option<&'a Either<Quantity<QueueWord>, At<QueueSpec>>>,
+    pub(crate) trace: Option<&'a Either<At<String>, At<TraceSpec>>>,
+    pub(crate) element: Option<&'a At<String>>,
+}
+
+impl Wishes<'_> {
+    /// Whether nothing is said.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self {
+            rate: None,
+            burst: None,
+            framing: None,
+            delay: None,
+            overtake: None,
+            loss: None,
+            bit_errors: None,
+            duplicate: None,
+            corrupt: None,
+            reorder: None,
+            queue: None,
+            trace: None,
+            element: None,
+        } = self
+        else {
+            return false;
+        };
+        true
+    }
+}
+
+/// Defines a type that has the fields of a direction beside its own.
+macro_rules! link_like {
+    ($(#[$meta:meta])* $name:ident { $($own:tt)* } framing: $framing:ident) => {
+        $(#[$meta])*
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            $($own)*
+            /// Serialisation rate, or `unlimited`. Default: unlimited.
+            pub(crate) rate: Option<Quantity<RateOrUnlimited>>,
+            /// Propagation delay, one way: a time or a distribution. Default: none.
+            pub(crate) delay: Option<Either<Quantity<Span>, At<DelaySpec>>>,
+            /// Which packets are lost. Default: none.
+            pub(crate) loss: Option<Either<Quantity<Probability>, At<LossSpec>>>,
+            /// What may wait, in packets, bytes or time, and by which discipline.
+            /// Default: 1000 packets.
+            pub(crate) queue: Option<Either<Quantity<QueueWord>, At<QueueSpec>>>,
+            /// Bytes that may pass at once: the depth of a token bucket that fills at the rate.
+            /// Default: `none`, even gaps.
+            pub(crate) burst: Option<Quantity<BurstOrNone>>,
+            /// The probability that a bit is wrong; its packet is then lost. Default: 0.
+            pub(crate) bit_errors: Option<Quantity<BitErrors>>,
+            /// The probability that a packet comes out twice. Default: 0 %.
+            pub(crate) duplicate: Option<Quantity<Probability>>,
+            /// The probability that a bit of a packet's payload is flipped. Default: 0 %.
+            pub(crate) corrupt: Option<Quantity<Probability>>,
+            /// Packets that are held back longer than the others. Default: `none`.
+            pub(crate) reorder: Option<Either<At<String>, At<ReorderSpec>>>,
+            /// Whether packets may overtake others when the delay falls during a run.
+            /// Default: false.
+            pub(crate) overtake: Option<bool>,
+            /// A recorded series that the link follows. Default: `none`.
+            pub(crate) trace: Option<Either<At<String>, At<TraceSpec>>>,
+            /// Code of one's own in the path of packets, by the name that the program which
+            /// embeds Longhaul gives it. Default: `none`.
+            pub(crate) element: Option<At<String>>,
+        }
+
+        impl $name {
+            /// What is said of the direction.
+            pub(crate) fn wishes(&self) -> Wishes<'_> {
+                Wishes {
+                    rate: self.rate.as_ref(),
+                    burst: self.burst.as_ref(),
+                    framing: link_like!(@framing $framing self),
+                    delay: self.delay.as_ref(),
+                    overtake: self.overtake,
+                    loss: self.loss.as_ref(),
+                    bit_errors: self.bit_errors.as_ref(),
+                    duplicate: self.duplicate.as_ref(),
+                    corrupt: self.corrupt.as_ref(),
+                    reorder: self.reorder.as_ref(),
+                    queue: self.queue.as_ref(),
+                    trace: self.trace.as_ref(),
+                    element: self.element.as_ref(),
+                }
+            }
+        }
+    };
+    (@framing own $self:ident) => { $self.framing.as_ref() };
+    (@framing none $self:ident) => { None };
+}
+
+link_like! {
+    /// A duplex link.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(expecting = "a link, like `{ ends: [a, b], rate: 1 Gbit/s, delay: 5 ms }`")]
+    LinkSpec {
+        /// The two nodes or groups that it joins.
+        #[schemars(length(equal = 2))]
+        pub(crate) ends: At<Vec<At<String>>>,
+        /// Replaces the name `x-y`. Links of a group get NAME0, NAME1 and so on.
+        pub(crate) name: Option<At<String>>,
+        /// The largest IP packet it carries, in bytes, 1280 to 9216. Default: the experiment's.
+        pub(crate) mtu: Option<Quantity<Mtu>>,
+        /// Which bytes of a packet use up its rate. Default: the experiment's.
+        pub(crate) framing: Option<Quantity<Framing>>,
+        /// So many parallel links of this kind: `x-y`, `x-y#2` and so on. Default: 1.
+        pub(crate) bundle: Option<At<u32>>,
+        /// Which of several equally short ways a packet takes. Default: `first`; of a bundle,
+        /// `flow`.
+        pub(crate) balance: Option<BalanceSpec>,
+        /// What differs in the direction from the second end to the first.
+        pub(crate) back: Option<Back>,
+    }
+    framing: own
+}
+
+link_like! {
+    /// The direction from a link's second end to its first. What is absent is as forward.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(expecting = "what differs on the way back, like `{ rate: 100 Mbit/s }`")]
+    Back {}
+    framing: none
+}
+
+link_like! {
+    /// What changes about a link while the experiment runs. What is absent stays.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(expecting = "what changes, like `{ delay: 50 ms }`")]
+    ChangeSpec {
+        /// Which bytes of a packet use up its rate.
+        pub(crate) framing: Option<Quantity<Framing>>,
+    }
+    framing: own
+}
+
+/// Which of several equally short ways a packet takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", expecting = "`first`, `flow` or `round_robin`")]
+pub(crate) enum BalanceSpec {
+    /// All take the first by name.
+    First,
+    /// Each flow (addresses, protocol, ports) keeps to one, chosen by a hash.
+    Flow,
+    /// Packet by packet, in turn.
+    RoundRobin,
+}
+
+/// A distribution of delays; exactly one of the five.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a time or a distribution, like `5 ms` or `{ normal: { mean: 5 ms, deviation: 1 ms } }`"
+)]
+pub(crate) struct DelaySpec {
+    /// Equally likely between two times.
+    #[schemars(length(equal = 2))]
+    pub(crate) uniform: Option<At<Vec<Quantity<Span>>>>,
+    /// Normal, cut off at zero and at twice the mean.
+    pub(crate) normal: Option<At<Spread>>,
+    /// Pareto: few long delays.
+    pub(crate) pareto: Option<At<Spread>>,
+    /// Log-normal.
+    pub(crate) log_normal: Option<At<Spread>>,
+    /// Gamma.
+    pub(crate) gamma: Option<At<Spread>>,
+    /// A file of measured delays, relative to the experiment file.
+    pub(crate) table: Option<At<String>>,
+    /// Added to every delay of `pareto`, `log_normal` and `gamma`. Default: 0 s.
+    pub(crate) base: Option<Quantity<Span>>,
+    /// How much a delay resembles the one before. Default: 0 %.
+    pub(crate) correlation: Option<Quantity<Probability>>,
+    /// Whether packets may overtake each other. Default: false.
+    pub(crate) reorder: Option<bool>,
+}
+
+/// A distribution by its mean and its standard deviation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a mean and a deviation, like `{ mean: 5 ms, deviation: 1 ms }`"
+)]
+pub(crate) struct Spread {
+    /// The mean.
+    pub(crate) mean: Quantity<Span>,
+    /// The standard deviation.
+    pub(crate) deviation: Quantity<Span>,
+}
+
+/// Which packets are lost; one of the four ways.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a probability or a model of loss, like `1 %` or `{ one_in: 100 }`"
+)]
+pub(crate) struct LossSpec {
+    /// Exactly one, chosen at random, of so many packets.
+    pub(crate) one_in: Option<At<u32>>,
+    /// The share of packets that are lost, in bursts of `burst` on average.
+    pub(crate) rate: Option<Quantity<Probability>>,
+    /// The mean number of packets that are lost in a row.
+    pub(crate) burst: Option<At<String>>,
+    /// A good and a bad state, each with a loss of its own.
+    pub(crate) gilbert_elliott: Option<At<GilbertElliottSpec>>,
+    /// A file of the characters 0 and 1, over and over, where 1 is lost; relative to the
+    /// experiment file.
+    pub(crate) pattern: Option<At<String>>,
+}
+
+/// Two states with a loss of their own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the Gilbert–Elliott model, like `{ to_bad: 1 %, to_good: 20 % }`"
+)]
+pub(crate) struct GilbertElliottSpec {
+    /// From good to bad, after each packet.
+    pub(crate) to_bad: Quantity<Probability>,
+    /// From bad to good, after each packet.
+    pub(crate) to_good: Quantity<Probability>,
+    /// Loss in the good state. Default: 0 %.
+    pub(crate) in_good: Option<Quantity<Probability>>,
+    /// Loss in the bad state. Default: 100 %.
+    pub(crate) in_bad: Option<Quantity<Probability>>,
+}
+
+/// Packets that are held back, and so come out after packets behind them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "which packets are held back for how long, like `{ probability: 1 %, delay: 2 ms }`"
+)]
+pub(crate) struct ReorderSpec {
+    /// Each with this probability.
+    pub(crate) probability: Option<Quantity<Probability>>,
+    /// Exactly one, chosen at random, of so many packets.
+    pub(crate) one_in: Option<At<u32>>,
+    /// How much longer.
+    pub(crate) delay: Quantity<Span>,
+}
+
+/// A queue discipline.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    rename_all = "snake_case",
+    expecting = "a length or a discipline, like `250 packets`, `codel` or `{ codel: { target: 5 ms } }`"
+)]
+pub(crate) enum QueueSpec {
+    /// In order of entry; what finds no room is dropped.
+    DropTail(DropTailSpec),
+    /// Random early detection.
+    Red(RedSpec),
+    /// Controlled delay, RFC 8289.
+    Codel(CodelSpec),
+    /// Proportional integral controller enhanced, RFC 8033.
+    Pie(PieSpec),
+    /// Flow queueing with CoDel, RFC 8290.
+    FqCodel(FqCodelSpec),
+}
+
+/// In order of entry.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "drop-tail, like `{ limit: 250 packets }`")]
+pub(crate) struct DropTailSpec {
+    /// What may wait. Default: 1000 packets.
+    pub(crate) limit: Option<Quantity<QueueLimit>>,
+}
+
+/// Random early detection.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "RED, like `{ limit: 64 KiB, min: 10 KiB, max: 30 KiB }`"
+)]
+pub(crate) struct RedSpec {
+    /// What may wait. Default: 1000 packets.
+    pub(crate) limit: Option<Quantity<QueueLimit>>,
+    /// The average queue below which nothing is dropped. Default: by the limit.
+    pub(crate) min: Option<Quantity<QueueLimit>>,
+    /// The average queue at which `probability` is reached. Default: by the limit.
+    pub(crate) max: Option<Quantity<QueueLimit>>,
+    /// The probability at `max`. Default: 2 %.
+    pub(crate) probability: Option<Quantity<Probability>>,
+    /// The weight of a new sample in the average is 2 to the power of minus this. Default: 9.
+    pub(crate) weight: Option<At<u32>>,
+    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    pub(crate) ecn: Option<bool>,
+}
+
+/// Controlled delay.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "CoDel, like `{ target: 5 ms, interval: 100 ms }`")]
+pub(crate) struct CodelSpec {
+    /// What may wait. Default: 1000 packets.
+    pub(crate) limit: Option<Quantity<QueueLimit>>,
+    /// The standing delay that is accepted. Default: 5 ms.
+    pub(crate) target: Option<Quantity<Span>>,
+    /// How long it may be exceeded. Default: 100 ms.
+    pub(crate) interval: Option<Quantity<Span>>,
+    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    pub(crate) ecn: Option<bool>,
+}
+
+/// Proportional integral controller enhanced.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "PIE, like `{ target: 15 ms }`")]
+pub(crate) struct PieSpec {
+    /// What may wait. Default: 1000 packets.
+    pub(crate) limit: Option<Quantity<QueueLimit>>,
+    /// The delay aimed at. Default: 15 ms.
+    pub(crate) target: Option<Quantity<Span>>,
+    /// How often the probability is computed. Default: 15 ms.
+    pub(crate) update: Option<Quantity<Span>>,
+    /// Bursts that pass undisturbed. Default: 150 ms.
+    pub(crate) max_burst: Option<Quantity<Span>>,
+    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    pub(crate) ecn: Option<bool>,
+}
+
+/// Flow queueing with CoDel.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "FQ-CoDel, like `{ flows: 1024, target: 5 ms }`")]
+pub(crate) struct FqCodelSpec {
+    /// What may wait in all flow queues together. Default: 10240 packets.
+    pub(crate) limit: Option<Quantity<QueueLimit>>,
+    /// Flow queues. Default: 1024.
+    pub(crate) flows: Option<At<u32>>,
+    /// Bytes that a flow queue may send in a round. Default: 1514 B.
+    pub(crate) quantum: Option<Quantity<Bytes>>,
+    /// The standing delay that is accepted. Default: 5 ms.
+    pub(crate) target: Option<Quantity<Span>>,
+    /// How long it may be exceeded. Default: 100 ms.
+    pub(crate) interval: Option<Quantity<Span>>,
+    /// Mark packets of transports that know ECN instead of dropping them. Default: true.
+    pub(crate) ecn: Option<bool>,
+}
+
+/// A recorded series.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a trace, like `{ file: link.csv, loop: true }`"
+)]
+pub(crate) struct TraceSpec {
+    /// A CSV file of times, delays, rates and losses, relative to the experiment file.
+    pub(crate) file: Option<At<String>>,
+    /// A file of delivery opportunities as mahimahi writes them, relative to the experiment
+    /// file.
+    pub(crate) mahimahi: Option<At<String>>,
+    /// Whether it starts over at its end instead of keeping its last value. Default: false.
+    #[serde(rename = "loop")]
+    pub(crate) again: Option<bool>,
+    /// Whether values between two samples lie on a line. Default: false.
+    pub(crate) interpolate: Option<bool>,
+    /// When in the experiment it begins. Default: 0 s.
+    pub(crate) offset: Option<Quantity<Span>>,
+}
+
+/// Something that happens during the run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an event, like `{ at: 5 s, link: a-b, set: { delay: 50 ms } }`"
+)]
+pub(crate) struct EventSpec {
+    /// When, in experiment time.
+    pub(crate) at: Quantity<Span>,
+    /// The link `x-y` (both directions), the pipe `x>y` (one), the name of an entry that stands
+    /// for several links, or a list of them.
+    #[serde(default)]
+    pub(crate) link: OneOrMany,
+    /// The router or routers that fail or come back, with all their links.
+    #[serde(default)]
+    pub(crate) router: OneOrMany,
+    /// What changes about the link, at once.
+    pub(crate) set: Option<At<ChangeSpec>>,
+    /// What changes about the link in a straight line from its value at that time.
+    pub(crate) ramp: Option<At<ChangeSpec>>,
+    /// How long the ramp takes.
+    pub(crate) over: Option<Quantity<Span>>,
+    /// How often the ramp changes the value. Default: 10 ms.
+    pub(crate) step: Option<Quantity<Span>>,
+    /// It fails for so long, or for good (`true`).
+    pub(crate) down: Option<At<String>>,
+    /// It comes back (`true`).
+    pub(crate) up: Option<At<bool>>,
+    /// Whether what waits in queues survives the failure. Default: false.
+    pub(crate) keep_queue: Option<At<bool>>,
+    /// Happens again and again, so long after the time before.
+    pub(crate) every: Option<Quantity<Span>>,
+    /// How often it happens in all. Default: until the end of the run.
+    pub(crate) times: Option<At<u64>>,
+}
+
+/// How routers react to failures.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "routing settings, like `{ convergence: 1 s }`"
+)]
+pub(crate) struct RoutingSpec {
+    /// From a failure or repair until routes follow it. Default: 1 s.
+    pub(crate) convergence: Option<Quantity<Span>>,
+}

@@ -1,0 +1,442 @@
+//! Events: what the file says will happen, checked and lowered to a [`Schedule`].
+//!
+//! What an event does must be possible on every link that it names, and one turn of an event that
+//! repeats must be over before the next one begins.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use longhaul_core::params::{LossModel, PipeParams};
+use longhaul_core::topology::{NodeKind, PipeId};
+use longhaul_core::units::Framing;
+use longhaul_core::{Span, Time, Topology};
+
+use super::pipe::{self, Context};
+use crate::described;
+use crate::file::error::{Faults, Pos, near_miss, shown};
+use crate::file::link::{ChangeSpec, EventSpec};
+use crate::file::spec::Experiment;
+use crate::file::wrap::{At, OneOrMany, Quantity};
+use crate::patch::Patch;
+use crate::schedule::{Action, Event, Ramp, Schedule};
+
+/// Nothing happens more often: each turn takes the drive loop's time.
+const PERIOD_MIN: Span = Span::from_us(100);
+/// How often a ramp changes the value where the file does not say.
+const STEP: Span = Span::from_ms(10);
+/// From a failure until routes follow it where the file does not say.
+const CONVERGENCE: Span = Span::from_s(1);
+
+/// The network that events happen to.
+pub(crate) struct Network<'a> {
+    pub(crate) topology: &'a Topology,
+    /// The pipes of entries of the file that stand for several links.
+    pub(crate) groups: &'a BTreeMap<String, Vec<PipeId>>,
+}
+
+/// An event with the places that later checks point at.
+struct Draft {
+    event: Event,
+    /// Where its action stands.
+    at: Pos,
+}
+
+/// Lowers the events of a file.
+pub(crate) fn lower(
+    spec: &Experiment,
+    network: &Network<'_>,
+    context: &Context<'_>,
+    duration: Option<Span>,
+    warnings: &mut Vec<String>,
+    faults: &mut Faults,
+) -> Schedule {
+    let mut drafts = Vec::new();
+    for event in &spec.events {
+        let Some(At { at, value }) = &event.0 else {
+            continue;
+        };
+        let Some(draft) = draft(*at, value, network, context, faults) else {
+            continue;
+        };
+        if let Some(duration) = duration
+            && draft.event.at.since(Time::ZERO) >= duration
+        {
+            warnings.push(format!(
+                "the event at {} never happens: the run ends at {duration} at the latest",
+                draft.event.at.since(Time::ZERO)
+            ));
+        }
+        drafts.push(draft);
+    }
+    check_ramps(&drafts, network.topology, faults);
+    let convergence = spec.routing.as_ref().and_then(|r| r.convergence.as_ref());
+    Schedule {
+        events: drafts.into_iter().map(|draft| draft.event).collect(),
+        convergence: convergence
+            .and_then(|convergence| convergence.get(faults))
+            .unwrap_or(CONVERGENCE),
+    }
+}
+
+/// One event; `None` where it has a problem.
+fn draft(
+    at: Pos,
+    spec: &EventSpec,
+    network: &Network<'_>,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> Option<Draft> {
+    let pipes = targets(at, spec, network, faults);
+    let start = spec.at.get(faults);
+    let (place, name, lasts) = only_action(at, spec, faults)?;
+    check_companions(spec, name, faults);
+    if !spec.router.items.is_empty() && matches!(name, "set" | "ramp") {
+        let message = format!("`{name}` changes a link, and a router is none");
+        faults.add(place, message, "name its links with `link: [x-y, …]`");
+        return None;
+    }
+    let to = pipes.clone().unwrap_or_default();
+    let first = to.first().map(|pipe| &network.topology.pipe(*pipe).params);
+    let framing = first.map_or(Framing::default(), |params| params.framing);
+    let change = |spec: Option<&At<ChangeSpec>>, faults: &mut Faults| {
+        spec.and_then(|spec| change(spec, framing, context, faults))
+    };
+    let action = match name {
+        "set" => change(spec.set.as_ref(), faults).map(|patch| Action::Set {
+            pipes: to,
+            patch: Arc::new(patch),
+        }),
+        "ramp" => {
+            let target = change(spec.ramp.as_ref(), faults);
+            ramp(spec, place, target, faults).map(|ramp| Action::Ramp { pipes: to, ramp })
+        }
+        "down" => lasts.map(|lasts| Action::Down {
+            pipes: to,
+            lasts,
+            keep_queue: spec.keep_queue.as_ref().is_some_and(|keep| keep.value),
+        }),
+        _ => Some(Action::Up { pipes: to }),
+    };
+    let (every, times) = repetition(spec, faults)?;
+    let (_, start, action) = (pipes?, start?, action?);
+    check_length(spec, &action, every.filter(|_| times != Some(1)), faults)?;
+    let names = spec.link.items.iter().chain(&spec.router.items);
+    let names: Vec<&str> = names.map(|name| name.value.as_str()).collect();
+    Some(Draft {
+        event: Event {
+            at: Time::ZERO + start,
+            every,
+            times,
+            text: format!("{}: {}", names.join(", "), told(&action)),
+            action,
+        },
+        at: place,
+    })
+}
+
+/// The action in words.
+fn told(action: &Action) -> String {
+    match action {
+        Action::Set { patch, .. } => described::patch(patch),
+        Action::Ramp { ramp, .. } => format!("{} over {}", described::patch(&ramp.to), ramp.over),
+        Action::Down { lasts: Some(lasts), .. } => format!("down for {lasts}"),
+        Action::Down { .. } => "down".to_owned(),
+        Action::Up { .. } => "up".to_owned(),
+    }
+}
+
+/// The one thing that the event does: its place, its name, and of a failure its length.
+fn only_action(
+    at: Pos,
+    spec: &EventSpec,
+    faults: &mut Faults,
+) -> Option<(Pos, &'static str, Option<Option<Span>>)> {
+    const HINT: &str = "write one of `set`, `ramp`, `down` and `up`; two things are two events";
+    let given: Vec<(Pos, &'static str)> = [
+        spec.set.as_ref().map(|set| (set.at, "set")),
+        spec.ramp.as_ref().map(|ramp| (ramp.at, "ramp")),
+        spec.down.as_ref().map(|down| (down.at, "down")),
+        spec.up.as_ref().map(|up| (up.at, "up")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let (place, name) = match given.as_slice() {
+        [one] => *one,
+        [] => {
+            faults.add(at, "nothing happens in this event", HINT);
+            return None;
+        }
+        [first, second, ..] => {
+            let message = format!("`{}` and `{}` in one event", first.1, second.1);
+            faults.add(second.0, message, HINT);
+            return None;
+        }
+    };
+    if let Some(up) = spec.up.as_ref().filter(|up| !up.value) {
+        faults.add(up.at, "`up: false` says nothing", "write `down: true`");
+        return None;
+    }
+    let Some(down) = &spec.down else {
+        return Some((place, name, None));
+    };
+    let lasts = match down.value.trim() {
+        "true" => None,
+        text => match text.parse::<Span>() {
+            Ok(span) if span > Span::ZERO => Some(span),
+            _ => {
+                let message = format!("`{}` is no time for which something fails", shown(text));
+                faults.add(down.at, message, "write it like `down: 2 s` or `down: true`");
+                return None;
+            }
+        },
+    };
+    Some((place, name, Some(lasts)))
+}
+
+/// Fields that go with one action only.
+fn check_companions(spec: &EventSpec, name: &str, faults: &mut Faults) {
+    let fields = [
+        ("over", "ramp", spec.over.as_ref().map(Quantity::at)),
+        ("step", "ramp", spec.step.as_ref().map(Quantity::at)),
+        ("keep_queue", "down", spec.keep_queue.as_ref().map(|k| k.at)),
+    ];
+    for (field, action, at) in fields {
+        if let Some(at) = at.filter(|_| name != action) {
+            let message = format!("`{field}` goes with `{action}` only");
+            faults.add(at, message, format!("remove it, or write `{action}`"));
+        }
+    }
+}
+
+/// How often it happens; `None` where that is wrong.
+fn repetition(spec: &EventSpec, faults: &mut Faults) -> Option<(Option<Span>, Option<u64>)> {
+    let every = match &spec.every {
+        None => None,
+        Some(every) => Some(at_least_the_period(every, "every", faults)?),
+    };
+    match &spec.times {
+        Some(times) if every.is_none() => {
+            let message = "`times` without `every`";
+            faults.add(times.at, message, "add how long after each other: `every: 10 s`");
+            None
+        }
+        Some(times) if times.value == 0 => {
+            let message = "an event that happens 0 times";
+            faults.add(times.at, message, "write a number from 1, or remove the event");
+            None
+        }
+        times => Some((every, times.as_ref().map(|times| times.value))),
+    }
+}
+
+fn at_least_the_period(span: &Quantity<Span>, name: &str, faults: &mut Faults) -> Option<Span> {
+    let value = span.get(faults)?;
+    if value < PERIOD_MIN {
+        let message = format!("`{name}` is {value}, and the least is {PERIOD_MIN}");
+        faults.add(span.at(), message, format!("write it like `{name}: 10 s`"));
+        return None;
+    }
+    Some(value)
+}
+
+/// One turn of an event must be over when the next one begins.
+fn check_length(
+    spec: &EventSpec,
+    action: &Action,
+    every: Option<Span>,
+    faults: &mut Faults,
+) -> Option<()> {
+    let Some(every) = every else { return Some(()) };
+    let (length, fits) = match action {
+        Action::Down { lasts: Some(lasts), .. } => (*lasts, *lasts < every),
+        Action::Ramp { ramp, .. } => (ramp.over, ramp.over <= every),
+        _ => return Some(()),
+    };
+    if fits {
+        return Some(());
+    }
+    let at = spec.every.as_ref().map(Quantity::at).unwrap_or_default();
+    let message = format!("it lasts {length} and happens again after {every}");
+    faults.add(at, message, format!("write more than {length} for `every`"));
+    None
+}
+
+/// What changes about pipes of such a framing; nothing is a problem.
+pub(crate) fn change(
+    spec: &At<ChangeSpec>,
+    framing: Framing,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> Option<Patch> {
+    let wishes = spec.value.wishes();
+    if wishes.is_empty() {
+        faults.add(spec.at, "nothing changes", "write it like `{ delay: 50 ms }`");
+        return None;
+    }
+    let patch = pipe::patch(&wishes, framing, context, faults);
+    (!patch.is_empty()).then_some(patch)
+}
+
+fn ramp(
+    spec: &EventSpec,
+    place: Pos,
+    to: Option<Patch>,
+    faults: &mut Faults,
+) -> Option<Ramp> {
+    let over = match &spec.over {
+        Some(over) => pipe::positive(over, "over", faults),
+        None => {
+            let message = "a ramp without `over`";
+            faults.add(place, message, "add how long it takes: `over: 5 s`");
+            None
+        }
+    };
+    let step = match &spec.step {
+        Some(step) => at_least_the_period(step, "step", faults),
+        None => Some(STEP),
+    };
+    let to = to?;
+    let constant = |loss: &LossModel| matches!(loss, LossModel::Independent(_));
+    let refused = [
+        ("rate: unlimited", to.rate == Some(None)),
+        ("a distribution of delays", to.delay.as_ref().is_some_and(|d| d.1.is_some())),
+        ("a model of loss", to.loss.as_ref().is_some_and(|loss| !constant(loss))),
+        ("burst", to.burst.is_some()),
+        ("framing", to.framing.is_some()),
+        ("queue", to.queue.is_some()),
+        ("overtake", to.overtake.is_some()),
+        ("reorder", to.reorder.is_some()),
+        ("trace", to.trace.is_some()),
+        ("element", to.element.is_some()),
+    ];
+    if let Some((what, _)) = refused.iter().find(|(_, there)| *there) {
+        let message = format!("no straight line leads to `{what}`");
+        let hint = "a ramp takes a rate, a delay, a loss, `bit_errors`, `duplicate` and \
+                    `corrupt`; use `set` for the rest";
+        faults.add(place, message, hint);
+        return None;
+    }
+    Some(Ramp {
+        to: Arc::new(to),
+        over: over?,
+        step: step?,
+    })
+}
+
+/// The pipes that an event is about.
+fn targets(
+    at: Pos,
+    spec: &EventSpec,
+    network: &Network<'_>,
+    faults: &mut Faults,
+) -> Option<Vec<PipeId>> {
+    let find: fn(&At<String>, &Network<'_>, &mut Faults) -> Option<Vec<PipeId>>;
+    let names: &OneOrMany = match (spec.link.items.is_empty(), spec.router.items.is_empty()) {
+        (false, true) => {
+            find = link;
+            &spec.link
+        }
+        (true, false) => {
+            find = router;
+            &spec.router
+        }
+        (none, _) => {
+            let message = match none {
+                true => "this event names neither a link nor a router",
+                false => "this event names a link and a router",
+            };
+            faults.add(at, message, "write one of `link: x-y` and `router: x`");
+            return None;
+        }
+    };
+    let found: Vec<_> = names.items.iter().map(|name| find(name, network, faults)).collect();
+    let mut pipes: Vec<PipeId> = found.into_iter().collect::<Option<Vec<_>>>()?.concat();
+    pipes.sort_unstable();
+    pipes.dedup();
+    Some(pipes)
+}
+
+/// The pipes of a link, of an entry that stands for several, or one pipe.
+fn link(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
+    let pipes = super::find_pipes(network.topology, network.groups, &name.value);
+    if pipes.is_empty() {
+        let message = format!("there is no link or pipe called `{}`", shown(&name.value));
+        let known = network.topology.pipes().iter();
+        let names = known.flat_map(|pipe| [pipe.link.as_str(), pipe.name.as_str()]);
+        let names = network.groups.keys().map(String::as_str).chain(names);
+        let hint = match near_miss(&name.value, names.take(SEARCHED)) {
+            _ if faults.is_full() => String::new(),
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "links are called `x-y` after their ends, and their pipes `x>y` and `y>x`".into(),
+        };
+        faults.add(name.at, message, hint);
+        return None;
+    }
+    Some(pipes)
+}
+
+/// How many names are compared with a wrong one.
+const SEARCHED: usize = 10_000;
+
+/// All pipes from and to a router.
+fn router(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
+    let topology = network.topology;
+    let found = topology.find(&name.value);
+    let Some(node) = found.filter(|node| topology.node(*node).kind != NodeKind::Host) else {
+        let shown = shown(&name.value);
+        let message = match found {
+            Some(_) => format!("`{shown}` is a host, and hosts do not fail"),
+            None => format!("there is no router called `{shown}`"),
+        };
+        let nodes = topology.nodes().iter().filter(|node| node.kind != NodeKind::Host);
+        let names = nodes.map(|node| node.name.as_str()).take(SEARCHED);
+        let hint = match near_miss(&name.value, names) {
+            _ if found.is_some() => format!("take its link down: `link: {shown}-…`"),
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "name a node of `kind: router`".to_owned(),
+        };
+        faults.add(name.at, message, hint);
+        return None;
+    };
+    Some(super::pipes_at(topology, node))
+}
+
+/// A ramp needs a value to begin with, from the file or from an event.
+fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
+    let mut set: [HashSet<PipeId>; 3] = Default::default();
+    for draft in drafts {
+        if let Action::Set { pipes, patch } = &draft.event.action {
+            let given = [patch.rate.is_some(), patch.delay.is_some(), patch.loss.is_some()];
+            let known = set.iter_mut().zip(given).filter(|(_, given)| *given);
+            known.for_each(|(known, _)| known.extend(pipes));
+        }
+    }
+    for draft in drafts {
+        let Action::Ramp { pipes, ramp } = &draft.event.action else {
+            continue;
+        };
+        let missing = |pipe: &PipeId, params: &PipeParams| {
+            let [rate, delay, loss] = &set;
+            if ramp.to.rate.is_some() && params.rate.is_none() && !rate.contains(pipe) {
+                return Some("rate");
+            }
+            if ramp.to.delay.is_some() && params.jitter.is_some() && !delay.contains(pipe) {
+                return Some("constant delay");
+            }
+            let independent = matches!(params.loss, LossModel::Independent(_));
+            (ramp.to.loss.is_some() && !independent && !loss.contains(pipe))
+                .then_some("independent loss")
+        };
+        let first = pipes.iter().find_map(|&pipe| {
+            let params = &topology.pipe(pipe).params;
+            missing(&pipe, params).map(|what| (pipe, what))
+        });
+        if let Some((pipe, what)) = first {
+            let name = &topology.pipe(pipe).name;
+            let message = format!("`{name}` has no {what} for a ramp to begin with");
+            let hint = "give the link one, or use `set`";
+            faults.add(draft.at, message, hint);
+        }
+    }
+}

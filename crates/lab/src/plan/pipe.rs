@@ -1,0 +1,194 @@
+//! What the fields of a link mean: from what a person wrote to a [`Patch`].
+//!
+//! One way for the links of the file, the way back, events and the command `set`, so that a value
+//! means the same wherever it stands. Files that a link names (traces, tables, patterns) are
+//! read here, relative to the experiment file.
+
+mod delay;
+mod loss;
+mod queue;
+mod recorded;
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use longhaul_core::Span;
+use longhaul_core::element::ElementFactory;
+use longhaul_core::params::{Reorder, Which};
+use longhaul_core::units::{Framing, UnitError};
+
+pub(crate) use recorded::Recordings;
+
+use crate::elements::Elements;
+use crate::file::error::{Faults, Pos, near_miss, shown};
+use crate::file::link::{ReorderSpec, Wishes};
+use crate::file::wrap::{At, Either, NONE, Quantity};
+use crate::patch::Patch;
+
+/// What the values of links refer to.
+pub(crate) struct Context<'a> {
+    /// Elements by name.
+    pub(crate) elements: &'a Elements,
+    /// Files beside the experiment file.
+    pub(crate) recordings: Recordings<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// Names are those of `elements`; file names are relative to `folder`.
+    pub(crate) fn new(folder: &'a Path, elements: &'a Elements) -> Self {
+        Self {
+            elements,
+            recordings: Recordings::new(folder),
+        }
+    }
+}
+
+/// The changes that `wishes` ask for of a pipe whose framing is `framing` unless they say
+/// otherwise; problems go to `faults`.
+pub(crate) fn patch(
+    wishes: &Wishes<'_>,
+    framing: Framing,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> Patch {
+    let own = get(wishes.framing, faults);
+    let framing = own.unwrap_or(framing);
+    Patch {
+        rate: get(wishes.rate, faults).map(|rate| rate.0),
+        burst: get(wishes.burst, faults).map(|burst| burst.0),
+        framing: own,
+        queue: wishes.queue.and_then(|queue| queue::read(queue, faults)),
+        delay: wishes
+            .delay
+            .and_then(|delay| delay::read(delay, context, faults)),
+        overtake: wishes.overtake,
+        loss: wishes
+            .loss
+            .and_then(|loss| loss::read(loss, context, faults)),
+        bit_errors: get(wishes.bit_errors, faults).map(|errors| errors.0),
+        duplicate: get(wishes.duplicate, faults),
+        corrupt: get(wishes.corrupt, faults),
+        reorder: wishes.reorder.and_then(|reorder| held(reorder, faults)),
+        trace: wishes
+            .trace
+            .and_then(|trace| recorded::trace(trace, framing, context, faults)),
+        element: wishes
+            .element
+            .and_then(|name| element(name, context.elements, faults)),
+    }
+}
+
+/// A quantity where there is one and it is right.
+fn get<T: std::str::FromStr<Err = UnitError>>(
+    quantity: Option<&Quantity<T>>,
+    faults: &mut Faults,
+) -> Option<T> {
+    quantity.and_then(|quantity| quantity.get(faults))
+}
+
+/// A time above zero.
+pub(crate) fn positive(quantity: &Quantity<Span>, name: &str, faults: &mut Faults) -> Option<Span> {
+    let span = quantity.get(faults)?;
+    if span == Span::ZERO {
+        let message = format!("`{name}` cannot be 0 s");
+        faults.add(quantity.at(), message, "write it like `5 ms`");
+        return None;
+    }
+    Some(span)
+}
+
+/// A number of packets from 1.
+fn one_in(number: &At<u32>, faults: &mut Faults) -> Option<NonZeroU32> {
+    let found = NonZeroU32::new(number.value);
+    if found.is_none() {
+        faults.add(
+            number.at,
+            "one in 0 packets is not possible",
+            "write a number from 1, such as `one_in: 100`",
+        );
+    }
+    found
+}
+
+/// Packets that are held back.
+fn held(
+    spec: &Either<At<String>, At<ReorderSpec>>,
+    faults: &mut Faults,
+) -> Option<Option<Reorder>> {
+    const HINT: &str = "write it like `{ probability: 1 %, delay: 2 ms }` or `none`";
+    let At { at, value } = match spec {
+        Either::Short(word) if word.value == NONE => return Some(None),
+        Either::Short(word) => {
+            let message = format!("`{}` does not say for how long", shown(&word.value));
+            faults.add(word.at, message, HINT);
+            return None;
+        }
+        Either::Long(spec) => spec,
+    };
+    let hold = positive(&value.delay, "delay", faults);
+    let which = match (&value.probability, &value.one_in) {
+        (Some(probability), None) => probability.get(faults).map(Which::Random),
+        (None, Some(number)) => one_in(number, faults).map(Which::OneIn),
+        _ => {
+            let message = "either `probability` or `one_in` says which packets are held back";
+            faults.add(*at, message, HINT);
+            None
+        }
+    };
+    Some(Some(Reorder {
+        which: which?,
+        hold: hold?,
+    }))
+}
+
+/// A user's own element.
+fn element(
+    name: &At<String>,
+    elements: &Elements,
+    faults: &mut Faults,
+) -> Option<Option<ElementFactory>> {
+    if name.value == NONE {
+        return Some(None);
+    }
+    if let Some(element) = elements.get(&name.value) {
+        return Some(Some(element.clone()));
+    }
+    let message = format!("there is no element called `{}`", shown(&name.value));
+    let known: Vec<&str> = elements.names().collect();
+    let hint = match near_miss(&name.value, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.is_empty() => {
+            "this program has none: docs/elements.md shows how to add elements of your own".into()
+        }
+        None => format!("the elements of this program are {}", known.join(", ")),
+    };
+    faults.add(name.at, message, hint);
+    None
+}
+
+/// The one of several choices that is there; none or several go to `faults`.
+fn only_one<T>(
+    at: Pos,
+    choices: Vec<(&'static str, Option<T>)>,
+    what: &str,
+    faults: &mut Faults,
+) -> Option<T> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let hint = format!("write one of {}", names.join(", "));
+    let mut given: Vec<(&str, T)> = choices
+        .into_iter()
+        .filter_map(|(name, choice)| Some((name, choice?)))
+        .collect();
+    match given.len() {
+        1 => given.pop().map(|(_, choice)| choice),
+        0 => {
+            faults.add(at, format!("this names no {what}"), hint);
+            None
+        }
+        _ => {
+            let message = format!("`{}` and `{}` are two of them", given[0].0, given[1].0);
+            faults.add(at, message, hint);
+            None
+        }
+    }
+}
