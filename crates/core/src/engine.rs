@@ -444,7 +444,8 @@ impl Engine {
         let out = pipe.step_shaped(key, &mut context);
         let [departure, head] = pipe.announce(&self.pool);
         if let (Some(_), Some(head)) = (departure, head) {
-            self.pending.insert(head); // nothing new comes before what is first
+            debug_assert!(head > key, "nothing new comes before what is first");
+            self.pending.insert(head);
         }
         (out.unwrap_or(NIL), departure.or(head))
     }
