@@ -31,9 +31,13 @@ pub fn patch(
     let values = &values[..values.len().min(VALUES_MAX)];
     let mut faults = Faults::default();
     let texts = values.iter().map(|(key, value)| format!("{key}={value}"));
-    let sources = Sources {
+    let mut sources = Sources {
         list: texts.map(|text| ("set".to_owned(), text)).collect(),
     };
+    if values.is_empty() {
+        // A problem without a place is one of the first source.
+        sources.list.push(("set".to_owned(), String::new()));
+    }
     let mut entries = Vec::new();
     for ((name, value), source) in values.iter().zip(0..) {
         let width = name.chars().count() as u32;
@@ -66,5 +70,36 @@ pub fn patch(
     match patch.filter(|_| faults.is_empty()) {
         Some(patch) => Ok(patch),
         None => Err(sources.explain(faults)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(values: &[(&str, &str)]) -> String {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let values: Vec<(String, String)> = values.iter().map(owned).collect();
+        let framing = Framing::default();
+        let patch = patch(&values, framing, Path::new("."), &Elements::new());
+        patch.unwrap_err().to_string()
+    }
+
+    /// Callers of the control socket send what they like.
+    #[test]
+    fn wrong_values_are_refused_in_words() {
+        assert!(errors(&[]).contains("nothing changes"), "{}", errors(&[]));
+        for (name, value) in [
+            ("delay", ""),
+            ("delay", "null"),
+            ("delay", "*a"),
+            ("", "5 ms"),
+            ("mtu", "1400"),
+            ("loss", "\u{0}"),
+        ] {
+            assert!(errors(&[(name, value)]).contains("error"), "{name}={value}");
+        }
+        let deep = "[".repeat(20_000);
+        assert!(errors(&[("delay", &deep)]).contains("error"));
     }
 }
