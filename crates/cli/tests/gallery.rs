@@ -1,7 +1,8 @@
-//! Every experiment of the gallery runs at its smoke size.
+//! Every experiment of the gallery runs at its smoke size, and draws its figure.
 //!
 //! `experiments/NAME/smoke.set` holds one override `PATH=VALUE` a line, as `--set` takes them;
-//! `#` begins a comment line.
+//! `#` begins a comment line. `figure.py` itself claims that the run's data are whole: every
+//! packet accounted for, none before it was due, exact sums. CONTRIBUTING.md has the rest.
 
 // Tests wait for other processes, by the clock.
 #![allow(clippy::disallowed_methods)]
@@ -14,8 +15,12 @@ use std::time::{Duration, Instant};
 /// What an experiment may take at its smoke size: a few seconds, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+fn gallery() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
 fn experiments() -> Vec<PathBuf> {
-    let gallery = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let gallery = gallery();
     let entries = fs::read_dir(&gallery).expect("the gallery");
     let mut files: Vec<_> = entries
         .map(|entry| entry.unwrap().path().join("experiment.yaml"))
@@ -35,18 +40,70 @@ fn overrides(folder: &Path) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// The figure of the run in `run`, where the experiment has one: its script succeeds, and leaves
+/// a drawing and its data.
+fn draw(folder: &Path, run: &Path) {
+    let script = folder.join("figure.py");
+    if !script.exists() {
+        return;
+    }
+    let drawn = python(&script).arg(run).output().expect("python3");
+    let said = String::from_utf8_lossy(&drawn.stderr);
+    assert!(drawn.status.success(), "{}:\n{said}", script.display());
+    let printed = String::from_utf8_lossy(&drawn.stdout);
+    let figure = Path::new(printed.trim());
+    assert_eq!(figure.parent(), Some(run.join("figures").as_path()));
+    let svg = fs::read_to_string(figure).expect("the figure");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(!svg.contains("nan"), "{} has no numbers", figure.display());
+    let data = fs::read_to_string(figure.with_extension("csv")).expect("its data");
+    assert!(data.lines().count() > 1, "{} has no data", figure.display());
+}
+
+/// Python with a script, leaving no compiled files behind.
+fn python(script: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(script);
+    command
+}
+
+#[test]
+fn a_reference_says_what_it_lacks() {
+    let inquiry = ["-c", "import sys; print(sys.executable)"];
+    let answer = Command::new("python3").args(inquiry).output();
+    let answer = answer.expect("the gallery needs python3");
+    let interpreter = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    for file in experiments() {
+        let script = file.with_file_name("reference.py");
+        if !script.exists() {
+            continue;
+        }
+        let mut command = Command::new(&interpreter);
+        command.arg("-B").arg(&script).arg("no-such-run");
+        let output = command.env("PATH", "").output().expect("python3");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {output:?}", script.display());
+        assert_eq!(said.lines().count(), 1, "{}: {said}", script.display());
+        assert!(said.contains("missing"), "{}: {said}", script.display());
+    }
+}
+
+/// Each experiment's folder stands alone, so this program is there twice.
+#[test]
+fn the_copies_of_a_program_are_equal() {
+    let read = |name| fs::read(gallery().join(name).join("packets.py")).expect("packets.py");
+    assert!(read("nemc-latency") == read("nemc-timeline"));
+}
+
 #[test]
 fn every_experiment_runs_at_its_smoke_size() {
     let scratch = std::env::temp_dir().join(format!("longhaul-gallery-{}", std::process::id()));
     for file in experiments() {
         let folder = file.parent().expect("a folder");
         let name = folder.file_name().expect("a name").to_string_lossy();
+        let run = scratch.join(&*name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command
-            .arg("run")
-            .arg(&file)
-            .arg("--out")
-            .arg(scratch.join(&*name));
+        command.arg("run").arg(&file).arg("--out").arg(&run);
         for change in overrides(folder) {
             command.args(["--set", &change]);
         }
@@ -66,6 +123,7 @@ fn every_experiment_runs_at_its_smoke_size() {
             "{name} took {:?}",
             begun.elapsed()
         );
+        draw(folder, &run);
         eprintln!(
             "{name}: exit {code:?} in {:.1} s",
             begun.elapsed().as_secs_f64()
