@@ -90,7 +90,7 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
             "{tcp:#}"
         );
     }
-    assert_eq!(list(&printed, "hosts")[0]["hosts"], 20);
+    assert_eq!(list(&printed, "hosts").len(), 2);
     assert!(number(&printed["memory"]["packet_bytes"]) > 1500);
     for point in list(&printed["region"], "points") {
         let fitted = real(&point["packets_per_s"]) * (1.0 + real(&point["residual"]));

@@ -129,9 +129,9 @@ fn solve(rows: &[[f64; TERMS]], terms: u32) -> Option<[f64; TERMS]> {
             return None;
         }
         for j in (0..TERMS).filter(|&j| j != i) {
-            let factor = matrix[j][i] / matrix[i][i];
-            for k in i..=TERMS {
-                matrix[j][k] -= factor * matrix[i][k];
+            let (pivot, factor) = (matrix[i], matrix[j][i] / matrix[i][i]);
+            for (cell, above) in matrix[j].iter_mut().zip(pivot) {
+                *cell -= factor * above;
             }
         }
     }

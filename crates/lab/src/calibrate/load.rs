@@ -225,6 +225,6 @@ mod tests {
         let sender = std::thread::spawn(move || send_tcp(&format!("127.0.0.1:{to}"), 0.01));
         let received = sink.run().unwrap();
         sender.join().unwrap().unwrap();
-        assert!(received.bytes > 0 && received.bytes % CHUNK as u64 == 0);
+        assert!(received.bytes > 0 && received.bytes.is_multiple_of(CHUNK as u64));
     }
 }

@@ -3,8 +3,9 @@
 //! Each limit is searched as a climber would: rates in steps of about two until one is not
 //! carried, then once or twice halfway between. A rate is carried when one of a few tries is
 //! faithful: noise of the machine spoils some of them, overload spoils all. A rate that was
-//! merely late in the midst of a quiet core does not end the climb, because a busier core is often
-//! more punctual; losses and a full core do.
+//! merely late does not end the climb, because a busier core is often more punctual; losses do,
+//! and overload leads to them: the core sheds what it cannot handle in time. (How busy it is says
+//! nothing, since it spins while it waits.)
 
 use longhaul_core::Span;
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,6 @@ use crate::summary::Machine;
 const UDP_HEADERS: u32 = 28;
 /// A sender that keeps less than this part of its rate does not keep it.
 const KEPT: f64 = 0.97;
-/// A core that is busier than this has no time to spare.
-const FULL: f64 = 0.9;
 /// Payload of the smallest packets that are tried.
 const SMALL: u32 = 64;
 const PORT: &str = "5000";
@@ -47,7 +46,7 @@ const FULL_SCALE: Scale = Scale {
     tries: 3,
     refinements: 2,
     rates: &[
-        1_000, 5_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000,
+        1_000, 5_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000,
     ],
     hops: &[1, 4, 12],
     more: &[(1, 9000)],
@@ -63,14 +62,14 @@ const FULL_SCALE: Scale = Scale {
 };
 
 const QUICK_SCALE: Scale = Scale {
-    seconds: 0.3,
-    tries: 1,
+    seconds: 0.2,
+    tries: 2,
     refinements: 0,
     rates: &[5_000, 50_000, 100_000, 200_000, 400_000],
     hops: &[1, 12],
     more: &[],
     tcp: &[(1, 1500), (1, 9000)],
-    hosts: &[20],
+    hosts: &[20, 100],
 };
 
 /// UDP packets of one kind, and how the emulation kept up with them.
@@ -96,7 +95,7 @@ pub struct Step {
     pub left: u64,
     /// Packets that the machine lost.
     pub physical_drops: u64,
-    /// The part of the time that the core was on its CPU.
+    /// The part of the time that the core was on its CPU, spinning included.
     pub core_busy: f64,
     /// How late packets left.
     pub lateness_ns: Quantiles,
@@ -119,7 +118,7 @@ pub struct Tcp {
     pub seconds: f64,
     /// The one over the other.
     pub bits_per_s: f64,
-    /// The part of the time that the core was on its CPU.
+    /// The part of the time that the core was on its CPU, spinning included.
     pub core_busy: f64,
     /// How late packets left.
     pub lateness_ns: Quantiles,
@@ -256,7 +255,7 @@ impl Session<'_> {
         let from = steps.len();
         let mut ended_by = LimitedBy::Nothing;
         for &rate in rates {
-            self.next(&format!("{hops} hops, MTU {mtu}, {rate} packets/s"));
+            self.next(&format!("{}, MTU {mtu}, {rate} packets/s", way(hops)));
             let step = self.step(hops, mtu, Some(rate))?;
             let end = end_of_climb(&step);
             steps.push(step);
@@ -365,7 +364,7 @@ impl Session<'_> {
         let mut steps = Vec::new();
         for bytes in [SMALL + UDP_HEADERS, 1500] {
             for &hops in self.scale.hops {
-                self.next(&format!("{hops} hops, {bytes} bytes, at full speed"));
+                self.next(&format!("{}, {bytes} bytes, at full speed", way(hops)));
                 steps.push(self.step(hops, bytes, None)?);
             }
         }
@@ -376,7 +375,7 @@ impl Session<'_> {
         let mut all = Vec::new();
         let seconds = self.scale.seconds.to_string();
         for &(hops, mtu) in self.scale.tcp {
-            self.next(&format!("{hops} hops, MTU {mtu}, TCP"));
+            self.next(&format!("{}, MTU {mtu}, TCP", way(hops)));
             let send = ["tcp-send", "--to", TARGET, "--seconds", &seconds];
             let sink: (&[&str], bool) = (&["tcp-sink", "--port", PORT], false);
             let text = trial::chain((hops, mtu), sink, &send, self.scale.seconds);
@@ -416,6 +415,13 @@ impl Session<'_> {
     }
 }
 
+fn way(hops: u32) -> String {
+    match hops {
+        1 => "1 hop".to_owned(),
+        n => format!("{n} hops"),
+    }
+}
+
 /// Why no higher rate need be tried after this one.
 fn end_of_climb(step: &Step) -> Option<LimitedBy> {
     let asked = step.asked_packets_per_s? as f64;
@@ -427,7 +433,7 @@ fn end_of_climb(step: &Step) -> Option<LimitedBy> {
         // queue, where no packet has entered the network yet.
         return (step.delivered_packets_per_s < KEPT * asked).then_some(LimitedBy::Core);
     }
-    (step.physical_drops > 0 || step.core_busy > FULL).then_some(LimitedBy::Core)
+    (step.physical_drops > 0).then_some(LimitedBy::Core)
 }
 
 /// A rate between the highest one that was carried and the next one that was not, in equal
@@ -514,11 +520,6 @@ mod tests {
     fn noise_does_not_end_the_climb_and_overload_does() {
         assert_eq!(end_of_climb(&step(1000, State::Faithful)), None);
         assert_eq!(end_of_climb(&step(1000, State::Broken)), None);
-        let full = Step {
-            core_busy: 0.95,
-            ..step(1000, State::Broken)
-        };
-        assert_eq!(end_of_climb(&full), Some(LimitedBy::Core));
         let lossy = Step {
             physical_drops: 1,
             ..step(1000, State::Broken)
