@@ -302,10 +302,22 @@ fn memory(calibration: &Calibration) -> String {
     style::table(&rows.map(|(name, value)| vec![name.to_owned(), value]))
 }
 
+const DISTURBED: &str = "  the machine was disturbed: packets were late although it had time to \
+                         spare; calibrate again\n  when nothing else runs, and let `longhaul \
+                         doctor` look at it\n";
+
+const fn limited_by(limit: LimitedBy) -> &'static str {
+    match limit {
+        LimitedBy::Core => "the core",
+        LimitedBy::Sender => "the sender: the core may carry more",
+        LimitedBy::Nothing => "none found: the core may carry more",
+        LimitedBy::Noise => "noise: not part of the model",
+    }
+}
+
 fn region(region: &Region) -> String {
     if region.points.is_empty() {
-        return "  no rate: no run was faithful. Is the machine busy? `longhaul doctor` looks\n"
-            .to_owned();
+        return format!("  no rate: no run was faithful\n{DISTURBED}");
     }
     let names = head(&[
         "hops",
@@ -315,29 +327,36 @@ fn region(region: &Region) -> String {
         "residual",
         "limit",
     ]);
+    let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
     let rows = region.points.iter().map(|point| {
+        let fitted = point.fitted_packets_per_s;
+        let residual = point.residual.map(|part| format!("{:+.0} %", part * 100.0));
         vec![
             point.hops.to_string(),
             point.mtu.to_string(),
             style::short(point.packets_per_s as u64),
-            style::short(point.fitted_packets_per_s as u64),
-            format!("{:+.0} %", point.residual * 100.0),
-            match point.limited_by {
-                LimitedBy::Core => "the core",
-                LimitedBy::Sender => "the sender: the core may carry more",
-                LimitedBy::Nothing => "none found: the core may carry more",
-            }
-            .to_owned(),
+            or_none(fitted.map(|rate| style::short(rate as u64))),
+            or_none(residual),
+            limited_by(point.limited_by).to_owned(),
         ]
     });
     let rows: Vec<_> = std::iter::once(names).chain(rows).collect();
     let cost = &region.cost;
     let mut text = style::table(&rows);
-    let _ = writeln!(
-        text,
-        "  a packet costs {:.0} ns + {:.0} ns a hop + {:.2} ns a byte",
-        cost.entry_ns, cost.hop_ns, cost.byte_ns
-    );
+    if region
+        .points
+        .iter()
+        .any(|p| p.limited_by == LimitedBy::Noise)
+    {
+        text.push_str(DISTURBED);
+    }
+    if cost.is_sound() {
+        let _ = writeln!(
+            text,
+            "  a packet costs {:.0} ns + {:.0} ns a hop + {:.2} ns a byte",
+            cost.entry_ns, cost.hop_ns, cost.byte_ns
+        );
+    }
     if let Some(floor) = &region.floor_ns {
         let _ = writeln!(
             text,

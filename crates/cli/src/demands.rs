@@ -25,6 +25,16 @@ impl Outlook {
         Self { demands, known }
     }
 
+    /// The warnings of `run`, for which nothing is searched where the machine is not calibrated.
+    pub(crate) fn warnings_of(plan: &Plan) -> Vec<String> {
+        let known = calibrate::known();
+        if !matches!(known, Known::Calibrated(_)) {
+            return Vec::new();
+        }
+        let demands = Demands::of(plan);
+        Self { demands, known }.warnings()
+    }
+
     fn both(&self) -> Option<(&Demands, &Calibration)> {
         match (&self.demands, &self.known) {
             (Some(demands), Known::Calibrated(calibration)) => Some((demands, calibration)),

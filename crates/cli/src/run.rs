@@ -72,7 +72,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         plan.warnings
             .iter()
             .for_each(|warning| reporter.warn(warning));
-        let ahead = Outlook::of(plan).warnings();
+        let ahead = Outlook::warnings_of(plan);
         ahead.iter().for_each(|warning| reporter.warn(warning));
     }
     let outcome = run::run(plan, &options, &mut reporter);

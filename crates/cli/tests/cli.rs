@@ -89,6 +89,10 @@ fn every_command_has_help() {
         assert_eq!(help.status.code(), Some(0));
         assert!(stdout(&help).contains("Usage: longhaul"));
     }
+    assert!(
+        !all.contains("\n  load "),
+        "what calibration runs on hosts is hidden"
+    );
     assert!(stdout(&longhaul(&["--version"])).starts_with("longhaul "));
 }
 

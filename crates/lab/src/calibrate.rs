@@ -14,6 +14,7 @@
 //! Left out: other load on the machine, and what the programs of an experiment need.
 
 pub mod demands;
+mod figures;
 pub mod fit;
 pub mod load;
 mod measure;
@@ -29,7 +30,8 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
-pub use measure::{Hosts, Memory, Step, Tcp, measure};
+pub use figures::{Hosts, Memory, Step, Tcp};
+pub use measure::measure;
 pub use timer::Timer;
 
 use crate::run::RunError;
@@ -142,6 +144,7 @@ impl Calibration {
             .or_else(|| changed("kernel", &then.kernel, &now.kernel))
             .or_else(|| changed("CPUs", &then.cpus.to_string(), &now.cpus.to_string()))
             .or_else(|| changed("version", &self.version, env!("CARGO_PKG_VERSION")))
+            .or_else(|| changed("format", &self.format.to_string(), &FORMAT.to_string()))
     }
 }
 

@@ -93,11 +93,11 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
     assert_eq!(list(&printed, "hosts").len(), 2);
     assert!(number(&printed["memory"]["packet_bytes"]) > 1500);
     for point in list(&printed["region"], "points") {
-        let fitted = real(&point["packets_per_s"]) * (1.0 + real(&point["residual"]));
-        assert!(
-            (fitted / real(&point["fitted_packets_per_s"]) - 1.0).abs() < 1e-9,
-            "{point:#}"
-        );
+        // Without a model, where all limits were noise, there is nothing to compare with.
+        if let Some(fitted) = point["fitted_packets_per_s"].as_f64() {
+            let rate = real(&point["packets_per_s"]) * (1.0 + real(&point["residual"]));
+            assert!((rate / fitted - 1.0).abs() < 1e-9, "{point:#}");
+        }
     }
     let left = fs::read_dir(lab.dir()).expect("the folder").flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();

@@ -147,10 +147,10 @@ pub struct Point {
     pub mtu: u32,
     /// The highest rate that was carried faithfully.
     pub packets_per_s: f64,
-    /// The rate by the model.
-    pub fitted_packets_per_s: f64,
+    /// The rate by the model; `None` without a model.
+    pub fitted_packets_per_s: Option<f64>,
     /// The model's rate over the measured one, less 1.
-    pub residual: f64,
+    pub residual: Option<f64>,
     /// What ended the search.
     pub limited_by: LimitedBy,
 }
@@ -165,6 +165,9 @@ pub enum LimitedBy {
     Sender,
     /// The highest rate that was tried was carried.
     Nothing,
+    /// Packets were late far below the rate at which they get lost: something else disturbed the
+    /// machine. Such a limit says nothing about the core, and the model is not fitted to it.
+    Noise,
 }
 
 /// Where a run will be faithful.
@@ -184,16 +187,18 @@ pub struct Region {
 impl Region {
     /// The region that follows from measured limits.
     pub fn new(tolerance_ns: u64, limits: &[(Limit, LimitedBy)], floor: Option<Quantiles>) -> Self {
-        let plain: Vec<Limit> = limits.iter().map(|(limit, _)| *limit).collect();
-        let cost = Cost::fit(&plain);
+        let core = limits.iter().filter(|(_, by)| *by != LimitedBy::Noise);
+        let cost = Cost::fit(&core.map(|(limit, _)| *limit).collect::<Vec<_>>());
         let point = |(limit, limited_by): &(Limit, LimitedBy)| {
-            let fitted = cost.packets_per_s(limit.hops.into(), limit.mtu.into());
+            let fitted = cost
+                .is_sound()
+                .then(|| cost.packets_per_s(limit.hops.into(), limit.mtu.into()));
             Point {
                 hops: limit.hops,
                 mtu: limit.mtu,
                 packets_per_s: limit.packets_per_s,
                 fitted_packets_per_s: fitted,
-                residual: fitted / limit.packets_per_s - 1.0,
+                residual: fitted.map(|fitted| fitted / limit.packets_per_s - 1.0),
                 limited_by: *limited_by,
             }
         };
@@ -296,12 +301,37 @@ mod tests {
                 .collect();
             let region = Region::new(200_000, &limits, None);
             for point in &region.points {
-                let rate = point.packets_per_s * (1.0 + point.residual);
-                prop_assert!((rate / point.fitted_packets_per_s - 1.0).abs() < 1e-9);
+                let fitted = point.fitted_packets_per_s.unwrap();
+                let rate = point.packets_per_s * (1.0 + point.residual.unwrap());
+                prop_assert!((rate / fitted - 1.0).abs() < 1e-9);
                 let model = region.cost.packets_per_s(point.hops.into(), point.mtu.into());
-                prop_assert!((model / point.fitted_packets_per_s - 1.0).abs() < 1e-9);
+                prop_assert!((model / fitted - 1.0).abs() < 1e-9);
             }
         }
+    }
+
+    #[test]
+    fn noise_does_not_move_the_model() {
+        let limit = |hops, packets_per_s| Limit {
+            hops,
+            mtu: 1500,
+            packets_per_s,
+        };
+        // 2 us and 1 us a hop.
+        let clean = [
+            (limit(1, 1e6 / 3.0), LimitedBy::Core),
+            (limit(4, 1e6 / 6.0), LimitedBy::Sender),
+        ];
+        let noise = (limit(12, 1_000.0), LimitedBy::Noise);
+        let region = Region::new(1, &[clean[0], noise, clean[1]], None);
+        assert_eq!(region.cost, Region::new(1, &clean, None).cost);
+        assert!((region.cost.of(12.0, 1500.0) - 14_000.0).abs() < 1e-3);
+        assert!(
+            region.points[1].residual.unwrap() > 70.0,
+            "and is shown for what it is"
+        );
+        let only = Region::new(1, &[noise], None);
+        assert!(!only.cost.is_sound() && only.points[0].residual.is_none());
     }
 
     #[test]

@@ -8,21 +8,23 @@
 //! nothing, since it spins while it waits.)
 
 use longhaul_core::Span;
-use serde::{Deserialize, Serialize};
 
+use super::figures::{Hosts, Memory, Step, Tcp};
 use super::fit::{Limit, LimitedBy, Region};
 use super::load::{Received, Sent};
 use super::timer::Timer;
 use super::trial::{self, Bench, Trial};
 use super::{CalibrateError, Calibration, FORMAT, machine_id};
-use crate::fidelity::{Quantiles, State};
-use crate::plan::Plan;
+use crate::fidelity::State;
 use crate::summary::Machine;
 
 /// Headers of IPv4 and UDP.
 const UDP_HEADERS: u32 = 28;
 /// A sender that keeps less than this part of its rate does not keep it.
 const KEPT: f64 = 0.97;
+/// Losses at up to so many times the carried rate mean that the core is near its end; late packets
+/// far below are somebody else's doing.
+const NEAR: u64 = 5;
 /// Payload of the smallest packets that are tried.
 const SMALL: u32 = 64;
 const PORT: &str = "5000";
@@ -65,95 +67,12 @@ const QUICK_SCALE: Scale = Scale {
     seconds: 0.2,
     tries: 2,
     refinements: 0,
-    rates: &[5_000, 50_000, 100_000, 200_000, 400_000],
+    rates: &[5_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000],
     hops: &[1, 12],
     more: &[],
     tcp: &[(1, 1500), (1, 9000)],
     hosts: &[20, 100],
 };
-
-/// UDP packets of one kind, and how the emulation kept up with them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Pipes on the way.
-    pub hops: u32,
-    /// Length of the IP packets in bytes.
-    pub packet_bytes: u32,
-    /// The rate that was asked for; `None` for as much as the sender could.
-    pub asked_packets_per_s: Option<u64>,
-    /// The rate that the sender reached.
-    pub sent_packets_per_s: f64,
-    /// Of it, what arrived.
-    pub delivered_packets_per_s: f64,
-    /// Packets that the sender's kernel took.
-    pub sent: u64,
-    /// Packets that entered the emulated network.
-    pub entered: u64,
-    /// Packets that came out of it.
-    pub delivered: u64,
-    /// Packets that the emulated network still held, or had dropped, at the end.
-    pub left: u64,
-    /// Packets that the machine lost.
-    pub physical_drops: u64,
-    /// The part of the time that the core was on its CPU, spinning included.
-    pub core_busy: f64,
-    /// How late packets left.
-    pub lateness_ns: Quantiles,
-    /// The verdict of the best try.
-    pub state: State,
-    /// How many tries there were.
-    pub tries: u32,
-}
-
-/// One TCP connection.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tcp {
-    /// Pipes on the way.
-    pub hops: u32,
-    /// The links' MTU.
-    pub mtu: u32,
-    /// Payload that arrived.
-    pub bytes: u64,
-    /// In which time.
-    pub seconds: f64,
-    /// The one over the other.
-    pub bits_per_s: f64,
-    /// The part of the time that the core was on its CPU, spinning included.
-    pub core_busy: f64,
-    /// How late packets left.
-    pub lateness_ns: Quantiles,
-    /// Packets that the machine lost.
-    pub physical_drops: u64,
-    /// The verdict.
-    pub state: State,
-}
-
-/// A number of hosts coming up and going away.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hosts {
-    /// How many.
-    pub hosts: u32,
-    /// Until all were up and connected.
-    pub setup_s: f64,
-    /// The same for each.
-    pub setup_per_host_s: f64,
-    /// Until nothing of them was left.
-    pub teardown_s: f64,
-    /// Memory that the machine had less of while they were up, the core's included; `None` where
-    /// it cannot be told.
-    pub used_bytes: Option<u64>,
-}
-
-/// Memory of things.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Of each host; `None` where it cannot be told. Measured, with all that the kernel keeps.
-    pub host_bytes: Option<u64>,
-    /// Of each packet inside the network, at MTU 1500.
-    pub packet_bytes: u64,
-    /// Of each packet inside the network, at MTU 9000.
-    pub jumbo_packet_bytes: u64,
-}
 
 /// Measures this machine: some minutes, or some seconds where it is to be `quick`.
 ///
@@ -204,7 +123,7 @@ pub fn measure(
         machine_id: machine_id(),
         region: Region::new(session.tolerance_ns, &carried, floor),
         machine: session.machine.unwrap_or_else(super::present_machine),
-        memory: memory(&hosts),
+        memory: Memory::of(&hosts),
         timer,
         lateness,
         throughput,
@@ -276,19 +195,14 @@ impl Session<'_> {
             steps.push(step);
         }
         steps[from..].sort_by_key(|step| step.asked_packets_per_s);
-        let faithful = steps[from..]
-            .iter()
-            .filter(|step| step.state == State::Faithful);
-        let best = faithful
-            .map(|step| step.delivered_packets_per_s)
-            .max_by(f64::total_cmp);
-        Ok(best.filter(|rate| *rate > 0.0).map(|packets_per_s| {
+        let limit = limit(&steps[from..], ended_by);
+        Ok(limit.map(|(packets_per_s, limited_by)| {
             let limit = Limit {
                 hops,
                 mtu,
                 packets_per_s,
             };
-            (limit, ended_by)
+            (limit, limited_by)
         }))
     }
 
@@ -436,20 +350,46 @@ fn end_of_climb(step: &Step) -> Option<LimitedBy> {
     (step.physical_drops > 0).then_some(LimitedBy::Core)
 }
 
-/// A rate between the highest one that was carried and the next one that was not, in equal
+/// The highest rate that was carried, by the steps of a climb that ended so, and what it is
+/// really limited by; `None` where none was.
+fn limit(steps: &[Step], ended_by: LimitedBy) -> Option<(f64, LimitedBy)> {
+    let faithful = steps.iter().filter(|step| step.state == State::Faithful);
+    let best = faithful.max_by(|a, b| {
+        a.delivered_packets_per_s
+            .total_cmp(&b.delivered_packets_per_s)
+    })?;
+    let highest = steps.iter().map(|step| step.asked_packets_per_s).max()?;
+    let carried_all = best.asked_packets_per_s == highest;
+    let limited_by = match ended_by {
+        LimitedBy::Core if !carried_all && near_losses(steps).is_none() => LimitedBy::Noise,
+        LimitedBy::Nothing if !carried_all => LimitedBy::Noise,
+        end => end,
+    };
+    Some((best.delivered_packets_per_s, limited_by))
+}
+
+/// The highest rate that was carried and the lowest above it that lost packets, where these are
+/// near each other.
+fn near_losses(steps: &[Step]) -> Option<(u64, u64)> {
+    let faithful = steps.iter().filter(|step| step.state == State::Faithful);
+    let carried = faithful.filter_map(|step| step.asked_packets_per_s).max()?;
+    let lossy = steps
+        .iter()
+        .filter(|step| step.state != State::Faithful && step.physical_drops > 0);
+    let lost = lossy
+        .filter_map(|step| step.asked_packets_per_s)
+        .filter(|rate| *rate > carried)
+        .min()?;
+    (lost <= carried.saturating_mul(NEAR)).then_some((carried, lost))
+}
+
+/// A rate between the highest one that was carried and the lowest that lost packets, in equal
 /// proportion to both.
 fn halfway(steps: &[Step]) -> Option<u64> {
-    let rates = |faithful: bool| {
-        let of = move |step: &&Step| (step.state == State::Faithful) == faithful;
-        steps
-            .iter()
-            .filter(of)
-            .filter_map(|step| step.asked_packets_per_s)
-    };
-    let carried = rates(true).max()?;
-    let not = rates(false).filter(|rate| *rate > carried).min()?;
-    let rate = (carried as f64 * not as f64).sqrt() as u64;
-    (rate > carried && rate < not).then_some(rate)
+    let (carried, lost) = near_losses(steps)?;
+    let rate = (carried as f64 * lost as f64).sqrt() as u64;
+    let new = |step: &Step| step.asked_packets_per_s != Some(rate);
+    (rate > carried && rate < lost && steps.iter().all(new)).then_some(rate)
 }
 
 /// The core idles before and after: its load is that of the time with traffic.
@@ -464,38 +404,10 @@ fn busy(trial: &Trial, seconds: f64) -> f64 {
     (cpu_s / seconds.max(1e-9)).clamp(0.0, 1.0)
 }
 
-/// What each host adds, from the difference between the smallest and the largest number of them.
-fn memory(hosts: &[Hosts]) -> Memory {
-    let slot = |mtu: u32| {
-        let plan = Plan::from_text(
-            &format!(
-                "mtu: {mtu}\ntopology: {{ nodes: {{ a: {{}}, b: {{}} }}, links: [{{ ends: [a, b] }}] }}\n"
-            ),
-            "memory.yaml",
-        );
-        plan.map_or(0, |plan| plan.slot_bytes() as u64)
-    };
-    Memory {
-        host_bytes: per_host(hosts),
-        packet_bytes: slot(1500),
-        jumbo_packet_bytes: slot(9000),
-    }
-}
-
-fn per_host(hosts: &[Hosts]) -> Option<u64> {
-    let largest = hosts.iter().max_by_key(|all| all.hosts)?;
-    let smallest = hosts.iter().min_by_key(|all| all.hosts)?;
-    let (mut bytes, mut count) = (largest.used_bytes?, u64::from(largest.hosts));
-    if smallest.hosts < largest.hosts {
-        bytes = bytes.checked_sub(smallest.used_bytes?)?;
-        count -= u64::from(smallest.hosts);
-    }
-    bytes.checked_div(count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fidelity::Quantiles;
 
     fn step(asked: u64, state: State) -> Step {
         Step {
@@ -537,33 +449,47 @@ mod tests {
         assert_eq!(end_of_climb(&held_back), Some(LimitedBy::Core));
     }
 
+    fn lossy(asked: u64) -> Step {
+        Step {
+            physical_drops: 1,
+            ..step(asked, State::Broken)
+        }
+    }
+
     #[test]
     fn the_limit_is_sought_between_its_neighbours() {
         let mut steps = vec![
             step(1_000, State::Broken),
             step(100_000, State::Faithful),
-            step(400_000, State::Broken),
+            lossy(400_000),
         ];
         assert_eq!(halfway(&steps), Some(200_000));
         steps.push(step(200_000, State::Faithful));
         assert_eq!(halfway(&steps), Some(282_842));
+        steps.push(step(282_842, State::Broken));
+        assert_eq!(halfway(&steps), None, "no rate is tried again");
         assert_eq!(halfway(&steps[1..2]), None);
         assert_eq!(halfway(&steps[..1]), None);
     }
 
     #[test]
-    fn a_hosts_memory_is_what_more_of_them_add() {
-        let hosts = |hosts, used_bytes| Hosts {
-            hosts,
-            setup_s: 0.1,
-            setup_per_host_s: 0.0,
-            teardown_s: 0.0,
-            used_bytes,
-        };
-        let both = [hosts(100, Some(90_000)), hosts(500, Some(290_000))];
-        assert_eq!(per_host(&both), Some(500));
-        assert_eq!(per_host(&both[1..]), Some(580));
-        assert_eq!(per_host(&[hosts(100, None), hosts(500, Some(1))]), None);
-        assert_eq!(per_host(&[]), None);
+    fn what_is_late_far_below_the_first_losses_is_noise() {
+        let (core, nothing) = (LimitedBy::Core, LimitedBy::Nothing);
+        let near = [step(100_000, State::Faithful), lossy(400_000)];
+        assert_eq!(limit(&near, core), Some((100_000.0, core)));
+        let far = [
+            step(1_000, State::Faithful),
+            step(100_000, State::Broken),
+            lossy(400_000),
+        ];
+        assert_eq!(limit(&far, core), Some((1_000.0, LimitedBy::Noise)));
+        assert_eq!(halfway(&far), None, "noise has no limit to be sought");
+        assert_eq!(limit(&far[..2], nothing), Some((1_000.0, LimitedBy::Noise)));
+        assert_eq!(limit(&far[..1], nothing), Some((1_000.0, nothing)));
+        assert_eq!(limit(&far[1..], core), None);
+        // Held back at its own card, and faithful: the last step is the limit.
+        assert_eq!(limit(&near[..1], core), Some((100_000.0, core)));
+        let sender = LimitedBy::Sender;
+        assert_eq!(limit(&near[..1], sender), Some((100_000.0, sender)));
     }
 }
