@@ -22,8 +22,8 @@ use crate::summary::Machine;
 const UDP_HEADERS: u32 = 28;
 /// A sender that keeps less than this part of its rate does not keep it.
 const KEPT: f64 = 0.97;
-/// Losses at up to so many times the carried rate mean that the core is near its end; late packets
-/// far below are somebody else's doing.
+/// Losses at up to so many times the carried rate mean that the core is near its end there; packets
+/// that are late far below are somebody else's doing.
 const NEAR: u64 = 5;
 /// Payload of the smallest packets that are tried.
 const SMALL: u32 = 64;
@@ -347,7 +347,13 @@ fn end_of_climb(step: &Step) -> Option<LimitedBy> {
         // queue, where no packet has entered the network yet.
         return (step.delivered_packets_per_s < KEPT * asked).then_some(LimitedBy::Core);
     }
-    (step.physical_drops > 0).then_some(LimitedBy::Core)
+    is_spent(step).then_some(LimitedBy::Core)
+}
+
+/// Whether machine or sender could do no more.
+fn is_spent(step: &Step) -> bool {
+    let asked = step.asked_packets_per_s.map_or(0.0, |asked| asked as f64);
+    step.physical_drops > 0 || step.sent_packets_per_s < KEPT * asked
 }
 
 /// The highest rate that was carried, by the steps of a climb that ended so, and what it is
@@ -361,21 +367,21 @@ fn limit(steps: &[Step], ended_by: LimitedBy) -> Option<(f64, LimitedBy)> {
     let highest = steps.iter().map(|step| step.asked_packets_per_s).max()?;
     let carried_all = best.asked_packets_per_s == highest;
     let limited_by = match ended_by {
-        LimitedBy::Core if !carried_all && near_losses(steps).is_none() => LimitedBy::Noise,
+        LimitedBy::Core if !carried_all && near_end(steps).is_none() => LimitedBy::Noise,
         LimitedBy::Nothing if !carried_all => LimitedBy::Noise,
         end => end,
     };
     Some((best.delivered_packets_per_s, limited_by))
 }
 
-/// The highest rate that was carried and the lowest above it that lost packets, where these are
-/// near each other.
-fn near_losses(steps: &[Step]) -> Option<(u64, u64)> {
+/// The highest rate that was carried and the lowest above it at which machine or sender could do
+/// no more, where these are near each other.
+fn near_end(steps: &[Step]) -> Option<(u64, u64)> {
     let faithful = steps.iter().filter(|step| step.state == State::Faithful);
     let carried = faithful.filter_map(|step| step.asked_packets_per_s).max()?;
     let lossy = steps
         .iter()
-        .filter(|step| step.state != State::Faithful && step.physical_drops > 0);
+        .filter(|step| step.state != State::Faithful && is_spent(step));
     let lost = lossy
         .filter_map(|step| step.asked_packets_per_s)
         .filter(|rate| *rate > carried)
@@ -383,10 +389,10 @@ fn near_losses(steps: &[Step]) -> Option<(u64, u64)> {
     (lost <= carried.saturating_mul(NEAR)).then_some((carried, lost))
 }
 
-/// A rate between the highest one that was carried and the lowest that lost packets, in equal
+/// A rate between the highest one that was carried and the lowest that was too much, in equal
 /// proportion to both.
 fn halfway(steps: &[Step]) -> Option<u64> {
-    let (carried, lost) = near_losses(steps)?;
+    let (carried, lost) = near_end(steps)?;
     let rate = (carried as f64 * lost as f64).sqrt() as u64;
     let new = |step: &Step| step.asked_packets_per_s != Some(rate);
     (rate > carried && rate < lost && steps.iter().all(new)).then_some(rate)
@@ -489,6 +495,14 @@ mod tests {
         assert_eq!(limit(&far[1..], core), None);
         // Held back at its own card, and faithful: the last step is the limit.
         assert_eq!(limit(&near[..1], core), Some((100_000.0, core)));
+        // Late where the sender can do no more is an end, too.
+        let spent = Step {
+            sent_packets_per_s: 350_000.0,
+            ..step(400_000, State::Broken)
+        };
+        assert_eq!(end_of_climb(&spent), Some(core));
+        let steps = [near[0].clone(), spent];
+        assert_eq!(limit(&steps, core), Some((100_000.0, core)));
         let sender = LimitedBy::Sender;
         assert_eq!(limit(&near[..1], sender), Some((100_000.0, sender)));
     }
