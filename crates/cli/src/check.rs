@@ -14,6 +14,7 @@ use longhaul_linux::packet_io::RingConfig;
 use serde_json::{Value, json};
 
 use crate::Exit;
+use crate::demands::Outlook;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
@@ -66,15 +67,16 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     };
     let hosts: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
     let paths = Paths::find(&plan.topology, &hosts);
+    let outlook = Outlook::of(&plan);
     if args.json {
-        style::print(&style::json(&as_json(&plan, &paths, args.routes)));
+        style::print(&style::json(&as_json(&plan, &paths, &outlook, args.routes)));
     } else {
-        style::print(&as_text(&plan, &paths, args.routes));
+        style::print(&as_text(&plan, &paths, &outlook, args.routes));
     }
     Exit::Done
 }
 
-fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
+fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> String {
     let style = Style::stdout();
     let of_kind = |kind| {
         let nodes = plan.topology.nodes().iter();
@@ -110,9 +112,13 @@ fn as_text(plan: &Plan, paths: &Paths, routes: bool) -> String {
     section("programs", programs(plan));
     section("events", events(plan));
     section("memory", memory(plan));
+    let demands = outlook.line().map(|line| format!("  {line}\n"));
+    section("demands", demands.unwrap_or_default());
+    let ahead = outlook.warnings();
     let warnings = plan
         .warnings
         .iter()
+        .chain(&ahead)
         .map(|w| format!("  {} {w}\n", style.doubtful("!")));
     section("warnings", warnings.collect());
     text
@@ -370,7 +376,7 @@ fn memory(plan: &Plan) -> String {
     style::table(&rows.map(|(what, size)| vec![what.to_owned(), size]))
 }
 
-fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
+fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value {
     let topology = &plan.topology;
     let seconds = |span: Option<Span>| span.map(Span::as_s);
     let routers = topology
@@ -434,7 +440,8 @@ fn as_json(plan: &Plan, paths: &Paths, routes: bool) -> Value {
         },
         "events": events_json(plan),
         "convergence_s": plan.schedule.convergence.as_s(),
-        "warnings": plan.warnings,
+        "demands": outlook.json(),
+        "warnings": plan.warnings.iter().cloned().chain(outlook.warnings()).collect::<Vec<_>>(),
     })
 }
 

@@ -7,13 +7,16 @@
 //! them to [`main_with`] and are then `longhaul` with all its commands, and more.
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod completions;
+mod demands;
 mod doctor;
 mod exec;
 mod experiment;
 mod get;
 mod list;
+mod load;
 mod paths;
 mod progress;
 mod result;
@@ -62,7 +65,10 @@ enum Command {
     List(list::Args),
     Topology(topology::Args),
     Doctor(doctor::Args),
+    Calibrate(calibrate::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Load(load::Args),
 }
 
 /// How a command ends.
@@ -106,7 +112,9 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::List(args) => list::main(&args),
         Command::Topology(args) => topology::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Completions(args) => completions::main(&args),
+        Command::Load(args) => load::main(&args),
     };
     match exit {
         Exit::Done | Exit::NotFaithful if style::result_is_lost() => Exit::Failed.into(),

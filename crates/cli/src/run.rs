@@ -9,6 +9,7 @@ use longhaul_lab::run::{self, RunError, RunOptions};
 use longhaul_lab::summary::Summary;
 use longhaul_linux::sandbox::SandboxError;
 
+use crate::demands::Outlook;
 use crate::experiment::{self, Overrides};
 use crate::progress::Reporter;
 use crate::style::{self, Style};
@@ -71,6 +72,8 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         plan.warnings
             .iter()
             .for_each(|warning| reporter.warn(warning));
+        let ahead = Outlook::warnings_of(plan);
+        ahead.iter().for_each(|warning| reporter.warn(warning));
     }
     let outcome = run::run(plan, &options, &mut reporter);
     reporter.finish();

@@ -81,6 +81,7 @@ fn every_command_has_help() {
         "list",
         "topology",
         "doctor",
+        "calibrate",
         "completions",
     ] {
         assert!(all.contains(&format!("\n  {command} ")), "{command}");
@@ -88,6 +89,10 @@ fn every_command_has_help() {
         assert_eq!(help.status.code(), Some(0));
         assert!(stdout(&help).contains("Usage: longhaul"));
     }
+    assert!(
+        !all.contains("\n  load "),
+        "what calibration runs on hosts is hidden"
+    );
     assert!(stdout(&longhaul(&["--version"])).starts_with("longhaul "));
 }
 
@@ -180,6 +185,155 @@ fn check_as_json_follows_overrides() {
     assert_eq!(plan["paths"].as_array().unwrap().len(), 6);
     assert_eq!(plan["pipes"].as_array().unwrap().len(), 6);
     assert!(plan["memory"]["packet_pool_bytes"].as_u64().unwrap() > 0);
+}
+
+/// A calibration of this machine by which a packet costs so much, whatever the machine can do.
+fn calibration(entry_ns: u64, hop_ns: u64, kernel: &str) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |path: &str, name: &str| {
+        let text = read(path);
+        let line = text.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.split_once(':'));
+        value.map_or(String::new(), |(_, value)| value.trim().to_owned())
+    };
+    let mask = field("/proc/self/status", "Cpus_allowed:");
+    let cpus: u32 = mask
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .map(u32::count_ones)
+        .sum();
+    let quantiles = serde_json::json!({
+        "p50": 3_000, "p90": 5_000, "p99": 20_000, "p999": 60_000, "max": 90_000,
+    });
+    let calibration = serde_json::json!({
+        "format": 1, "version": env!("CARGO_PKG_VERSION"), "made_unix_s": 1_800_000_000,
+        "quick": false, "machine_id": "",
+        "machine": {
+            "cpus": cpus, "kernel": format!("{}{kernel}", read("/proc/sys/kernel/osrelease").trim()),
+            "processor": field("/proc/cpuinfo", "model name"), "memory_bytes": 1,
+            "virtual_machine": true, "hyper_threads": null, "frequency_governor": null,
+            "clock_source": "tsc", "load_before": 0.0, "core_cpu": null,
+            "core_scheduling": "short-slice", "program_cpus": [],
+        },
+        "timer": {
+            "nap_ns": 1_000_000, "wakeups": 0, "late_ns": quantiles, "cpu": null, "scheduling": "",
+        },
+        "lateness": [], "throughput": [], "tcp": [], "hosts": [],
+        "memory": { "host_bytes": null, "packet_bytes": 1536, "jumbo_packet_bytes": 9216 },
+        "region": {
+            "tolerance_ns": 200_000,
+            "cost": { "entry_ns": entry_ns, "hop_ns": hop_ns, "byte_ns": 0 },
+            "points": [], "floor_ns": quantiles,
+        },
+    });
+    calibration.to_string()
+}
+
+/// What `check` says beside a calibration; an empty name is none.
+fn check_with(calibration: &str, file: &Scratch, more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["check", file.path()])
+        .args(more)
+        .env("LONGHAUL_CALIBRATION", calibration)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn check_compares_demands_with_the_machine() {
+    let small = Scratch::new("demands", SMALL);
+    // Programs on a0 and b; 100 Mbit/s each way: 2 × 10^8 / (8 × 1518) = 16469 packets/s.
+    let asked = "up to 16.5 k packets/s over 2 hops";
+    let none = check_with("", &small, &[]);
+    let hint = format!("{asked}; machine: not calibrated: run `longhaul calibrate`");
+    assert!(
+        none.contains(&hint) && !none.contains("may ask for"),
+        "{none}"
+    );
+
+    // 20 us a packet: 50,000 packets/s.
+    let fast = Scratch::new("fast", &calibration(10_000, 5_000, ""));
+    let text = check_with(fast.path(), &small, &[]);
+    let line = format!("{asked}; machine: faithful up to 50 k packets/s of them");
+    assert!(
+        text.contains(&line) && !text.contains("may ask for"),
+        "{text}"
+    );
+
+    // 100 us: 10,000.
+    let slow = Scratch::new("slow", &calibration(80_000, 10_000, ""));
+    let text = check_with(slow.path(), &small, &[]);
+    let warning = "may ask for 16.5 k packets/s over 2 hops; this machine carries 10 k faithfully";
+    assert!(text.contains(warning), "{text}");
+    let half = ["--set", "links.r-b.rate=50 Mbit/s"];
+    let text = check_with(slow.path(), &small, &half);
+    assert!(!text.contains("may ask for"), "{text}");
+
+    let json = check_with(slow.path(), &small, &["--json"]);
+    let plan: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let demands = |field: &str| plan["demands"][field].as_f64().unwrap();
+    assert!((demands("packets_per_s") - 2e8 / 8.0 / 1518.0).abs() < 1e-6);
+    assert!((demands("carried_packets_per_s") - 10_000.0).abs() < 1e-6);
+    assert_eq!(demands("shortest_delay_ns"), 5_100_000.0);
+    assert!(
+        plan["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("may ask for")
+    );
+}
+
+#[test]
+fn check_knows_what_a_machine_cannot_delay() {
+    let short = "
+name: short
+tolerance: 50 us
+topology:
+  nodes: { a: {}, b: {} }
+  links:
+    - { ends: [a, b], rate: 10 Mbit/s, delay: 10 us }
+programs:
+  p: { on: a, run: 'true' }
+  q: { on: b, run: 'true' }
+";
+    let file = Scratch::new("short", short);
+    let machine = Scratch::new("floor", &calibration(1_000, 100, ""));
+    let text = check_with(machine.path(), &file, &[]);
+    assert!(text.contains("shortest path takes 10 us"), "{text}");
+    assert!(text.contains("tolerance of 50 us is below"), "{text}");
+    let enough = ["--set", "tolerance=100 us", "--set", "links.a-b.delay=1 ms"];
+    let text = check_with(machine.path(), &file, &enough);
+    assert!(
+        !text.contains("shortest") && !text.contains("is below"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_calibration_that_does_not_fit_is_not_used() {
+    let small = Scratch::new("stale", SMALL);
+    let other = Scratch::new("kernel", &calibration(80_000, 10_000, "-other"));
+    let text = check_with(other.path(), &small, &[]);
+    assert!(
+        text.contains("of no use") && text.contains("kernel"),
+        "{text}"
+    );
+    assert!(!text.contains("may ask for"), "{text}");
+    let broken = Scratch::new("broken", "{ \"format\": 1 }");
+    let text = check_with(broken.path(), &small, &[]);
+    assert!(text.contains("of no use"), "{text}");
+    // Where a network has no rates nothing is known, and nothing is said.
+    let free = SMALL
+        .replace("rate: 1 Gbit/s, ", "")
+        .replace("rate: 100 Mbit/s, ", "");
+    let free = Scratch::new("free", &free);
+    let text = check_with("", &free, &[]);
+    assert!(
+        !text.contains("demands") && !text.contains("calibrat"),
+        "{text}"
+    );
 }
 
 #[test]

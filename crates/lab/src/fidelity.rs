@@ -13,7 +13,7 @@
 
 use hdrhistogram::Histogram;
 use longhaul_core::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Of the packets of a second, this part may be late: 1 in 1000.
 const LATE_PART: u64 = 1000;
@@ -70,7 +70,7 @@ impl Delays {
 }
 
 /// Quantiles in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Quantiles {
     pub p50: u64,
@@ -195,7 +195,7 @@ impl Second {
 }
 
 /// How a run is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Every second kept the promise.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assign;
+pub mod calibrate;
 pub mod clock;
 pub mod control;
 pub mod described;

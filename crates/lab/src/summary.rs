@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fidelity::Verdict;
 
-/// The machine that a run was made on.
-#[derive(Debug, Clone, Serialize)]
+/// The machine that a run was made on: the parameters of hardware and system that its figures
+/// depend on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// CPUs that the run could use.
     pub cpus: usize,
@@ -18,6 +19,16 @@ pub struct Machine {
     pub processor: String,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// Whether it is a virtual one, whose CPUs may be taken away at any time.
+    pub virtual_machine: bool,
+    /// Whether CPUs share processor cores; `None` where the system does not tell.
+    pub hyper_threads: Option<bool>,
+    /// How CPUs change their frequency; `None` where they do not, or the system does not tell.
+    pub frequency_governor: Option<String>,
+    /// What the kernel reads the time from.
+    pub clock_source: String,
+    /// Processes that wanted to run, in the mean of the minute before.
+    pub load_before: f64,
     /// The CPU that the core had, if it had one to itself.
     pub core_cpu: Option<usize>,
     /// How the kernel scheduled the core: real-time (while it sleeps often) or short-slice.
@@ -335,11 +346,28 @@ pub fn machine(
         .next()
         .and_then(|word| word.parse().ok())
         .unwrap_or(0);
+    let word = |path: &str| {
+        let text = read(path);
+        Some(text.trim().to_owned()).filter(|word| !word.is_empty())
+    };
+    let cpu_info = read("/proc/cpuinfo");
+    let flags = field(&cpu_info, "flags");
+    let load = read("/proc/loadavg");
     Machine {
         cpus,
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        processor: field(&read("/proc/cpuinfo"), "model name"),
+        processor: field(&cpu_info, "model name"),
         memory_bytes: kib * 1024,
+        virtual_machine: flags.split(' ').any(|flag| flag == "hypervisor"),
+        hyper_threads: word("/sys/devices/system/cpu/smt/active").map(|active| active == "1"),
+        frequency_governor: word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .unwrap_or_default(),
+        load_before: load
+            .split(' ')
+            .next()
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(0.0),
         core_cpu,
         core_scheduling: core_scheduling.to_owned(),
         program_cpus,

@@ -12,6 +12,7 @@
 // Tests wait for other processes, by the clock.
 #![allow(clippy::disallowed_methods)]
 
+mod calibrate;
 mod cleanup;
 mod control;
 mod events;

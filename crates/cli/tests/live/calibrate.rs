@@ -1,0 +1,121 @@
+//! Calibration as a whole: that it comes to its end, that its figures add up, and that nothing of
+//! it is left. What the figures are is the machine's affair.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::lab::Lab;
+
+/// Frames that two hosts send of themselves, such as multicast reports: the machine may lose them
+/// too, and then counts them among the others.
+const OWN_FRAMES: u64 = 16;
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+
+fn real(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    let list = value[name].as_array();
+    list.unwrap_or_else(|| panic!("{name} is no list: {value:#}"))
+}
+
+/// Runs of UDP: the kernel's, the engine's and the machine's counts of the same packets.
+fn assert_sums(step: &Value) {
+    let [sent, entered, delivered, left, lost] =
+        ["sent", "entered", "delivered", "left", "physical_drops"].map(|n| number(&step[n]));
+    assert!(sent > 0, "{step:#}");
+    assert_eq!(entered, delivered + left, "{step:#}");
+    assert!(entered <= sent + OWN_FRAMES, "{step:#}");
+    // A sender that is faster than its card loses packets in its own queue.
+    if step["asked_packets_per_s"] == 5_000 {
+        let found = entered + lost;
+        assert!(
+            found + OWN_FRAMES >= sent && found <= sent + OWN_FRAMES,
+            "{step:#}"
+        );
+    }
+    assert!((0.0..=1.0).contains(&real(&step["core_busy"])), "{step:#}");
+    assert_quantiles(&step["lateness_ns"]);
+}
+
+fn assert_quantiles(quantiles: &Value) {
+    let order = ["p50", "p90", "p99", "p999"].map(|name| number(&quantiles[name]));
+    assert!(order.is_sorted(), "{quantiles}");
+}
+
+#[test]
+fn a_quick_calibration_measures_everything_and_leaves_its_file() {
+    let lab = Lab::unprivileged();
+    let file = lab.dir().join("calibration.json");
+    let out = file.to_str().expect("a UTF-8 path");
+    let mut command = lab.longhaul(&["calibrate", "--quick", "--json", "--out", out]);
+    let output = command
+        .env("TMPDIR", lab.dir())
+        .output()
+        .expect("starting longhaul");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        stderr.contains("calibrating: ") && stderr.contains("kept in "),
+        "{stderr}"
+    );
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let kept = fs::read_to_string(&file).expect("the file");
+    assert_eq!(printed, serde_json::from_str::<Value>(&kept).expect("JSON"));
+
+    assert!(number(&printed["timer"]["wakeups"]) > 0);
+    assert_quantiles(&printed["timer"]["late_ns"]);
+    let steps = list(&printed, "lateness");
+    steps.iter().for_each(assert_sums);
+    for hops in [1, 12] {
+        let own = |step: &&Value| step["hops"] == hops;
+        assert!(steps.iter().filter(own).count() >= 1, "{hops} hops");
+        let flood = list(&printed, "throughput").iter().filter(own);
+        assert_eq!(flood.count(), 2, "small and full packets, {hops} hops");
+    }
+    list(&printed, "throughput").iter().for_each(assert_sums);
+    for tcp in list(&printed, "tcp") {
+        let rate = number(&tcp["bytes"]) as f64 * 8.0 / real(&tcp["seconds"]);
+        assert!(
+            rate > 0.0 && (rate / real(&tcp["bits_per_s"]) - 1.0).abs() < 1e-9,
+            "{tcp:#}"
+        );
+    }
+    assert_eq!(list(&printed, "hosts").len(), 2);
+    assert!(number(&printed["memory"]["packet_bytes"]) > 1500);
+    for point in list(&printed["region"], "points") {
+        // Without a model, where all limits were noise, there is nothing to compare with.
+        if let Some(fitted) = point["fitted_packets_per_s"].as_f64() {
+            let rate = real(&point["packets_per_s"]) * (1.0 + real(&point["residual"]));
+            assert!((rate / fitted - 1.0).abs() < 1e-9, "{point:#}");
+        }
+    }
+    let left = fs::read_dir(lab.dir()).expect("the folder").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    let scratch =
+        |name: &&std::ffi::OsString| name.to_string_lossy().contains("longhaul-calibrate");
+    assert_eq!(left.iter().find(scratch), None);
+}
+
+#[test]
+fn without_a_place_for_its_file_nothing_is_measured() {
+    // Its environment is empty: no home, no state.
+    let lab = Lab::new();
+    let mut command = lab.longhaul(&["calibrate", "--quick"]);
+    let output = command.env_clear().output().expect("starting longhaul");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        stderr.contains("--out") && !stderr.contains("calibrating"),
+        "{stderr}"
+    );
+}

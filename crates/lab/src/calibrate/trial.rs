@@ -1,0 +1,227 @@
+//! One short live run of a calibration: an experiment text, its run, and what came of it.
+//!
+//! Trials are runs like any other, by the same plan, sandbox, loop and verdict. Their programs
+//! are this very binary in a hidden mode, named by `/proc/self/exe`: what is executed on a host
+//! is a child of this process, so that the link leads to it wherever it lies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::cpu;
+use serde::de::DeserializeOwned;
+
+use super::CalibrateError;
+use crate::plan::Plan;
+use crate::run::{self, Observer, Progress, RunOptions};
+use crate::summary::Summary;
+
+/// This program, on a host.
+const SELF: &str = "/proc/self/exe";
+/// The hidden command of the command line that runs [`super::load`].
+const COMMAND: &str = "load";
+/// Delay of a whole path: long enough for an arrival to enter at its stamp although it is read
+/// late, short enough to be over at once.
+const PATH_DELAY_NS: u64 = 1_000_000;
+/// The rate of each link: more than any machine carries, so that pipes do all their work and
+/// never hold anything up.
+const RATE: &str = "40 Gbit/s";
+/// A run that has not ended so long after its programs should have is cut off.
+const GRACE_S: f64 = 10.0;
+
+/// Where trials are made: a folder that goes when this does.
+pub(super) struct Bench {
+    dir: PathBuf,
+    cpus: Vec<usize>,
+}
+
+impl Bench {
+    /// Makes the folder.
+    pub(super) fn new() -> Result<Self, CalibrateError> {
+        let dir = std::env::temp_dir().join(format!("longhaul-calibrate-{}", std::process::id()));
+        let failed = |error| CalibrateError::Io {
+            what: format!("making the folder {}", dir.display()),
+            error,
+        };
+        fs::create_dir_all(&dir).map_err(failed)?;
+        Ok(Self {
+            cpus: cpu::allowed().unwrap_or_default(),
+            dir,
+        })
+    }
+
+    /// Runs an experiment; an unfaithful one is as good as any.
+    pub(super) fn run(&self, text: &str) -> Result<Trial, CalibrateError> {
+        let plan = Plan::from_text(text, "calibrate.yaml")
+            .map_err(|errors| CalibrateError::Failed(errors.to_string()))?;
+        let folder = self.dir.join("run");
+        let options = RunOptions {
+            out: folder.clone(),
+            force: true,
+            experiment_text: text.to_owned(),
+            experiment_dir: self.dir.clone(),
+        };
+        let mut watch = Watch {
+            before: available_bytes(),
+            used: None,
+        };
+        let begun_ns = monotonic_ns();
+        let outcome = run::run(&plan, &options, &mut watch);
+        let wall_s = (monotonic_ns() - begun_ns) as f64 / 1e9;
+        // A run leaves its caller on the programs' CPUs; the next one is to choose again.
+        if !self.cpus.is_empty() {
+            let _ = cpu::pin(&self.cpus);
+        }
+        let summary = outcome?;
+        if summary.failed() {
+            return Err(CalibrateError::Failed(failures(&summary)));
+        }
+        Ok(Trial {
+            summary,
+            folder,
+            wall_s,
+            used_bytes: watch.used,
+        })
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// What came of a trial.
+pub(super) struct Trial {
+    pub(super) summary: Summary,
+    folder: PathBuf,
+    /// From before its set-up until nothing of it was left.
+    pub(super) wall_s: f64,
+    /// Memory that the machine had less of when all hosts were up; `None` where it cannot be
+    /// told.
+    pub(super) used_bytes: Option<u64>,
+}
+
+impl Trial {
+    /// What a program has printed.
+    pub(super) fn said<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
+        let path = self.folder.join("logs").join(format!("{program}.out"));
+        said(&path).map_err(|error| {
+            CalibrateError::Failed(format!("what {program} printed is no result: {error}"))
+        })
+    }
+}
+
+fn said<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    // A sink's first line says that it is ready.
+    let last = text.lines().last().unwrap_or_default();
+    serde_json::from_str(last).map_err(|error| error.to_string())
+}
+
+fn failures(summary: &Summary) -> String {
+    let program = |program: &crate::summary::ProgramSummary| {
+        let failure = program.failure.as_ref()?;
+        Some(format!("{} on {}: {failure}", program.name, program.host))
+    };
+    let programs = summary.programs.iter().filter_map(program);
+    let all: Vec<String> = summary.error.clone().into_iter().chain(programs).collect();
+    all.join("; ")
+}
+
+/// Looks at the machine's memory when all hosts are up.
+struct Watch {
+    before: Option<u64>,
+    used: Option<u64>,
+}
+
+impl Observer for Watch {
+    fn progress(&mut self, progress: &Progress) {
+        if let Progress::Started = progress {
+            let now = available_bytes();
+            self.used = self
+                .before
+                .zip(now)
+                .map(|(before, now)| before.saturating_sub(now));
+        }
+    }
+}
+
+/// Memory that programs can still have.
+fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// A chain of `hops` links from host `a` to host `b`, with a sink on `b` and a sender on `a`; the
+/// sink is a service where it does not end by itself.
+pub(super) fn chain(
+    (hops, mtu): (u32, u32),
+    (sink, service): (&[&str], bool),
+    send: &[&str],
+    seconds: f64,
+) -> String {
+    let node = |number: u32| match number {
+        0 => "a".to_owned(),
+        n if n == hops => "b".to_owned(),
+        n => format!("r{n}"),
+    };
+    let routers: String = (1..hops)
+        .map(|n| format!("    {}: {{ kind: router }}\n", node(n)))
+        .collect();
+    let delay = PATH_DELAY_NS / u64::from(hops.max(1));
+    let links: String = (0..hops)
+        .map(|n| {
+            let (from, to) = (node(n), node(n + 1));
+            format!("    - {{ ends: [{from}, {to}], delay: {delay} ns, rate: {RATE} }}\n")
+        })
+        .collect();
+    format!(
+        "name: calibrate\nduration: {} s\nmtu: {mtu}\ntopology:\n  nodes:\n    a: {{}}\n    \
+         b: {{}}\n{routers}  links:\n{links}programs:\n  \
+         sink: {{ on: b, run: {}, ready: log ^ready, service: {service} }}\n  \
+         send: {{ on: a, run: {}, after: sink }}\n",
+        seconds + GRACE_S,
+        argv(sink),
+        argv(send),
+    )
+}
+
+/// A star of `count` hosts that do nothing for `seconds`.
+pub(super) fn star(count: u32, seconds: f64) -> String {
+    format!(
+        "name: calibrate\nduration: {} s\ntopology:\n  nodes:\n    h: {{ count: {count} }}\n    \
+         hub: {{ kind: router }}\n  links:\n    - {{ ends: [h, hub], delay: 1 ms }}\n\
+         programs:\n  idle: {{ on: h0, run: {} }}\n",
+        seconds + GRACE_S,
+        argv(&["idle", "--seconds", &seconds.to_string()]),
+    )
+}
+
+/// A hidden program's command line as a list in YAML, of which JSON is a part.
+fn argv(words: &[&str]) -> String {
+    let all: Vec<&str> = [SELF, COMMAND].iter().chain(words).copied().collect();
+    serde_json::to_string(&all).expect("texts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_are_sound_experiments() {
+        for hops in [1, 4, 12] {
+            let text = chain((hops, 9000), (&["udp-sink"], true), &["udp-send"], 0.3);
+            let plan = Plan::from_text(&text, "c.yaml").unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(plan.topology.pipes().len(), 2 * hops as usize);
+            assert_eq!(plan.warnings, [""; 0]);
+            assert_eq!(plan.programs[1].argv, [SELF, COMMAND, "udp-sink"]);
+        }
+        let plan = Plan::from_text(&star(20, 0.1), "s.yaml").unwrap();
+        assert_eq!(plan.hosts.len(), 20);
+    }
+}
