@@ -6,8 +6,8 @@ mod common;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use common::cases::{Manner, case, params, run_engine};
-use common::{Plain, assert_balanced, drain, frame, host, send, topology};
+use common::cases::{Action, Case, Manner, TICK, build, case, params, run_engine, target};
+use common::{Delivery, Plain, assert_balanced, drain, frame, host, send, topology};
 use longhaul_core::element::{Element, ElementFactory, Fate};
 use longhaul_core::params::{
     CoDel, Discipline, Distribution, FqCodel, Jitter, LossModel, Pie, PipeParams, Red, Reorder,
@@ -16,7 +16,7 @@ use longhaul_core::params::{
 use longhaul_core::rng::Stream;
 use longhaul_core::trace::{Capacity, Sample, Series, Trace};
 use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit, Rate};
-use longhaul_core::{Engine, EngineConfig, PipeId, Span, Time};
+use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time};
 use proptest::prelude::*;
 
 fn per_cent(n: u64) -> Probability {
@@ -295,6 +295,31 @@ fn a_pipe_becomes_shaped_while_it_runs() {
         [(0, 4000), (1, 4000), (2, 5500), (3, 7500)]
     );
     assert_eq!(engine.pipe_counters(pipe).busy_ns, 6_500_000);
+}
+
+/// Packet 0 is lost at 1 ms and would have come out at 4 ms; packet 1, sent at 3 ms with no delay
+/// any more, does not come out before, whether the pipe has been a shaped one or not.
+#[test]
+fn a_pipe_that_is_plain_again_keeps_the_order() {
+    for corrupt in [Probability::NEVER, per_cent(1)] {
+        let lossy = PipeParams {
+            loss: LossModel::Independent(Probability::ALWAYS),
+            corrupt,
+            ..slow()
+        };
+        let mut engine = engine(lossy, false);
+        let pipe = there(&engine);
+        send_at_us(&mut engine, 0, 1);
+        to_us(&mut engine, 1500);
+        let instant = PipeParams {
+            delay: Span::ZERO,
+            ..slow()
+        };
+        engine.set(pipe, instant);
+        engine.set_up(pipe, true, false);
+        send_at_us(&mut engine, 2000, 1);
+        assert_eq!(rest(&mut engine), [(1, 4000)]);
+    }
 }
 
 /// At 2.5 ms packets 0 and 1 are on their way, 2 is half sent, 3 waits. What is kept starts anew
@@ -694,4 +719,100 @@ fn what_takes_no_time_ends() {
     assert!(out.iter().all(|row| row.2 == 5));
     let answers = out.iter().filter(|row| row.1 == h1.0).count();
     assert_eq!((answers, out.len()), (20, 25));
+}
+
+/// Runs a case in which arrivals are read late, by so many tenths of a microsecond in turn; the
+/// stamps of a host are in order. What comes out is in order of time and never in the past.
+fn run_late(case: &Case, always_shaped: bool, late: &[u64]) -> Vec<Delivery> {
+    let topology = build(case);
+    let config = EngineConfig {
+        seed: case.seed,
+        slots: 4096,
+        always_shaped,
+        ..EngineConfig::default()
+    };
+    let mut engine = Engine::new(topology.clone(), config, Box::new(Plain));
+    let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
+    let pipe = |number: usize| PipeId((number % topology.pipes().len()) as u32);
+    let mut late = late.iter().cycle();
+    let mut stamps = vec![0; hosts.len()];
+    let (mut time, mut latest) = (0, 0);
+    let mut deliveries: Vec<Delivery> = Vec::new();
+    let mut take = |engine: &mut Engine, to: u64| {
+        let before = engine.now().as_ns();
+        engine.advance(Time::from_ns(to));
+        assert_balanced(engine);
+        for row in drain(engine) {
+            assert!(row.2 >= latest.max(before) && row.2 <= to, "{row:?}");
+            latest = row.2;
+            deliveries.push(row);
+        }
+    };
+    for (ticks, action) in &case.actions {
+        time += ticks * TICK;
+        take(&mut engine, time);
+        match action {
+            Action::Set {
+                pipe: n, params, ..
+            } => {
+                engine.set(pipe(*n), PipeParams::clone(params));
+            }
+            Action::Up {
+                pipe: n,
+                up,
+                keep_queue,
+            } => engine.set_up(pipe(*n), *up, *keep_queue),
+            Action::Send {
+                from,
+                to,
+                ip_len,
+                ttl,
+                burst,
+            } => {
+                let number = from % hosts.len();
+                let source = topology.node(hosts[number]).ipv4;
+                let nobody = [192, 0, 2, 1].into();
+                let to = target(&topology, *to).map_or(nobody, |to| topology.node(to).ipv4);
+                let frame = frame(source, to, *ip_len, *ttl, false);
+                for by in late.by_ref().take(*burst) {
+                    let stamp = time.saturating_sub(by * 100).max(stamps[number]);
+                    stamps[number] = stamp;
+                    let stamp = Time::from_ns(stamp);
+                    engine.arrive(hosts[number], stamp, &frame).unwrap();
+                }
+            }
+        }
+    }
+    for n in 0..topology.pipes().len() {
+        engine.set_up(pipe(n), true, true);
+    }
+    take(&mut engine, u64::MAX);
+    assert_eq!((engine.inside(), engine.slots_in_use()), (0, 0));
+    deliveries
+}
+
+fn late() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(prop_oneof![3 => Just(0u64), 2 => 0u64..80], 1..30)
+}
+
+/// Queues that are never full: whether a late packet finds room depends on the departures that
+/// have been done, and those a plain pipe takes back.
+fn roomy() -> impl Strategy<Value = PipeParams> {
+    params().prop_map(|params| PipeParams {
+        queue: QueueLimit::default(),
+        ..params
+    })
+}
+
+proptest! {
+    #[test]
+    fn late_packets_come_out_in_order(case in case(true, all()), late in late()) {
+        run_late(&case, false, &late);
+    }
+
+    /// Staleness too: each packet has its own, not the first of a burst alone.
+    #[test]
+    fn late_packets_are_served_as_in_plain_pipes(case in case(false, roomy()), late in late()) {
+        prop_assert_eq!(run_late(&case, false, &late), run_late(&case, true, &late));
+    }
 }

@@ -93,6 +93,18 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The pipes that it is about.
+    pub fn pipes(&self) -> &[PipeId] {
+        match self {
+            Self::Set { pipes, .. }
+            | Self::Ramp { pipes, .. }
+            | Self::Down { pipes, .. }
+            | Self::Up { pipes } => pipes,
+        }
+    }
+}
+
 /// A change of the network.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {

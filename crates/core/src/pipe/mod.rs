@@ -188,7 +188,6 @@ impl Pipe {
                 time: floor,
                 microstep: 0,
             };
-            self.delay.last = due;
         }
         let packet = &mut pool[index];
         packet.due = due;
@@ -429,7 +428,7 @@ impl Pipe {
     fn unshape(&mut self, now: Time) {
         let params = &self.rare.params;
         let may = params.is_plain() && !self.rare.always_shaped;
-        let Some(shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle()) else {
+        let Some(shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle(now)) else {
             return;
         };
         self.server = Server::new(params.rate);

@@ -377,10 +377,15 @@ impl Shaped {
         (packets, self.queue.bytes() + stopped)
     }
 
-    /// Whether the pipe is up and nothing is inside.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Whether the pipe is up and nothing is inside at `now`, nor a lost packet's place kept.
+    pub(super) fn is_idle(&self, now: Time) -> bool {
         let sends = self.serving.is_some() || self.stopped.is_some();
-        self.is_up && !sends && self.queue.is_empty() && self.flight.is_empty()
+        let free = Moment {
+            time: now,
+            microstep: 0,
+        };
+        let holds = !self.queue.is_empty() || !self.flight.is_empty() || self.last > free;
+        self.is_up && !sends && !holds
     }
 
     pub(super) const fn is_up(&self) -> bool {

@@ -27,6 +27,9 @@ const STEP: Span = Span::from_ms(10);
 /// From a failure until routes follow it where the file does not say.
 const CONVERGENCE: Span = Span::from_s(1);
 
+/// The most pipes that all events together name: each takes memory for every event.
+const TARGETS_MAX: usize = 4_000_000;
+
 /// The network that events happen to.
 pub(crate) struct Network<'a> {
     pub(crate) topology: &'a Topology,
@@ -50,7 +53,8 @@ pub(crate) fn lower(
     warnings: &mut Vec<String>,
     faults: &mut Faults,
 ) -> Schedule {
-    let mut drafts = Vec::new();
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut targets = 0;
     for event in &spec.events {
         let Some(At { at, value }) = &event.0 else {
             continue;
@@ -66,9 +70,17 @@ pub(crate) fn lower(
                 draft.event.at.since(Time::ZERO)
             ));
         }
+        targets += draft.event.action.pipes().len();
         drafts.push(draft);
+        if targets > TARGETS_MAX {
+            let message = format!("events that change more than {TARGETS_MAX} pipes in all");
+            let hint = "name fewer links, or write one event with `every`";
+            faults.add(*at, message, hint);
+            break;
+        }
     }
     check_ramps(&drafts, network.topology, faults);
+    check_bursts(&drafts, network.topology, faults);
     let convergence = spec.routing.as_ref().and_then(|r| r.convergence.as_ref());
     Schedule {
         events: drafts.into_iter().map(|draft| draft.event).collect(),
@@ -465,6 +477,34 @@ fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
             let message = format!("`{name}` has no {what} for a ramp to begin with");
             let hint = "give the link one, or use `set`";
             faults.add(draft.at, message, hint);
+        }
+    }
+}
+
+/// A token bucket needs something that fills it, from the file or from an event.
+fn check_bursts(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
+    let paces =
+        |patch: &Patch| matches!(patch.rate, Some(Some(_))) || matches!(patch.trace, Some(Some(_)));
+    let mut paced: HashSet<PipeId> = HashSet::new();
+    for draft in drafts {
+        match &draft.event.action {
+            Action::Set { pipes, patch } if paces(patch) => paced.extend(pipes),
+            _ => {}
+        }
+    }
+    for draft in drafts {
+        let Action::Set { pipes, patch } = &draft.event.action else {
+            continue;
+        };
+        if !matches!(patch.burst, Some(Some(_))) {
+            continue;
+        }
+        let changed = pipes
+            .iter()
+            .filter(|pipe| !paced.contains(pipe))
+            .map(|pipe| patch.apply(&topology.pipe(*pipe).params));
+        if let Some(error) = changed.filter_map(|params| params.validate().err()).next() {
+            faults.add(draft.at, error.problem, error.remedy);
         }
     }
 }

@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use longhaul_core::Topology;
 use longhaul_core::params::{Discipline, PipeParams};
-use longhaul_core::topology::Pipe;
+use longhaul_core::topology::{Pipe, PipeId};
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{QueueLimit, Rate};
 
 use super::paths::{Reach, UNLIMITED, bytes};
+use crate::schedule::{Action, Event, Schedule};
 
 /// The memory that the packet pool may take.
 pub(crate) const POOL_BYTES: usize = 1 << 30;
@@ -34,25 +35,47 @@ const FACTOR: u64 = 10;
 /// undisturbed (ITU-T G.114).
 const NOTICED_NS: u64 = 150_000_000;
 
-/// How many packets can be in queues and under way at once.
-pub(crate) fn packets_inside(topology: &Topology) -> usize {
-    let inside = topology.pipes().iter().map(|pipe| {
-        let params = &pipe.params;
-        let rate = highest_rate(params);
-        let waiting = match params.queue {
-            QueueLimit::Packets(packets) => u64::from(packets),
-            QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
-            QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
+/// How many packets can be in queues and under way at once, whatever is scheduled.
+///
+/// Events are taken in the order in which they happen first, each on top of those before.
+pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule) -> usize {
+    let pipes = topology.pipes().iter();
+    let mut most: Vec<u64> = pipes.map(|pipe| packets_of(&pipe.params)).collect();
+    let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
+    let mut events: Vec<&Event> = schedule.events.iter().collect();
+    events.sort_by_key(|event| event.at);
+    for event in events {
+        let (pipes, patch) = match &event.action {
+            Action::Set { pipes, patch } => (pipes, patch),
+            Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
+            Action::Down { .. } | Action::Up { .. } => continue,
         };
-        let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
-        let copies = if params.duplicate.is_never() { 1 } else { 2 };
-        let longest = u128::from(longest_delay_ns(params));
-        let under_way = u128::from(per_s * copies) * longest / 1_000_000_000;
-        waiting
-            .saturating_add(u64::try_from(under_way).unwrap_or(u64::MAX))
-            .saturating_add(1)
-    });
-    usize::try_from(inside.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
+        for &pipe in pipes {
+            let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
+            let params = patch.apply(params);
+            let most = &mut most[pipe.index()];
+            *most = packets_of(&params).max(*most);
+            changed.insert(pipe, params);
+        }
+    }
+    usize::try_from(most.into_iter().fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
+}
+
+/// How many packets can be in a pipe at once.
+fn packets_of(params: &PipeParams) -> u64 {
+    let rate = highest_rate(params);
+    let waiting = match params.queue {
+        QueueLimit::Packets(packets) => u64::from(packets),
+        QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
+        QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
+    };
+    let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
+    let copies = if params.duplicate.is_never() { 1 } else { 2 };
+    let longest = u128::from(longest_delay_ns(params));
+    let under_way = u128::from(per_s * copies) * longest / 1_000_000_000;
+    waiting
+        .saturating_add(u64::try_from(under_way).unwrap_or(u64::MAX))
+        .saturating_add(1)
 }
 
 /// The highest rate in bits per second that a pipe ever has.

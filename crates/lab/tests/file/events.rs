@@ -23,13 +23,8 @@ fn plan(events: &str) -> Plan {
 }
 
 fn names(plan: &Plan, event: &Event) -> String {
-    let (Action::Set { pipes, .. }
-    | Action::Ramp { pipes, .. }
-    | Action::Down { pipes, .. }
-    | Action::Up { pipes }) = &event.action;
-    let names = pipes
-        .iter()
-        .map(|pipe| plan.topology.pipe(*pipe).name.as_str());
+    let pipes = event.action.pipes().iter();
+    let names = pipes.map(|pipe| plan.topology.pipe(*pipe).name.as_str());
     names.collect::<Vec<_>>().join(" ")
 }
 
@@ -131,4 +126,27 @@ fn the_order_of_links_changes_no_event() {
         "backup:r>s backup:s>r r>s s>r",
         "each pipe once, by number"
     );
+}
+
+#[test]
+fn a_burst_may_follow_a_rate_that_an_event_sets() {
+    plan(
+        "events:
+  - { at: 5 s, link: backup, set: { rate: 1 Gbit/s } }
+  - { at: 6 s, link: backup, set: { burst: 16 kB } }
+",
+    );
+}
+
+/// 4 s at 1 Gbit/s are a million full packets under way, which a link of 1 ms does not need.
+#[test]
+fn the_packet_pool_has_room_for_what_events_change() {
+    let slots = |events: &str| plan(events).packet_slots();
+    let before = slots("");
+    let far = slots("events: [{ at: 1 s, link: a-r, set: { rate: 1 Gbit/s, delay: 4 s } }]");
+    let ramp =
+        slots("events: [{ at: 1 s, link: a-r, ramp: { delay: 4 s, loss: 1 % }, over: 1 s }]");
+    let most = (1 << 30) / plan("").slot_bytes();
+    assert!(before < most / 2, "{before}");
+    assert!(far == most && ramp > before, "{far}, {ramp}, not {most}");
 }
