@@ -97,6 +97,29 @@ programs:
     );
 }
 
+/// A queue of the host's own that gives way to one in the network must hand over what waits in it.
+#[test]
+fn a_card_of_another_kind_loses_nothing() {
+    let lab = Lab::new();
+    let outcome = lab.succeed(
+        "
+topology:
+  nodes: { a: {}, b: {} }
+  links: [ { ends: [a, b], rate: 10 Mbit/s, delay: 1 ms } ]
+programs:
+  recv: { on: b, run: $BENCH udp-recv --port 9 --idle 2 --deadline 20, ready: log ready }
+  send: { on: a, run: $BENCH udp-send --to 10.0.0.2:9 --size 1400 --rate 1800 --seconds 3, after: recv }
+events:
+  - { at: 1500 ms, link: a-b, set: { rate: unlimited } }
+  - { at: 2 s, link: a-b, set: { rate: 10 Mbit/s } }
+  - { at: 2500 ms, link: a-b, set: { queue: codel } }
+",
+    );
+    let (sent, got) = (outcome.report("send"), outcome.report("recv"));
+    let socket = number(&got["kernel_drops"]);
+    outcome.assert_arrived(number(&sent["sent"]), number(&got["received"]) + socket);
+}
+
 #[test]
 fn nonsense_from_one_host_does_not_touch_the_others() {
     let lab = Lab::new();

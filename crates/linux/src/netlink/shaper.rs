@@ -7,8 +7,9 @@
 //! costs the machine more than its packets do.
 
 use std::io;
+use std::time::Duration;
 
-use super::{Message, NLM_F_CREATE, NLM_F_REPLACE, Netlink};
+use super::{Message, NLM_F_CREATE, NLM_F_REPLACE, NLMSG_ERROR, Netlink, error_of};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -41,17 +42,108 @@ fn burst_ticks(shaper: &Shaper) -> u32 {
     u32::try_from(ns >> 6).unwrap_or(u32::MAX)
 }
 
-/// Sets the shaper of an interface.
+/// Sets the shaper of an interface. What waits in one of the other kind is let out first: the
+/// kernel would throw it away with its queue, and no counter would show it.
 pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
+    let kind = if shaper.tcp_only { b"htb" } else { b"tbf" };
+    match root(netlink, index)? {
+        Some(root) if root.kind == *kind => {
+            return netlink.request(match shaper.tcp_only {
+                true => tcp_class(index, shaper),
+                false => bucket(index, shaper),
+            });
+        }
+        Some(root) if root.packets > 0 => drain(netlink, index, root)?,
+        _ => {}
+    }
     if !shaper.tcp_only {
         return netlink.request(bucket(index, shaper));
     }
-    // Mostly a change of a class that is there: nothing that waits is lost.
-    if netlink.request(tcp_class(index, shaper)).is_ok() {
-        return Ok(());
-    }
     // A kernel without htb or u32 has a bucket for all packets.
     set_tcp_bucket(netlink, index, shaper).or_else(|_| netlink.request(bucket(index, shaper)))
+}
+
+/// The queueing discipline of an interface.
+#[derive(Clone, Copy)]
+struct Root {
+    /// The first letters of its name.
+    kind: [u8; 3],
+    /// Packets that wait.
+    packets: u32,
+}
+
+/// The discipline at the root of an interface; none where the kernel tells of none.
+fn root(netlink: &mut Netlink, index: u32) -> io::Result<Option<Root>> {
+    const NLM_F_DUMP: u16 = 0x300;
+    const NLMSG_DONE: u16 = 3;
+    const TCA_STATS2: u16 = 7;
+    const TCA_STATS_QUEUE: u16 = 3;
+    let mut message = Message::new(libc::RTM_GETQDISC, NLM_F_DUMP, &[0; 20]);
+    let sequence = netlink.send(&mut message)?;
+    let mut found = None;
+    let mut result = Ok(());
+    netlink.each_reply(sequence, |reply, payload| {
+        if reply == NLMSG_ERROR {
+            result = error_of(payload);
+        }
+        // struct tcmsg: the interface is its second word, the parent its fourth.
+        let word = |at: usize| {
+            Some(u32::from_ne_bytes(
+                payload.get(at..at + 4)?.try_into().ok()?,
+            ))
+        };
+        if reply == libc::RTM_NEWQDISC && word(4) == Some(index) && word(12) == Some(TC_H_ROOT) {
+            let attributes = payload.get(20..).unwrap_or_default();
+            let kind = attribute(attributes, TCA_KIND).and_then(|name| name.get(..3));
+            let statistics = attribute(attributes, TCA_STATS2);
+            let queue = statistics.and_then(|nest| attribute(nest, TCA_STATS_QUEUE));
+            let packets = queue.and_then(|queue| queue.get(..4)?.try_into().ok());
+            found = kind.and_then(|kind| kind.try_into().ok()).map(|kind| Root {
+                kind,
+                packets: packets.map_or(0, u32::from_ne_bytes),
+            });
+        }
+        matches!(reply, NLMSG_DONE | NLMSG_ERROR)
+    })?;
+    result.map(|()| found)
+}
+
+/// The value of an attribute of a list of them.
+fn attribute(mut list: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let [a, b, c, d, ..] = *list {
+        let len = usize::from(u16::from_ne_bytes([a, b]));
+        // The two highest bits are flags.
+        if u16::from_ne_bytes([c, d]) & 0x3fff == wanted {
+            return list.get(4..len);
+        }
+        list = list.get(len.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+/// Lets out what waits: faster than any sender, until nothing does or it has taken too long.
+fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<()> {
+    const TRIES: u32 = 200;
+    const PAUSE: Duration = Duration::from_micros(100);
+    let fast = Shaper {
+        bytes_per_s: 100_000_000_000,
+        overhead: 0,
+        burst_bytes: 1 << 30,
+        limit_bytes: 1 << 30,
+        tcp_only: false,
+    };
+    netlink.request(match &now.kind {
+        b"tbf" => bucket(index, &fast),
+        b"htb" => tcp_class(index, &fast),
+        _ => return Ok(()),
+    })?;
+    for _ in 0..TRIES {
+        match root(netlink, index)? {
+            Some(root) if root.packets > 0 => std::thread::sleep(PAUSE),
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 fn set_tcp_bucket(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
