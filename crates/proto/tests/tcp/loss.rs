@@ -1,0 +1,186 @@
+//! Mean windows under loss: tables of RFC 9438 and closed forms.
+
+use longhaul_core::rng::Stream;
+use longhaul_core::time::{Span, Time};
+use longhaul_proto::tcp::{Algorithm, Config};
+
+use crate::sim::{Bottleneck, Fate, Rule, Sim, s, unlimited};
+
+/// One in `every` data segments is lost.
+fn periodic(every: u64) -> Rule {
+    let mut count = 0;
+    Box::new(move |_, from_a, segment, _| {
+        count += u64::from(from_a && segment.len > 0);
+        if from_a && segment.len > 0 && count.is_multiple_of(every) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    })
+}
+
+/// Each data segment is lost with probability `p`.
+fn random(p: f64, seed: u64) -> Rule {
+    let mut stream = Stream::new(seed, "loss");
+    let threshold = (p * u64::MAX as f64) as u64;
+    Box::new(move |_, from_a, segment, _| {
+        let lost = from_a && segment.len > 0 && stream.draw() < threshold;
+        if lost { Fate::Drop } else { Fate::Pass }
+    })
+}
+
+struct Outcome {
+    /// Segments sent per round trip.
+    window: f64,
+    timeouts: u32,
+}
+
+/// One flow without a bottleneck, measured from `from` to `to` (s).
+fn measure(config: &Config, rtt: Span, rule: Rule, from: u64, to: u64) -> Outcome {
+    let mut sim = Sim::new(Bottleneck::default());
+    sim.rule = rule;
+    let flow = sim.flow(config, rtt, Time::ZERO);
+    flow.a.write(1 << 50);
+    sim.run(s(from));
+    let before = sim.flows[0].sent;
+    sim.run(s(to));
+    let sent = (sim.flows[0].sent - before) as f64;
+    Outcome {
+        window: sent * rtt.as_s() / (to - from) as f64,
+        timeouts: sim.flows[0].a.info().timeouts,
+    }
+}
+
+fn within(measured: f64, expected: f64, tolerance: f64, what: &str) {
+    println!(
+        "{what}: {measured:.1}, expected {expected:.1} ({:+.1} %)",
+        (measured / expected - 1.0) * 100.0
+    );
+    assert!(
+        (measured / expected - 1.0).abs() <= tolerance,
+        "{what}: {measured} for {expected}"
+    );
+}
+
+/// Start near the mean, so that short runs suffice.
+fn config(congestion: Algorithm, near: u32) -> Config {
+    Config {
+        init_ssthresh: near,
+        hystart: false,
+        ..unlimited(congestion)
+    }
+}
+
+/// RFC 9438 §5.1, table 1, RTT 0.1 s: one loss every 1/p segments.
+#[test]
+fn reno_holds_the_windows_of_rfc_9438() {
+    for (every, expected, to) in [
+        (100, 12.0, 300),
+        (1000, 38.0, 400),
+        (10_000, 120.0, 500),
+        (100_000, 379.0, 700),
+    ] {
+        let from = to / 5;
+        let config = config(Algorithm::Reno, expected as u32);
+        let outcome = measure(&config, Span::from_ms(100), periodic(every), from, to);
+        within(
+            outcome.window,
+            expected,
+            0.1,
+            &format!("Reno, one in {every}"),
+        );
+    }
+}
+
+/// The same table's column for CUBIC.
+#[test]
+fn cubic_holds_the_windows_of_rfc_9438() {
+    for (every, expected, to) in [
+        (100, 12.0, 300),
+        (1000, 38.0, 400),
+        (10_000, 187.0, 500),
+        (100_000, 1054.0, 400),
+    ] {
+        let from = to / 5;
+        let config = config(Algorithm::Cubic, expected as u32);
+        let outcome = measure(&config, Span::from_ms(100), periodic(every), from, to);
+        within(
+            outcome.window,
+            expected,
+            0.1,
+            &format!("CUBIC, one in {every}"),
+        );
+    }
+}
+
+/// Table 2, RTT 0.01 s: CUBIC is no slower than Reno, and no faster.
+#[test]
+fn cubic_is_reno_on_short_paths() {
+    for (every, expected, to) in [(100, 12.0, 60), (1000, 38.0, 60), (10_000, 120.0, 80)] {
+        let config = config(Algorithm::Cubic, expected as u32);
+        let outcome = measure(&config, Span::from_ms(10), periodic(every), to / 5, to);
+        within(
+            outcome.window,
+            expected,
+            0.1,
+            &format!("CUBIC, 10 ms, one in {every}"),
+        );
+    }
+}
+
+/// Mathis, Semke, Mahdavi and Ott, CCR 27 (1997), table 1: the window is C/√p with C = √(3/2)
+/// where each segment is acknowledged and √(3/4) where each second is and growth counts
+/// acknowledgements; where it counts segments, delays do not matter.
+#[test]
+fn mathis_constants() {
+    let cases = [
+        ("each acknowledged", 0, true, 1.5_f64.sqrt()),
+        ("delayed, by segments", 40, true, 1.5_f64.sqrt()),
+        ("delayed, by acknowledgements", 40, false, 0.75_f64.sqrt()),
+    ];
+    for (what, delay_ms, byte_counting, constant) in cases {
+        for every in [2_000, 10_000] {
+            let expected = constant * f64::from(every).sqrt();
+            let config = Config {
+                delack_min: Span::from_ms(delay_ms),
+                byte_counting,
+                ..config(Algorithm::Reno, expected as u32)
+            };
+            let outcome = measure(
+                &config,
+                Span::from_ms(100),
+                periodic(every as u64),
+                100,
+                500,
+            );
+            within(
+                outcome.window / f64::from(every).sqrt(),
+                constant,
+                0.05,
+                what,
+            );
+        }
+    }
+}
+
+/// Padhye, Firoiu, Towsley and Kurose, SIGCOMM 1998, equation 30 (b = 1, as growth counts
+/// segments): random losses, time-outs of the first length T0 = RTT + 200 ms.
+#[test]
+fn pftk_formula() {
+    let rtt = 0.1;
+    let t0 = 0.3;
+    for (p, to) in [(0.0005, 1500), (0.002, 1500), (0.01, 1500), (0.03, 1500)] {
+        let root = |x: f64| x.sqrt();
+        let timeouts = t0 * (3.0 * root(3.0 * p / 8.0)).min(1.0) * p * (1.0 + 32.0 * p * p);
+        let expected = rtt / (rtt * root(2.0 * p / 3.0) + timeouts);
+        // The formula's sender has neither SACK nor probes.
+        let config = Config {
+            sack: false,
+            ..config(Algorithm::Reno, expected as u32)
+        };
+        let seed = 7;
+        let outcome = measure(&config, Span::from_ms(100), random(p, seed), 50, to);
+        println!("{} time-outs, seed {seed}", outcome.timeouts);
+        within(outcome.window, expected, 0.15, &format!("PFTK, p = {p}"));
+    }
+}
