@@ -141,6 +141,9 @@ pub struct Ack {
 
 /// An algorithm. Methods come in the order of a sender's life; all but two may be left out.
 pub trait CongestionControl: Debug + Send {
+    /// The handshake is done and has given this round trip (zero if none).
+    fn connected(&mut self, _srtt: Span, _window: &Window) {}
+
     /// The connection has been idle for `idle` and sends again.
     fn restarted(&mut self, _now: Time, _idle: Span, _app_limited: bool, _window: &mut Window) {}
 

@@ -105,11 +105,12 @@ impl Endpoint {
         }
     }
 
-    /// Nothing more will be written: a FIN follows what is.
+    /// Nothing more will be written: a FIN follows what is, also where the handshake is not yet
+    /// done.
     pub fn close(&mut self) {
         match self.state {
-            State::Listen | State::SynSent => self.end(),
-            State::SynReceived | State::Established | State::CloseWait => {}
+            State::Listen => return self.end(),
+            State::SynSent | State::SynReceived | State::Established | State::CloseWait => {}
             _ => return,
         }
         if self.sender.fin == Fin::Open {
@@ -135,8 +136,7 @@ impl Endpoint {
         if self.state != State::Closed {
             self.state = State::Closed;
             self.syn_due = false;
-            self.sender.stop_timer();
-            self.sender.board.clear();
+            self.sender.halt();
             self.receiver.delayed = Time::MAX;
             self.events.push(Event::Closed);
         }

@@ -217,7 +217,7 @@ impl Receiver {
             };
         }
         if range.start == self.next {
-            self.take_in_order(range, timing.config);
+            self.take_in_order(range);
         } else {
             self.take_late(range, timing.config);
         }
@@ -226,7 +226,7 @@ impl Receiver {
         self.schedule(now, timing);
     }
 
-    fn take_in_order(&mut self, range: Range, config: &Config) {
+    fn take_in_order(&mut self, range: Range) {
         self.next = range.end;
         if let Some(late) = &mut self.late {
             self.next = late.ranges.take_from(self.next);
@@ -245,7 +245,8 @@ impl Receiver {
             self.ack_now = true;
         }
         if self.auto_read {
-            self.take(u64::MAX, config);
+            // No room was ever missing, so there is no new room to tell of.
+            self.read = self.data_end();
         }
     }
 

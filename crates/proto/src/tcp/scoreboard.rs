@@ -8,6 +8,7 @@
 //! taken with the first segment and given back when all is acknowledged.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 use longhaul_core::time::Time;
 
@@ -25,9 +26,6 @@ pub(super) const EVER_RESENT: u8 = 8;
 pub(super) const FIN: u8 = 16;
 /// Was sent when the application, not the window, was the limit.
 pub(super) const APP_LIMITED: u8 = 32;
-
-/// Records kept without giving memory back.
-const SMALL: usize = 4;
 
 /// A segment that was sent.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +73,47 @@ pub(super) struct Scoreboard {
     pub(super) judged: u64,
     /// The number behind the highest one selectively acknowledged.
     pub(super) highest: u64,
+}
+
+/// A scoreboard that takes memory only while something is outstanding: most of a million
+/// connections are idle.
+#[derive(Debug, Default)]
+pub(super) struct Board(Option<Box<Scoreboard>>);
+
+static EMPTY: Scoreboard = Scoreboard {
+    sent: VecDeque::new(),
+    resent: VecDeque::new(),
+    known: None,
+    sacked: 0,
+    lost: 0,
+    retransmissions: 0,
+    to_resend: 0,
+    resend_from: 0,
+    judged: 0,
+    highest: 0,
+};
+
+impl Board {
+    /// Gives the memory back if nothing is outstanding.
+    pub(super) fn release(&mut self) {
+        if self.is_empty() {
+            self.0 = None;
+        }
+    }
+}
+
+impl Deref for Board {
+    type Target = Scoreboard;
+
+    fn deref(&self) -> &Scoreboard {
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+impl DerefMut for Board {
+    fn deref_mut(&mut self) -> &mut Scoreboard {
+        self.0.get_or_insert_default()
+    }
 }
 
 impl Scoreboard {
@@ -140,20 +179,7 @@ impl Scoreboard {
             self.sacked -= 1;
         }
         self.forget_marks(sent.flags);
-        if self.sent.is_empty() {
-            self.clear();
-        }
         Some(sent)
-    }
-
-    /// Empties all, and gives memory back.
-    pub(super) fn clear(&mut self) {
-        let mut sent = std::mem::take(&mut self.sent);
-        sent.clear();
-        *self = Self::default();
-        if sent.capacity() <= SMALL {
-            self.sent = sent;
-        }
     }
 
     fn forget_marks(&mut self, flags: u8) {

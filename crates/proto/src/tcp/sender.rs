@@ -19,7 +19,7 @@ use longhaul_core::time::{Span, Time};
 use super::config::Config;
 use super::congestion::{self, CongestionControl, Window};
 use super::rtt::Rtt;
-use super::scoreboard::{APP_LIMITED, FIN, Scoreboard, Sent};
+use super::scoreboard::{APP_LIMITED, Board, FIN, Sent};
 use super::segment::Segment;
 use super::state::Phase;
 use rack::Rack;
@@ -90,7 +90,7 @@ pub(super) struct Sender {
     told_by: (u64, u64),
     /// The number behind the last small segment (Nagle, as Minshall changed it).
     small_end: u64,
-    pub(super) board: Scoreboard,
+    pub(super) board: Board,
     pub(super) rtt: Rtt,
     pub(super) control: Box<dyn CongestionControl>,
     pub(super) window: Window,
@@ -145,7 +145,7 @@ impl Sender {
             window_end: 0,
             told_by: (0, 0),
             small_end: 0,
-            board: Scoreboard::default(),
+            board: Board::default(),
             rtt: Rtt::new(),
             control: congestion::new(config, seed),
             window: Window::new(config),
@@ -499,6 +499,14 @@ impl Sender {
         self.timer_at = Time::MAX;
     }
 
+    /// Nothing will be sent any more.
+    pub(super) fn halt(&mut self) {
+        self.stop_timer();
+        self.waits_for_pace = false;
+        self.forced = Forced::Nothing;
+        self.board = Board::default();
+    }
+
     pub(super) fn set_timer(&mut self, timer: Timer, at: Time) {
         self.timer = timer;
         self.timer_at = at;
@@ -520,7 +528,8 @@ impl Sender {
         self.set_timer(Timer::Retransmit, at);
     }
 
-    /// RFC 8985 §7.2, `tcp_schedule_loss_probe`: two round trips after the last sending.
+    /// RFC 8985 §7.2, `tcp_schedule_loss_probe`: two round trips after the last sending, in place of
+    /// a time-out that would come first.
     fn arm_loss_probe(&mut self, now: Time, config: &Config) {
         let calm = matches!(self.phase, Phase::Open | Phase::Cwr);
         if !config.tlp || !self.sack || !calm || self.board.is_empty() || self.board.sacked > 0 {
@@ -539,9 +548,7 @@ impl Sender {
             Span::ZERO => config.rto_initial,
             srtt => srtt + srtt + slack,
         };
-        if now + wait < self.timer_at {
-            self.set_timer(Timer::LossProbe, now + wait);
-        }
+        self.set_timer(Timer::LossProbe, self.timer_at.min(now + wait));
     }
 
     fn arm_persist(&mut self, now: Time, config: &Config) {

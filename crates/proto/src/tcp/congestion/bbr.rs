@@ -262,11 +262,16 @@ impl Bbr {
         };
     }
 
-    fn set_rate(&mut self, ack: &Ack, gain: f64, window: &Window) {
-        if !self.seen_rtt && ack.srtt > Span::ZERO {
+    /// The first rate is the window over the first round trip.
+    fn see_rtt(&mut self, srtt: Span, window: &Window) {
+        if !self.seen_rtt && srtt > Span::ZERO {
             self.seen_rtt = true;
-            self.rate = f64::from(window.cwnd) * HIGH_GAIN / ack.srtt.as_s();
+            self.rate = f64::from(window.cwnd) * HIGH_GAIN / srtt.as_s();
         }
+    }
+
+    fn set_rate(&mut self, ack: &Ack, gain: f64, window: &Window) {
+        self.see_rtt(ack.srtt, window);
         let rate = self.bandwidth.best() * gain * MARGIN;
         if rate > 0.0 && (self.full || rate > self.rate) {
             self.rate = rate;
@@ -311,6 +316,10 @@ impl Bbr {
 }
 
 impl CongestionControl for Bbr {
+    fn connected(&mut self, srtt: Span, window: &Window) {
+        self.see_rtt(srtt, window);
+    }
+
     fn restarted(&mut self, now: Time, _idle: Span, app_limited: bool, window: &mut Window) {
         if !app_limited {
             return;

@@ -134,6 +134,7 @@ impl Endpoint {
         if tries > 1 {
             sender.window.cwnd = 1;
         }
+        sender.control.connected(sender.rtt.srtt(), &sender.window);
         self.state = if sender.fin == Fin::Wanted {
             State::FinWait1
         } else {
@@ -177,6 +178,9 @@ impl Endpoint {
             return self.challenge(now);
         }
         self.take_time(segment);
+        if self.state == State::TimeWait {
+            return self.take_data(now, segment);
+        }
         self.sender.take_ack(now, segment, &self.config);
         self.after_ack(now);
         self.take_data(now, segment);
@@ -231,6 +235,9 @@ impl Endpoint {
         if self.receiver.finished() {
             if segment.span() > 0 {
                 self.receiver.refuse(segment, &self.config);
+                if self.state == State::TimeWait {
+                    self.wait(now);
+                }
             }
             return;
         }
@@ -256,7 +263,7 @@ impl Endpoint {
 
     fn wait(&mut self, now: Time) {
         self.state = State::TimeWait;
-        self.sender.stop_timer();
+        self.sender.halt();
         self.sender.timer_at = now + self.config.time_wait;
     }
 }

@@ -152,6 +152,7 @@ impl Sender {
                 delivery.last = Some(sent.at);
             }
         }
+        self.board.release();
         acknowledged
     }
 
