@@ -194,7 +194,7 @@ impl Sender {
         self.una = 1;
         self.nxt = 1;
         self.high_seq = 1;
-        self.window_end = 1 + window;
+        self.window_end = window.saturating_add(1);
         self.last_sent = now;
         self.retries = 0;
         self.stop_timer();

@@ -226,19 +226,16 @@ fn a_needless_reduction_is_undone() {
             "{timestamps}"
         );
         assert!(info.ssthresh >= 40, "{}", info.ssthresh);
-        assert_eq!(
-            info.acknowledged,
-            400 * info.mss as u64 / info.mss as u64 * 1448
-        );
+        assert_eq!(info.acknowledged, 400 * 1448);
     }
 }
 
 /// A retransmission that is lost too is found by time, without a time-out.
 #[test]
 fn a_lost_retransmission_is_sent_again() {
-    let mut sim = flow(&wide(), 4000, vec![5, 5]);
-    sim.run(s(3));
+    let mut sim = flow(&wide(), 1000, vec![5, 5]);
+    sim.run(s(5));
     let info = sim.flows[0].a.info();
-    assert_eq!(info.acknowledged, 4000 * 1448);
+    assert_eq!(info.acknowledged, 1000 * 1448);
     assert_eq!((info.retransmitted, info.timeouts), (2, 0));
 }
