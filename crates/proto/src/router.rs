@@ -20,7 +20,7 @@ use crate::ip::{
     HeaderV4, HeaderV6, NO_NEXT_HEADER, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP,
     Part, V4, V6, checksum,
 };
-use crate::tcp::{self, TCP_LEN};
+use crate::tcp::reset::{self, TCP_LEN};
 use crate::{fragment, udp};
 
 /// Internetwork control: the precedence of IPv4 errors (RFC 1812 §4.3.2.5).
@@ -122,7 +122,7 @@ fn local_v4(mut header: HeaderV4, packet: &V4, out: &mut [u8]) -> Option<usize> 
     match packet.protocol() {
         PROTOCOL_ICMP => icmp::write_echo_v4(&header, packet, out),
         PROTOCOL_TCP => {
-            let mut reset = tcp::reset(payload, packet.pseudo_header(payload.len()))?;
+            let mut reset = reset::reset(payload, packet.pseudo_header(payload.len()))?;
             header.protocol = PROTOCOL_TCP;
             let sum = checksum(header.pseudo_header(TCP_LEN), &reset);
             reset[16..18].copy_from_slice(&sum.to_be_bytes());
@@ -178,7 +178,7 @@ fn local_v6(mut header: HeaderV6, packet: &V6, out: &mut [u8]) -> Option<usize> 
     match upper.protocol {
         PROTOCOL_ICMPV6 => icmp::write_echo_v6(&header, packet, payload, out),
         PROTOCOL_TCP => {
-            let mut reset = tcp::reset(payload, pseudo_header(payload.len()))?;
+            let mut reset = reset::reset(payload, pseudo_header(payload.len()))?;
             header.protocol = PROTOCOL_TCP;
             let sum = checksum(header.pseudo_header(TCP_LEN), &reset);
             reset[16..18].copy_from_slice(&sum.to_be_bytes());

@@ -1,0 +1,372 @@
+//! BBR, version 1 (Cardwell et al., ACM Queue 14, 2016; Linux's `tcp_bbr.c`).
+//!
+//! Theory: the path is known by its bottleneck's bandwidth (the largest delivery rate of the last
+//! 10 round trips) and its least round trip (of the last 10 s). Sends are paced at the bandwidth
+//! times a gain, and the window bounds what is in the network. Startup raises the rate by
+//! 2/ln 2 a round trip until it has not grown by a quarter in three; Drain empties the queue
+//! this has made; ProbeBw sends at 5/4, 3/4 and six times 1 of the bandwidth, a phase for each
+//! least round trip; ProbeRtt lowers the window to 4 segments for 200 ms every 10 s.
+//!
+//! Left out: the estimation of policers' long-term rates and of aggregated acknowledgements
+//! (`bbr_lt_bw_sampling`, `bbr_update_ack_aggregation`), and room for segmentation offload.
+
+use longhaul_core::time::{Span, Time};
+
+use super::super::windowed::Windowed;
+use super::{Ack, Cause, Config, CongestionControl, Phase, Window};
+
+/// 2 / ln 2, as the kernel rounds it.
+const HIGH_GAIN: f64 = 2885.0 / 1000.0;
+const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
+/// Twice the bandwidth-delay product lets delayed acknowledgements pass.
+const CWND_GAIN: f64 = 2.0;
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// Round trips that the bandwidth is remembered.
+const BANDWIDTH_ROUNDS: u64 = 10;
+const MIN_RTT_WINDOW: Span = Span::from_s(10);
+const PROBE_RTT_TIME: Span = Span::from_ms(200);
+const LEAST_CWND: u32 = 4;
+/// The pipe is full when the bandwidth has not grown so in `FULL_ROUNDS`.
+const FULL_GROWTH: f64 = 1.25;
+const FULL_ROUNDS: u8 = 3;
+/// The rate stays a little below the bandwidth, so that no queue lasts.
+const MARGIN: f64 = 0.99;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// State of BBR; rates in segments per second.
+#[derive(Debug)]
+pub(super) struct Bbr {
+    bandwidth: Windowed<f64>,
+    rounds: u64,
+    /// The round ends with the delivery of a segment sent after so many deliveries.
+    round_end: u64,
+    min_rtt: Span,
+    min_rtt_at: Time,
+    probe_rtt_end: Time,
+    cycle_at: Time,
+    full_bandwidth: f64,
+    /// Segments per second; 0 before it is known.
+    rate: f64,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    /// State of the stream of draws.
+    draws: u64,
+    initcwnd: u32,
+    prior_cwnd: u32,
+    mode: Mode,
+    last_phase: Phase,
+    cycle: u8,
+    full_rounds: u8,
+    full: bool,
+    round_start: bool,
+    probe_rtt_round: bool,
+    idle_restart: bool,
+    conserve: bool,
+    seen_rtt: bool,
+}
+
+impl Bbr {
+    pub(super) fn new(config: &Config, seed: u64) -> Self {
+        let initcwnd = config.initcwnd.max(1);
+        Self {
+            bandwidth: Windowed::new(0, 0.0),
+            rounds: 0,
+            round_end: 0,
+            min_rtt: Span::MAX,
+            min_rtt_at: Time::ZERO,
+            probe_rtt_end: Time::MAX,
+            cycle_at: Time::ZERO,
+            full_bandwidth: 0.0,
+            // As if the round trip were 1 ms.
+            rate: f64::from(initcwnd) * HIGH_GAIN * 1000.0,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            draws: seed,
+            initcwnd,
+            prior_cwnd: 0,
+            mode: Mode::Startup,
+            last_phase: Phase::Open,
+            cycle: 0,
+            full_rounds: 0,
+            full: false,
+            round_start: false,
+            probe_rtt_round: false,
+            idle_restart: false,
+            conserve: false,
+            seen_rtt: false,
+        }
+    }
+
+    /// The next draw (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+    /// OOPSLA 2014: SplitMix64).
+    fn draw(&mut self) -> u64 {
+        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Segments that `gain` bandwidth-delay products hold (`bbr_inflight`).
+    fn inflight(&self, gain: f64) -> u32 {
+        if self.min_rtt == Span::MAX {
+            return self.initcwnd;
+        }
+        let product = self.bandwidth.best() * self.min_rtt.as_s() * gain;
+        // Three for what is in hands on the way, and an even number for delayed ones.
+        let cwnd = ((product as u32).saturating_add(1 + 3).saturating_add(1)) & !1;
+        let probing = self.mode == Mode::ProbeBw && self.cycle == 0;
+        if probing {
+            cwnd.saturating_add(2)
+        } else {
+            cwnd
+        }
+    }
+
+    fn update_bandwidth(&mut self, ack: &Ack) {
+        self.round_start = false;
+        let Some(rate) = ack.rate else {
+            return;
+        };
+        if rate.prior_delivered >= self.round_end {
+            self.round_end = ack.delivered;
+            self.rounds += 1;
+            self.round_start = true;
+            self.conserve = false;
+        }
+        let sample = f64::from(rate.delivered) / rate.interval.as_s();
+        if !rate.app_limited || sample >= self.bandwidth.best() {
+            self.bandwidth
+                .update(self.rounds, sample, BANDWIDTH_ROUNDS, |a, b| a >= b);
+        }
+    }
+
+    fn update_cycle(&mut self, ack: &Ack) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let long_enough = ack.now.since(self.cycle_at) > self.min_rtt;
+        let next = if self.pacing_gain > 1.0 {
+            long_enough
+                && (ack.losses > 0 || ack.prior_in_flight >= self.inflight(self.pacing_gain))
+        } else if self.pacing_gain < 1.0 {
+            long_enough || ack.prior_in_flight <= self.inflight(1.0)
+        } else {
+            long_enough
+        };
+        if next {
+            self.next_phase(ack.now);
+        }
+    }
+
+    fn next_phase(&mut self, now: Time) {
+        self.cycle = (self.cycle + 1) % 8;
+        self.cycle_at = now;
+    }
+
+    fn start_probe_bw(&mut self, now: Time) {
+        self.mode = Mode::ProbeBw;
+        // Any phase but the second, so that flows do not probe together.
+        self.cycle = 7 - (self.draw() % 7) as u8;
+        self.next_phase(now);
+    }
+
+    fn check_full(&mut self, ack: &Ack) {
+        let app_limited = ack.rate.is_some_and(|rate| rate.app_limited);
+        if self.full || !self.round_start || app_limited {
+            return;
+        }
+        if self.bandwidth.best() >= self.full_bandwidth * FULL_GROWTH {
+            self.full_bandwidth = self.bandwidth.best();
+            self.full_rounds = 0;
+            return;
+        }
+        self.full_rounds += 1;
+        self.full = self.full_rounds >= FULL_ROUNDS;
+    }
+
+    fn check_drain(&mut self, ack: &Ack, window: &mut Window) {
+        if self.mode == Mode::Startup && self.full {
+            self.mode = Mode::Drain;
+            window.ssthresh = self.inflight(1.0);
+        }
+        if self.mode == Mode::Drain && ack.in_flight <= self.inflight(1.0) {
+            self.start_probe_bw(ack.now);
+        }
+    }
+
+    fn save_cwnd(&mut self, window: &Window) {
+        let whole = self.last_phase < Phase::Recovery && self.mode != Mode::ProbeRtt;
+        self.prior_cwnd = if whole {
+            window.cwnd
+        } else {
+            self.prior_cwnd.max(window.cwnd)
+        };
+    }
+
+    fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
+        let expired = ack.now.since(self.min_rtt_at) > MIN_RTT_WINDOW;
+        if let Some(rtt) = ack.rtt
+            && (rtt < self.min_rtt || expired)
+        {
+            self.min_rtt = rtt;
+            self.min_rtt_at = ack.now;
+        }
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.save_cwnd(window);
+            self.mode = Mode::ProbeRtt;
+            self.probe_rtt_end = Time::MAX;
+        }
+        if self.mode == Mode::ProbeRtt {
+            if self.probe_rtt_end == Time::MAX && ack.in_flight <= LEAST_CWND {
+                self.probe_rtt_end = ack.now + PROBE_RTT_TIME;
+                self.probe_rtt_round = false;
+                self.round_end = ack.delivered;
+            } else if self.probe_rtt_end != Time::MAX {
+                self.probe_rtt_round |= self.round_start;
+                if self.probe_rtt_round {
+                    self.check_probe_rtt_done(ack.now, window);
+                }
+            }
+        }
+        if ack.acked > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, now: Time, window: &mut Window) {
+        if self.probe_rtt_end == Time::MAX || now <= self.probe_rtt_end {
+            return;
+        }
+        self.min_rtt_at = now;
+        window.cwnd = window.cwnd.max(self.prior_cwnd);
+        if self.full {
+            self.start_probe_bw(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw => (CYCLE[usize::from(self.cycle)], CWND_GAIN),
+            Mode::ProbeRtt => (1.0, 1.0),
+        };
+    }
+
+    /// The first rate is the window over the first round trip.
+    fn see_rtt(&mut self, srtt: Span, window: &Window) {
+        if !self.seen_rtt && srtt > Span::ZERO {
+            self.seen_rtt = true;
+            self.rate = f64::from(window.cwnd) * HIGH_GAIN / srtt.as_s();
+        }
+    }
+
+    fn set_rate(&mut self, ack: &Ack, gain: f64, window: &Window) {
+        self.see_rtt(ack.srtt, window);
+        let rate = self.bandwidth.best() * gain * MARGIN;
+        if rate > 0.0 && (self.full || rate > self.rate) {
+            self.rate = rate;
+        }
+    }
+
+    /// In recovery's first round a segment leaves for each delivered
+    /// (`bbr_set_cwnd_to_recover_or_restore`); true where that is all.
+    fn recover(&mut self, ack: &Ack, window: &mut Window) -> bool {
+        if ack.losses > 0 {
+            window.cwnd = window.cwnd.saturating_sub(ack.losses).max(1);
+        }
+        if ack.phase == Phase::Recovery && self.last_phase != Phase::Recovery {
+            self.conserve = true;
+            self.round_end = ack.delivered;
+            window.cwnd = ack.in_flight.saturating_add(ack.acked);
+        } else if self.last_phase >= Phase::Recovery && ack.phase < Phase::Recovery {
+            window.cwnd = window.cwnd.max(self.prior_cwnd);
+            self.conserve = false;
+        }
+        self.last_phase = ack.phase;
+        if self.conserve {
+            window.cwnd = window.cwnd.max(ack.in_flight.saturating_add(ack.acked));
+        }
+        self.conserve
+    }
+
+    fn set_cwnd(&mut self, ack: &Ack, window: &mut Window) {
+        if ack.acked > 0 && !self.recover(ack, window) {
+            let target = self.inflight(self.cwnd_gain);
+            if self.full {
+                window.cwnd = window.cwnd.saturating_add(ack.acked).min(target);
+            } else if window.cwnd < target || ack.delivered < u64::from(self.initcwnd) {
+                window.cwnd = window.cwnd.saturating_add(ack.acked);
+            }
+            window.cwnd = window.cwnd.max(LEAST_CWND);
+        }
+        if self.mode == Mode::ProbeRtt {
+            window.cwnd = window.cwnd.min(LEAST_CWND);
+        }
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn connected(&mut self, srtt: Span, window: &Window) {
+        self.see_rtt(srtt, window);
+    }
+
+    fn restarted(&mut self, now: Time, _idle: Span, app_limited: bool, window: &mut Window) {
+        if !app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        if self.mode == Mode::ProbeBw {
+            self.rate = self.bandwidth.best() * MARGIN;
+        } else if self.mode == Mode::ProbeRtt {
+            self.check_probe_rtt_done(now, window);
+        }
+    }
+
+    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+        self.update_bandwidth(ack);
+        self.update_cycle(ack);
+        self.check_full(ack);
+        self.check_drain(ack, window);
+        self.update_min_rtt(ack, window);
+        self.update_gains();
+        self.set_rate(ack, self.pacing_gain, window);
+        self.set_cwnd(ack, window);
+    }
+
+    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+        self.save_cwnd(window);
+        window.ssthresh
+    }
+
+    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+        if phase == Phase::Loss {
+            self.last_phase = Phase::Loss;
+            self.full_bandwidth = 0.0;
+            self.round_start = true;
+        }
+    }
+
+    fn undo(&mut self, window: &Window) -> u32 {
+        self.full_bandwidth = 0.0;
+        self.full_rounds = 0;
+        window.cwnd
+    }
+
+    fn rules_alone(&self) -> bool {
+        true
+    }
+
+    fn pacing(&self) -> Option<f64> {
+        Some(self.rate)
+    }
+}

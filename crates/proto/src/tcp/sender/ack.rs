@@ -1,0 +1,282 @@
+//! What an acknowledgement does (Linux's `tcp_ack`).
+//!
+//! In this order: the window, selective acknowledgements, what is acknowledged, the round trip,
+//! a tail loss probe's outcome, losses and reductions, growth, the timer. Delivery rates are
+//! sampled as `tcp_rate.c` does (draft-cheng-iccrg-delivery-rate-estimation).
+
+use longhaul_core::time::{Span, Time};
+
+use super::super::config::Config;
+use super::super::congestion::{Ack, Rate};
+use super::super::scoreboard::{APP_LIMITED, EVER_RESENT, SACKED, Sent};
+use super::super::segment::{Flags, Range, Segment};
+use super::super::state::Phase;
+use super::rack::Rack;
+use super::recovery::{News, ticks};
+use super::{EcnUse, Sender, Timer};
+
+/// What was newly delivered.
+#[derive(Default)]
+struct Delivery {
+    /// Segments delivered, acknowledged in sequence or selectively.
+    count: u32,
+    /// Times of sending of segments sent once: first and last acknowledged, first and last
+    /// selectively.
+    first: Option<Time>,
+    last: Option<Time>,
+    first_sacked: Option<Time>,
+    last_sacked: Option<Time>,
+    /// A segment that was sent again is acknowledged.
+    ambiguous: bool,
+    /// The last sent one.
+    latest: Option<Sent>,
+    /// Something sent once came after what had been sent later.
+    reordered: bool,
+}
+
+impl Delivery {
+    fn take(&mut self, sent: &Sent, rack: &mut Rack, now: Time, least: Option<Span>) {
+        self.count += 1;
+        let later = |latest: &Sent| (sent.at, sent.end()) > (latest.at, latest.end());
+        if self.latest.as_ref().is_none_or(later) {
+            self.latest = Some(*sent);
+        }
+        rack.delivered(sent, now, least);
+    }
+}
+
+impl Sender {
+    /// Takes the acknowledgement in `segment`; its number is not above what was sent.
+    pub(in super::super) fn take_ack(&mut self, now: Time, segment: &Segment, config: &Config) {
+        let prior_una = self.una;
+        let prior_in_flight = self.board.in_flight();
+        let prior_lost = self.board.lost;
+        let window_moved = self.take_window(segment);
+        let mut delivery = Delivery::default();
+        let duplicate = self.take_sacks(now, segment, &mut delivery);
+        let acknowledged = self.take_acknowledged(now, segment.ack, &mut delivery);
+        let mut news = News {
+            advanced: self.una > prior_una,
+            delivered: delivery.count,
+            duplicate: segment.ack == prior_una && segment.len == 0 && !window_moved,
+            ece: self.ecn != EcnUse::Off && segment.flags.has(Flags::ECE),
+            echo: segment.timestamps.map_or(0, |t| t.echo),
+        };
+        if !self.sack && acknowledged > 0 {
+            // Duplicates have told of most of it before (`tcp_remove_reno_sacks`).
+            news.delivered = acknowledged.saturating_sub(self.board.sacked).max(1);
+            self.board.sacked = self.board.sacked.saturating_sub(acknowledged - 1);
+        } else if !self.sack && news.duplicate && self.board.sacked + 1 < self.board.len() {
+            news.delivered = 1;
+        }
+        if news.advanced {
+            self.retries = 0;
+        }
+        self.account(now, &delivery, news);
+        let rtt = self.take_round_trip(now, &delivery, news, config);
+        self.take_probe_outcome(now, segment, duplicate, news);
+        let mut ack = self.digest(now, &delivery, news, prior_in_flight);
+        ack.rtt = rtt;
+        self.control.acked(&ack, &mut self.window);
+        let ece = News {
+            ece: news.ece && (news.advanced || news.delivered > 0),
+            ..news
+        };
+        let timer_set = self.alert(now, ece, config);
+        let newly_lost = self.board.lost.saturating_sub(prior_lost);
+        ack.losses = newly_lost;
+        ack.in_flight = self.board.in_flight();
+        ack.phase = self.phase;
+        self.steer(&ack, news);
+        self.window.cwnd = self.window.cwnd.clamp(1, config.cwnd_clamp);
+        self.rearm(now, news, timer_set, config);
+    }
+
+    /// Marks what is selectively acknowledged. True where a duplicate was told (RFC 2883).
+    fn take_sacks(&mut self, now: Time, segment: &Segment, delivery: &mut Delivery) -> bool {
+        let blocks = segment.sacks.blocks();
+        if !self.sack || blocks.is_empty() {
+            return false;
+        }
+        let duplicate = self.is_duplicate(segment.ack, blocks);
+        if duplicate {
+            let told = blocks[0];
+            self.rack.widen(self.una, self.nxt);
+            if self.undo_from != 0 && self.undo_count > 0 && told.end > self.undo_from {
+                self.undo_count -= 1;
+            }
+        }
+        let least = self.rtt.least();
+        let (rack, before) = (&mut self.rack, self.board.highest);
+        for block in blocks.iter().skip(usize::from(duplicate)) {
+            let sane = block.start >= self.una && block.end <= self.nxt && !block.is_empty();
+            if !sane {
+                continue;
+            }
+            self.board.sack(*block, |sent| {
+                delivery.take(sent, rack, now, least);
+                if !sent.is(EVER_RESENT) {
+                    delivery.reordered |= sent.end() < before;
+                    delivery.first_sacked.get_or_insert(sent.at);
+                    delivery.last_sacked = Some(sent.at);
+                }
+            });
+        }
+        self.board.remember(blocks);
+        duplicate
+    }
+
+    /// RFC 2883 §4: the first block lies below the acknowledgement, or within the second.
+    fn is_duplicate(&self, ack: u64, blocks: &[Range]) -> bool {
+        let first = blocks[0];
+        let within = |second: &Range| first.start >= second.start && first.end <= second.end;
+        !first.is_empty() && (first.end <= ack || blocks.get(1).is_some_and(within))
+    }
+
+    /// Takes out what lies below `ack`; returns how many segments.
+    fn take_acknowledged(&mut self, now: Time, ack: u64, delivery: &mut Delivery) -> u32 {
+        let least = self.rtt.least();
+        let before = self.board.highest;
+        let mut acknowledged = 0;
+        self.una = self.una.max(ack);
+        while let Some(sent) = self.board.pop_acknowledged(self.una, self.sack) {
+            acknowledged += 1;
+            delivery.ambiguous |= sent.is(EVER_RESENT);
+            if sent.is(SACKED) {
+                continue;
+            }
+            delivery.take(&sent, &mut self.rack, now, least);
+            if !sent.is(EVER_RESENT) {
+                delivery.reordered |= sent.end() < before;
+                delivery.first.get_or_insert(sent.at);
+                delivery.last = Some(sent.at);
+            }
+        }
+        self.board.release();
+        acknowledged
+    }
+
+    fn account(&mut self, now: Time, delivery: &Delivery, news: News) {
+        self.rack.reordered |= delivery.reordered;
+        if news.delivered == 0 {
+            return;
+        }
+        self.delivered += u64::from(news.delivered);
+        self.delivered_ce += if news.ece {
+            u64::from(news.delivered)
+        } else {
+            0
+        };
+        self.delivered_at = now;
+        if let Some(latest) = delivery.latest {
+            self.first_at = latest.at;
+        }
+        if self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+    }
+
+    /// Takes the round trip (`tcp_ack_update_rtt`); returns the one for congestion control.
+    fn take_round_trip(
+        &mut self,
+        now: Time,
+        delivery: &Delivery,
+        news: News,
+        config: &Config,
+    ) -> Option<Span> {
+        let first = delivery.first.filter(|_| !delivery.ambiguous);
+        let mut sample = first.or(delivery.first_sacked).map(|at| now.since(at));
+        let last = delivery
+            .last_sacked
+            .or(delivery.last.filter(|_| !delivery.ambiguous));
+        let latest = last.map(|at| now.since(at));
+        if sample.is_none() && news.advanced && news.echo != 0 {
+            let elapsed = ticks(now).saturating_sub(news.echo);
+            sample = Some(Span::from_ms(elapsed.max(1)));
+        }
+        if let Some(rtt) = latest {
+            self.rtt.sample_least(now, rtt);
+        }
+        if let Some(rtt) = sample {
+            self.rtt.sample(rtt, self.una, self.nxt, config);
+        }
+        latest
+    }
+
+    /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else told of.
+    fn take_probe_outcome(&mut self, now: Time, segment: &Segment, duplicate: bool, news: News) {
+        if self.probe_end == 0 || segment.ack < self.probe_end {
+            return;
+        }
+        let repaired =
+            self.probe_again && !duplicate && segment.ack == self.probe_end && news.advanced;
+        self.probe_end = 0;
+        if repaired && self.phase < Phase::Cwr {
+            self.reduce_for_probe(now);
+        }
+    }
+
+    fn digest(&self, now: Time, delivery: &Delivery, news: News, prior_in_flight: u32) -> Ack {
+        let mut ack = Ack {
+            now,
+            una: self.una,
+            nxt: self.nxt,
+            acked: news.delivered,
+            advanced: news.advanced,
+            losses: 0,
+            in_flight: self.board.in_flight(),
+            prior_in_flight,
+            rtt: None,
+            srtt: self.rtt.srtt(),
+            phase: self.phase,
+            delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
+            limited: self.is_limited(),
+            rate: None,
+        };
+        let Some(latest) = delivery.latest else {
+            return ack;
+        };
+        let send = latest.at.since(latest.first_at);
+        let interval = now.since(latest.delivered_at).max(send);
+        let least = self.rtt.least().unwrap_or_default();
+        if interval > Span::ZERO && interval >= least {
+            ack.rate = Some(Rate {
+                delivered: (self.delivered - latest.delivered) as u32,
+                interval,
+                prior_delivered: latest.delivered,
+                app_limited: latest.is(APP_LIMITED),
+            });
+        }
+        ack
+    }
+
+    /// Moves the window (`tcp_cong_control`).
+    fn steer(&mut self, ack: &Ack, news: News) {
+        if self.control.rules_alone() {
+            self.control.avoid(ack, &mut self.window);
+        } else if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+            self.reduce(news, ack.losses);
+        } else if news.advanced && news.delivered > 0 {
+            self.control.avoid(ack, &mut self.window);
+        }
+    }
+
+    fn rearm(&mut self, now: Time, news: News, timer_set: bool, config: &Config) {
+        if self.board.is_empty() {
+            self.retries = 0;
+            let open = self.new_len(config).is_some();
+            // A window that stays closed is probed on, ever more rarely.
+            if self.timer != Timer::Persist || open {
+                self.stop_timer();
+            }
+            if open {
+                self.rtt.backoff = 0;
+            }
+        } else if news.advanced && !timer_set {
+            self.timer = Timer::None;
+            self.arm_retransmit(now, config);
+            self.arm_loss_probe(now, config);
+        }
+    }
+}

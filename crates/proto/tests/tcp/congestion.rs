@@ -1,0 +1,245 @@
+//! What each congestion control is known for.
+
+use longhaul_core::time::{Span, Time};
+use longhaul_proto::tcp::{Algorithm, Config, Phase};
+
+use crate::sim::{Bottleneck, Fate, Sim, ms, s, unlimited};
+
+/// A full segment's packet, in bits.
+const PACKET: f64 = 1500.0 * 8.0;
+
+/// One BBR flow over 20 Mbit/s, RTT 40 ms, looked at each ms from `from`: (time, window, pacing).
+fn bbr(from: u64, to: u64) -> (Sim, Vec<(Time, u32, f64, u32)>) {
+    let mut sim = Sim::new(Bottleneck::new(20_000_000, 500));
+    let flow = sim.flow(&unlimited(Algorithm::Bbr), Span::from_ms(40), Time::ZERO);
+    flow.a.write(1 << 40);
+    sim.run(s(from));
+    let mut seen = Vec::new();
+    sim.watch(s(to), Span::from_ms(1), |sim| {
+        let info = sim.flows[0].a.info();
+        seen.push((sim.now, info.cwnd, info.pacing.unwrap(), info.in_flight));
+    });
+    (sim, seen)
+}
+
+#[test]
+fn bbr_probes_the_round_trip_each_ten_seconds_with_four_segments() {
+    let (sim, seen) = bbr(5, 60);
+    let low: Vec<bool> = seen.iter().map(|&(_, cwnd, _, _)| cwnd <= 4).collect();
+    let starts: Vec<f64> = (1..low.len())
+        .filter(|&i| low[i] && !low[i - 1])
+        .map(|i| seen[i].0.as_s())
+        .collect();
+    assert!((5..=6).contains(&starts.len()), "{starts:?}");
+    for gap in starts.windows(2).map(|pair| pair[1] - pair[0]) {
+        // 10 s, 200 ms, and the round trips in which the window empties and refills.
+        assert!((10.0..10.5).contains(&gap), "{starts:?}");
+    }
+    let inside = low.iter().filter(|&&low| low).count() as f64 / starts.len() as f64;
+    assert!((200.0..=330.0).contains(&inside), "{inside} ms");
+    assert!(seen.iter().all(|&(_, cwnd, _, _)| cwnd >= 4));
+    assert_eq!(sim.flows[0].a.info().timeouts, 0);
+}
+
+#[test]
+fn bbr_finds_the_bandwidth_and_cycles_through_eight_phases() {
+    let (mut sim, seen) = bbr(5, 9);
+    let bandwidth = 20e6 / PACKET;
+    // The pacing rate of a phase of gain 1 is 99 % of the estimate.
+    let plain = seen
+        .iter()
+        .map(|&(_, _, rate, _)| rate)
+        .filter(|rate| (rate / bandwidth - 0.99).abs() < 0.05);
+    let plain: Vec<f64> = plain.collect();
+    let estimate = plain.iter().sum::<f64>() / plain.len() as f64 / 0.99;
+    println!("estimate {:.4} of the bandwidth", estimate / bandwidth);
+    assert!((estimate / bandwidth - 1.0).abs() < 0.02);
+    // Phases as runs of one gain, in units of a round trip.
+    let gain = |rate: f64| (rate / 0.99 / estimate * 4.0).round() / 4.0;
+    let mut phases: Vec<(f64, u32)> = Vec::new();
+    for &(_, _, rate, _) in &seen {
+        match phases.last_mut() {
+            Some((last, count)) if *last == gain(rate) => *count += 1,
+            _ => phases.push((gain(rate), 1)),
+        }
+    }
+    println!("{phases:?}");
+    let phases = &phases[1..phases.len() - 1];
+    let at = phases.iter().position(|&(gain, _)| gain == 1.25).unwrap();
+    for cycle in phases[at..].chunks_exact(3) {
+        let gains: Vec<f64> = cycle.iter().map(|&(gain, _)| gain).collect();
+        assert_eq!(gains, [1.25, 0.75, 1.0]);
+        // Six phases of a round trip each (a little more: a phase ends with an acknowledgement).
+        assert!((240..=270).contains(&cycle[2].1), "{phases:?}");
+        assert!(
+            cycle[1].1 <= 50 && (40..=100).contains(&cycle[0].1),
+            "{phases:?}"
+        );
+    }
+    assert!(phases.len() >= 24, "{phases:?}");
+    // No standing queue, and the link is used.
+    let before = sim.flows[0].b.info().received;
+    let (mut queue, mut looks) = (0, 0);
+    sim.watch(s(10), Span::from_ms(5), |sim| {
+        queue += sim.bottleneck.queue(sim.now);
+        looks += 1;
+    });
+    let goodput = (sim.flows[0].b.info().received - before) as f64 * 8.0 * 1500.0 / 1448.0;
+    println!(
+        "BBR: {:.3} of the link, queue {:.1}",
+        goodput / 20e6,
+        queue as f64 / looks as f64
+    );
+    assert!(goodput / 20e6 > 0.95);
+    assert!(queue as f64 / looks as f64 <= 20.0);
+}
+
+/// BBR's first rate is its window over the round trip times 2.885, and it doubles each round.
+#[test]
+fn bbr_starts_by_doubling() {
+    let mut sim = Sim::new(Bottleneck::default());
+    let flow = sim.flow(&unlimited(Algorithm::Bbr), Span::from_ms(100), Time::ZERO);
+    flow.a.write(1 << 40);
+    sim.run(ms(150));
+    let rate = sim.flows[0].a.info().pacing.unwrap();
+    assert!((rate / (10.0 * 2.885 / 0.1) - 1.0).abs() < 0.01, "{rate}");
+    let mut last = 0;
+    for round in 3..8 {
+        sim.run(ms(100 * round + 99));
+        let delivered = sim.flows[0].a.info().delivered;
+        if last > 60 {
+            let growth = delivered as f64 / last as f64;
+            assert!((1.7..3.2).contains(&growth), "{growth}");
+        }
+        last = delivered;
+    }
+}
+
+/// RFC 8257 and the SIGCOMM 2010 paper: the queue stays near K, the link is full.
+#[test]
+fn dctcp_keeps_the_queue_near_the_threshold() {
+    let k = 20;
+    let mut bottleneck = Bottleneck::new(100_000_000, 500);
+    bottleneck.mark = Some(k);
+    let mut sim = Sim::new(bottleneck);
+    for i in 0..2 {
+        let flow = sim.flow(&unlimited(Algorithm::Dctcp), Span::from_ms(1), ms(i * 10));
+        flow.a.write(1 << 40);
+    }
+    sim.run(s(1));
+    let before: u64 = sim.flows.iter().map(|f| f.b.info().received).sum();
+    let mut queues = Vec::new();
+    sim.watch(s(3), Span::from_us(500), |sim| {
+        queues.push(sim.bottleneck.queue(sim.now))
+    });
+    let received = sim.flows.iter().map(|f| f.b.info().received).sum::<u64>() - before;
+    let used = received as f64 * 8.0 * 1500.0 / 1448.0 / 2.0 / 100e6;
+    let mean = queues.iter().sum::<usize>() as f64 / queues.len() as f64;
+    let most = *queues.iter().max().unwrap();
+    println!("DCTCP: queue mean {mean:.1}, most {most}, K {k}, {used:.3} used");
+    assert!((0.5 * k as f64..=1.5 * k as f64).contains(&mean));
+    assert!(most <= 2 * k, "{most}");
+    assert!(used > 0.98);
+    assert_eq!(sim.bottleneck.drops, 0);
+}
+
+/// Brakmo et al.: between α = 2 and β = 4 segments of the flow wait.
+#[test]
+fn vegas_holds_two_to_four_segments() {
+    let mut sim = Sim::new(Bottleneck::new(10_000_000, 500));
+    let config = Config {
+        delack_min: Span::ZERO,
+        ..unlimited(Algorithm::Vegas)
+    };
+    let flow = sim.flow(&config, Span::from_ms(50), Time::ZERO);
+    flow.a.write(1 << 40);
+    sim.run(s(20));
+    let base = 0.05 + PACKET / 10e6;
+    let before = sim.flows[0].b.info().received;
+    let mut waiting = Vec::new();
+    sim.watch(s(40), Span::from_ms(10), |sim| {
+        let info = sim.flows[0].a.info();
+        waiting.push(f64::from(info.cwnd) - 10e6 / PACKET * base);
+    });
+    let mean = waiting.iter().sum::<f64>() / waiting.len() as f64;
+    let used =
+        (sim.flows[0].b.info().received - before) as f64 * 8.0 * 1500.0 / 1448.0 / 20.0 / 10e6;
+    println!("Vegas: {mean:.2} wait, {used:.3} used");
+    assert!((1.5..=4.5).contains(&mean));
+    assert!(used > 0.99);
+    assert_eq!(sim.bottleneck.drops, 0);
+}
+
+/// Xu, Harfoush and Rhee: after a loss the window falls to 0.8, rises by no more than 16 a round
+/// trip and slower the nearer it comes to the last maximum.
+#[test]
+fn bic_searches_for_the_last_maximum() {
+    let mut sim = Sim::new(Bottleneck::default());
+    let mut count = 0u64;
+    sim.rule = Box::new(move |_, from_a, segment, _| {
+        let data = from_a && segment.len > 0;
+        count += u64::from(data);
+        if data && count == 5000 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    let config = Config {
+        init_ssthresh: 400,
+        ..unlimited(Algorithm::Bic)
+    };
+    let flow = sim.flow(&config, Span::from_ms(100), Time::ZERO);
+    flow.a.write(1 << 40);
+    let mut windows = Vec::new();
+    sim.watch(s(8), Span::from_ms(1), |sim| {
+        let info = sim.flows[0].a.info();
+        windows.push((info.phase, info.cwnd, info.ssthresh));
+    });
+    let lost = windows.iter().position(|w| w.0 == Phase::Recovery).unwrap();
+    let peak = windows[lost - 1].1;
+    // Once in a round trip, from the end of the repair on.
+    let after: Vec<u32> = windows[lost + 150..]
+        .iter()
+        .step_by(100)
+        .map(|w| w.1)
+        .collect();
+    println!("{peak} {after:?}");
+    assert!((f64::from(windows[lost].2) / f64::from(peak) - 0.8).abs() < 0.005);
+    let steps: Vec<u32> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(steps.iter().all(|&step| step <= 17), "{steps:?}");
+    let near = after.iter().position(|&w| w + 8 >= peak).unwrap();
+    assert!(steps[0] >= 12 && steps[near] <= 3, "{steps:?}");
+    assert!(after[after.len() - 1] > peak, "it probes beyond");
+}
+
+/// Ha and Rhee: slow start ends before the queue overflows, and without HyStart only then. By the
+/// train of acknowledgements it ends when half a bandwidth-delay product of 84 packets has come in
+/// one round, which starts with a half to a whole one; by the delay, where delayed
+/// acknowledgements break the train, a round after the one that started with the product: at two
+/// to four of them.
+#[test]
+fn hystart_leaves_slow_start_before_losses() {
+    let run = |hystart, delack_ms, limit| {
+        let mut sim = Sim::new(Bottleneck::new(10_000_000, limit));
+        let delack_min = Span::from_ms(delack_ms);
+        let config = Config {
+            hystart,
+            delack_min,
+            ..unlimited(Algorithm::Cubic)
+        };
+        let flow = sim.flow(&config, Span::from_ms(100), Time::ZERO);
+        flow.a.write(1 << 40);
+        sim.run(ms(1500));
+        (sim.flows[0].a.info().ssthresh, sim.bottleneck.drops)
+    };
+    for (what, delack_ms, limit, range) in
+        [("train", 0, 84, 84..=128), ("delay", 40, 300, 168..=360)]
+    {
+        let (with, without) = (run(true, delack_ms, limit), run(false, delack_ms, limit));
+        println!("{what}: with {with:?}, without {without:?}");
+        assert_eq!(with.1, 0, "{what}");
+        assert!(range.contains(&with.0), "{what} {with:?}");
+        assert!(without.1 > 20, "{what}");
+    }
+}
