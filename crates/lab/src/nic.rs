@@ -16,6 +16,7 @@
 use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
+use longhaul_core::segment::LONGEST_SUPER;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::Framing;
@@ -40,6 +41,14 @@ const QUEUE_PACKETS: u64 = 1000;
 const PACKET_COST_BYTES: u64 = 833;
 /// What the core of a machine of speed 1 carries, in bytes of cost per second.
 const COST_BYTES_PER_S: f64 = 833e6;
+
+/// The longest frame of a host in bytes, which may be a super-packet.
+pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
+    match offload {
+        true => LONGEST_SUPER as u32,
+        false => mtu + ETHERNET_LEN as u32,
+    }
+}
 
 /// What limits a host's card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +113,11 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     }
 }
 
-/// The shaper of a host that the machine limits, at a speed from the [`Governor`].
-pub(crate) fn machine_shaper(speed: f64, mtu: u32) -> Shaper {
+/// The shaper of a host that the machine limits, at a speed from the [`Governor`]. Its frames have
+/// up to `frame` bytes: a super-packet counts as one packet.
+pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;
-    let frame = u64::from(mtu) + ETHERNET_LEN as u64 + PACKET_COST_BYTES;
+    let frame = u64::from(frame) + PACKET_COST_BYTES;
     Shaper {
         tcp_only: true,
         ..bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
@@ -156,18 +166,19 @@ pub(crate) struct Governor {
 #[derive(Debug, Clone)]
 struct Governed {
     number: usize,
-    mtu: u32,
+    /// Its longest frame in bytes.
+    frame: u32,
     applied: f64,
     /// Packets and bytes that had arrived from it at the last look.
     arrived: (u64, u64),
 }
 
 impl Governor {
-    /// A governor of hosts (number, MTU), whose buckets start at its first speed.
+    /// A governor of hosts (number, longest frame), whose buckets start at its first speed.
     pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>) -> Self {
-        let governed = |(number, mtu)| Governed {
+        let governed = |(number, frame)| Governed {
             number,
-            mtu,
+            frame,
             applied: SPEED_START,
             arrived: (0, 0),
         };
@@ -183,15 +194,15 @@ impl Governor {
     }
 
     /// Takes a host in from which so much has arrived already; its first bucket.
-    pub(crate) fn add(&mut self, number: usize, mtu: u32, arrived: (u64, u64)) -> Shaper {
+    pub(crate) fn add(&mut self, number: usize, frame: u32, arrived: (u64, u64)) -> Shaper {
         let applied = self.speed;
         self.hosts.push(Governed {
             number,
-            mtu,
+            frame,
             applied,
             arrived,
         });
-        machine_shaper(applied, mtu)
+        machine_shaper(applied, frame)
     }
 
     /// Leaves a host to its link.
@@ -242,7 +253,7 @@ impl Governor {
             let off = (host.applied / self.speed - 1.0).abs();
             if off > WORTH_A_CHANGE && changes.len() < CHANGES_MAX {
                 host.applied = self.speed;
-                changes.push((host.number, machine_shaper(self.speed, host.mtu)));
+                changes.push((host.number, machine_shaper(self.speed, host.frame)));
             }
         }
         changes
@@ -347,7 +358,7 @@ mod tests {
     /// A machine of `capacity` (bytes of cost per second) with one host that always sends.
     /// Above the upper bound of load its core is behind, as one is whose packets come in bursts.
     fn settle(capacity: f64) -> f64 {
-        let mut governor = Governor::new([(0, 1500)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter());
         let tick = Span::from_ms(20);
         let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
         let mut load = 0.0;
@@ -376,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_modest_host_is_left_alone() {
-        let mut governor = Governor::new([(0, 1500)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter());
         for tick in 1..100 {
             let changes = governor.look(0.1, false, Span::from_ms(20), |_| (tick, tick * 100));
             assert!(changes.is_empty());

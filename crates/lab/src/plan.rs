@@ -71,6 +71,8 @@ pub struct Plan {
     pub mtu: u32,
     /// How late packets may be in a run that is called faithful.
     pub tolerance: Span,
+    /// Whether hosts may hand over super-packets.
+    pub offload: bool,
     /// The network.
     pub topology: Topology,
     /// The hosts, by node number.
@@ -239,6 +241,11 @@ impl Plan {
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
 
+    /// How many super-packets may be under way whole: enough for the pool's packets at 16 to each.
+    pub fn super_buffers(&self) -> usize {
+        self.packet_slots().div_ceil(16).min(BUFFERS_MAX)
+    }
+
     /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
     pub fn slot_bytes(&self) -> usize {
         let pipes = self.topology.pipes().iter().map(|pipe| pipe.mtu);
@@ -283,6 +290,11 @@ pub(crate) fn change(
     let context = pipe::Context::new(folder, elements);
     events::change(spec, framing, &context, faults)
 }
+
+/// Whether hosts hand over super-packets where the file does not say.
+const OFFLOAD_DEFAULT: bool = false;
+/// 256 MiB of super-packets, mapped where they are used.
+const BUFFERS_MAX: usize = 4096;
 
 /// What links inherit from the experiment.
 pub(crate) struct Defaults {
@@ -361,6 +373,7 @@ fn lower(
         duration,
         mtu: defaults.mtu,
         tolerance: tolerance.unwrap_or(Span::from_us(200)),
+        offload: spec.offload.unwrap_or(OFFLOAD_DEFAULT),
         topology,
         hosts,
         programs,

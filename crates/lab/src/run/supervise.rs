@@ -527,7 +527,11 @@ pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams
 fn governor(plan: &Plan) -> Governor {
     let machine = |host: &usize| card(plan, *host, &HashMap::new()) == Limit::Machine;
     let governed = (0..plan.hosts.len()).filter(machine);
-    Governor::new(governed.map(|host| (host, plan.hosts[host].mtu)))
+    let offload = super::offloads(plan);
+    Governor::new(governed.map(|host| {
+        let frame = nic::longest_frame(plan.hosts[host].mtu, offload);
+        (host, frame)
+    }))
 }
 
 fn program_summary(program: &crate::programs::Program) -> ProgramSummary {
