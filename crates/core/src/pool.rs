@@ -20,8 +20,8 @@ use crate::packet::{self, ETHERNET_LEN, Headers};
 use crate::pipe::delay::Moment;
 use crate::pipe::rate::Exact;
 use crate::segment::{self, Offload, Partial, Super};
-use buffers::Buffers;
 use crate::time::{Span, Time};
+use buffers::Buffers;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;

@@ -10,8 +10,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod error;
-pub(crate) mod link;
 pub(crate) mod generate;
+pub(crate) mod link;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod tree;

@@ -23,5 +23,5 @@ pub mod run;
 pub mod schedule;
 mod series;
 pub mod summary;
-pub mod trace_file;
 pub mod topology;
+pub mod trace_file;

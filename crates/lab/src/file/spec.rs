@@ -8,8 +8,8 @@ use longhaul_core::units::{Bytes, Framing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::link::{EventSpec, LinkSpec, RoutingSpec};
 use super::generate::{Generate, Import};
+use super::link::{EventSpec, LinkSpec, RoutingSpec};
 use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
 
 /// An experiment: a network, and the programs that run on its hosts.
