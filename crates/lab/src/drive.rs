@@ -52,7 +52,7 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 /// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Span = Span::from_us(10);
 /// Copying so many bytes takes as long as a packet does.
-const COPIED_BYTES: usize = 4096;
+const COPIED_BYTES: usize = 1024;
 /// Most frames shed before what is due is sent.
 const SHED: usize = 256;
 /// A real-time core that has not slept for so long becomes an ordinary one: the kernel would stop
@@ -87,6 +87,8 @@ pub struct Load {
     busy_ns: AtomicU64,
     /// Arrivals that were older than half of the tolerance when they were read.
     stale: AtomicU64,
+    /// All arrivals that were read.
+    read: AtomicU64,
     /// Packets and bytes that have arrived from each host.
     arrived: Vec<[AtomicU64; 2]>,
 }
@@ -98,6 +100,7 @@ impl Load {
         Self {
             busy_ns: AtomicU64::new(0),
             stale: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             arrived,
         }
     }
@@ -110,6 +113,11 @@ impl Load {
     /// Arrivals since t = 0 that were older than half of the tolerance when they were read.
     pub fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Arrivals since t = 0.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// Packets and bytes that have arrived from a host since t = 0.
@@ -323,6 +331,7 @@ impl<I: PacketIo> Drive<I> {
             let age = now.since(stamp);
             self.totals.staleness.record(age);
             last = last.max(stamp);
+            add(&self.load.read, 1);
             if age.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
             }

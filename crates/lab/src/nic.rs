@@ -144,6 +144,15 @@ const LOAD_LOW: f64 = 0.90;
 const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.6;
+/// Super-packets come in bursts of a window's size, at the speed of the machine's memory, so the
+/// load of a while says less than what stands at the door: above the first part of arrivals that
+/// are stale buckets shrink, above the second one they do not grow. They do so by small steps
+/// from the first time on that the core was behind.
+const BEHIND_MANY: f64 = 0.02;
+const BEHIND_FEW: f64 = 0.01;
+const LOAD_CAREFUL: f64 = 0.7;
+const SHRINK_CAREFUL: f64 = 0.9;
+const GROW_CAREFUL: f64 = 1.02;
 /// A host that uses so much of its bucket is held back by it. Where the core is half busy, less
 /// of it is enough: the kernel refills a bucket late, and what overflows meanwhile is lost.
 /// Growth on less would open the bucket wide before a window of TCP has grown to fill it.
@@ -159,6 +168,9 @@ const CHANGES_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Governor {
     speed: f64,
+    /// Whether hosts hand over super-packets.
+    careful: bool,
+    grow: f64,
     hosts: Vec<Governed>,
 }
 
@@ -174,8 +186,9 @@ struct Governed {
 }
 
 impl Governor {
-    /// A governor of hosts (number, longest frame), whose buckets start at its first speed.
-    pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>) -> Self {
+    /// A governor of hosts (number, longest frame), whose buckets start at its first speed; it is
+    /// `careful` where they hand over super-packets.
+    pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>, careful: bool) -> Self {
         let governed = |(number, frame)| Governed {
             number,
             frame,
@@ -184,6 +197,8 @@ impl Governor {
         };
         Self {
             speed: SPEED_START,
+            careful,
+            grow: GROW,
             hosts: hosts.map(governed).collect(),
         }
     }
@@ -210,13 +225,13 @@ impl Governor {
         self.hosts.retain(|host| host.number != number);
     }
 
-    /// Looks at the core's `load` (busy part of `elapsed`), at whether it was `behind` with
-    /// arrivals, and at what has arrived from each host so far (packets, bytes); says which
+    /// Looks at the core's `load` (busy part of `elapsed`), at which part of the arrivals it was
+    /// `behind` with, and at what has arrived from each host so far (packets, bytes); says which
     /// buckets are to change.
     pub(crate) fn look(
         &mut self,
         load: f64,
-        behind: bool,
+        behind: f64,
         elapsed: Span,
         arrived: impl Fn(usize) -> (u64, u64),
     ) -> Vec<(usize, Shaper)> {
@@ -238,14 +253,7 @@ impl Governor {
                 held_back |= cost > full * allowed;
             }
         }
-        // Load alone says little: where programs sleep between packets, waking them costs the core
-        // more than the packets do, and slower hosts would cost it more still.
-        if load > LOAD_HIGH && behind {
-            self.speed *= SHRINK;
-        } else if load < LOAD_LOW && held_back {
-            // Never a step that would lead across the upper bound.
-            self.speed *= GROW.min(LOAD_HIGH / load.max(0.01));
-        }
+        self.steer(load, behind, held_back);
         self.speed = self.speed.clamp(SPEED_MIN, SPEED_MAX);
         let mut changes = Vec::new();
         for index in active {
@@ -257,6 +265,26 @@ impl Governor {
             }
         }
         changes
+    }
+
+    fn steer(&mut self, load: f64, behind: f64, held_back: bool) {
+        if self.careful {
+            if load > BUSY && behind > BEHIND_MANY {
+                self.speed *= SHRINK_CAREFUL;
+                self.grow = GROW_CAREFUL;
+            } else if load < LOAD_CAREFUL && behind <= BEHIND_FEW && held_back {
+                self.speed *= self.grow;
+            }
+            return;
+        }
+        // Load alone says little: where programs sleep between packets, waking them costs the core
+        // more than the packets do, and slower hosts would cost it more still.
+        if load > LOAD_HIGH && behind > 0.0 {
+            self.speed *= SHRINK;
+        } else if load < LOAD_LOW && held_back {
+            // Never a step that would lead across the upper bound.
+            self.speed *= GROW.min(LOAD_HIGH / load.max(0.01));
+        }
     }
 }
 
@@ -358,7 +386,7 @@ mod tests {
     /// A machine of `capacity` (bytes of cost per second) with one host that always sends.
     /// Above the upper bound of load its core is behind, as one is whose packets come in bursts.
     fn settle(capacity: f64) -> f64 {
-        let mut governor = Governor::new([(0, 1514)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter(), false);
         let tick = Span::from_ms(20);
         let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
         let mut load = 0.0;
@@ -367,7 +395,12 @@ mod tests {
             load = allowed / capacity;
             let packets = bytes / (1514.0 + PACKET_COST_BYTES as f64);
             let arrived = (packets as u64, (packets * 1514.0) as u64);
-            for (_, shaper) in governor.look(load.min(1.0), load > LOAD_HIGH, tick, |_| arrived) {
+            for (_, shaper) in governor.look(
+                load.min(1.0),
+                f64::from(u8::from(load > LOAD_HIGH)),
+                tick,
+                |_| arrived,
+            ) {
                 allowed = shaper.bytes_per_s as f64;
             }
         }
@@ -385,11 +418,34 @@ mod tests {
         }
     }
 
+    /// A core that is behind as soon as it carries more than `capacity`, with bursts.
+    #[test]
+    fn super_packets_settle_where_the_core_is_seldom_behind() {
+        for capacity in [4e8, 1e9, 4e9] {
+            let hosts = [(0, longest_frame(1500, true))];
+            let mut governor = Governor::new(hosts.into_iter(), true);
+            let tick = Span::from_ms(20);
+            let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
+            let mut load = 0.0;
+            for _ in 0..2000 {
+                bytes += allowed * tick.as_s();
+                load = allowed / capacity;
+                let behind = if load > 0.8 { 0.5 } else { 0.0 };
+                let frames = bytes / (65_549.0 + PACKET_COST_BYTES as f64);
+                let arrived = (frames as u64, (frames * 65_549.0) as u64);
+                for (_, shaper) in governor.look(load.min(1.0), behind, tick, |_| arrived) {
+                    allowed = shaper.bytes_per_s as f64;
+                }
+            }
+            assert!((0.5..=0.85).contains(&load), "capacity {capacity}: {load}");
+        }
+    }
+
     #[test]
     fn a_modest_host_is_left_alone() {
-        let mut governor = Governor::new([(0, 1514)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter(), false);
         for tick in 1..100 {
-            let changes = governor.look(0.1, false, Span::from_ms(20), |_| (tick, tick * 100));
+            let changes = governor.look(0.1, 0.0, Span::from_ms(20), |_| (tick, tick * 100));
             assert!(changes.is_empty());
         }
     }

@@ -236,7 +236,7 @@ impl Plan {
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB.
     pub fn packet_slots(&self) -> usize {
-        let wanted = queues::packets_inside(&self.topology);
+        let wanted = queues::packets_inside(&self.topology, self.offload);
         let fits = queues::POOL_BYTES / self.slot_bytes();
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }

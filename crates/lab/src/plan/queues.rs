@@ -24,6 +24,8 @@ pub(crate) const POOL_BYTES: usize = 1 << 30;
 pub(crate) const POOL_MIN: usize = 4096;
 /// More packets a second than one machine carries: a bound for what is under way.
 const MAX_PACKETS_PER_S: u64 = 2_000_000;
+/// The same where they come as super-packets.
+const MAX_SEGMENTS_PER_S: u64 = 6_000_000;
 /// The bytes of the smallest Ethernet frame.
 const SMALLEST_FRAME: u64 = 64;
 /// Of a spread delay, so much is taken for the longest.
@@ -35,7 +37,11 @@ const FACTOR: u64 = 10;
 const NOTICED_NS: u64 = 150_000_000;
 
 /// How many packets can be in queues and under way at once.
-pub(crate) fn packets_inside(topology: &Topology) -> usize {
+pub(crate) fn packets_inside(topology: &Topology, offload: bool) -> usize {
+    let most = match offload {
+        true => MAX_SEGMENTS_PER_S,
+        false => MAX_PACKETS_PER_S,
+    };
     let inside = topology.pipes().iter().map(|pipe| {
         let params = &pipe.params;
         let rate = highest_rate(params);
@@ -44,7 +50,7 @@ pub(crate) fn packets_inside(topology: &Topology) -> usize {
             QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
             QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
         };
-        let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
+        let per_s = (rate / (8 * SMALLEST_FRAME)).min(most);
         let copies = if params.duplicate.is_never() { 1 } else { 2 };
         let longest = u128::from(longest_delay_ns(params));
         let under_way = u128::from(per_s * copies) * longest / 1_000_000_000;
