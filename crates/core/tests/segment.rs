@@ -137,7 +137,7 @@ impl Sent {
             frame.extend([0, 0]);
         }
         frame.extend(payload);
-        let pseudo = add(add(0, &source), &destination) + u32::from(protocol as u8);
+        let pseudo = add(add(0, &source), &destination) + u32::from(protocol);
         let pseudo = add(pseudo, &(segment as u16).to_be_bytes());
         let sum = match is_partial {
             true => add(pseudo, &[]) as u16,
@@ -405,7 +405,7 @@ proptest! {
         let (mut plain, mut split, mut merged) = (make(0), make(buffers), make(buffers));
         let mut stamp = Time::ZERO;
         for (sent, after_us) in &all {
-            stamp = stamp + Span::from_us(*after_us);
+            stamp += Span::from_us(*after_us);
             for packet in sent.packets() {
                 plain.arrive(host(&plain, "h1"), stamp, &packet).unwrap();
             }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use longhaul_core::engine::{Egress, Engine, Parcel, Refused};
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::packet::Refusal;
-use longhaul_core::segment::MOST_SEGMENTS;
+use longhaul_core::segment::{Kind, MOST_SEGMENTS, Super};
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::cpu::{self, Scheduling};
@@ -337,7 +337,7 @@ impl<I: PacketIo> Drive<I> {
             }
             if age > self.tolerance && self.patience.is_over(age, now) {
                 shed += 1;
-                self.second.drops.shed += 1;
+                self.second.drops.shed += packets_in(&arrival);
             } else {
                 taken += 1 + arrival.frame.len() / COPIED_BYTES;
                 self.load.count(arrival.host, arrival.frame.len());
@@ -466,6 +466,13 @@ fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'
         None => engine.arrive(node, stamp, &[]),
     };
     refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+}
+
+/// How many packets a frame is.
+fn packets_in(arrival: &Arrival<'_>) -> u64 {
+    let offload = offload::from_kernel(&arrival.vnet).filter(|o| o.kind != Kind::Whole);
+    let dimensions = offload.and_then(|offload| Super::parse(arrival.frame, &offload));
+    dimensions.map_or(1, |dimensions| dimensions.count().into())
 }
 
 /// Whether a frame goes to the groups of MLDv2 or IGMPv3 routers: the kernel's own business.

@@ -84,13 +84,30 @@ fn super_packets_are_counted_by_their_segments_and_arrive_in_order() {
 #[test]
 fn single_segments_of_super_packets_are_lost() {
     const BYTES: u64 = 8_000_000;
-    let lab = Lab::new();
+    let lab = Lab::unprivileged();
     let outcome = lab.succeed(&transfers(BYTES, ", loss: 1 %"));
     assert_intact(&outcome, BYTES);
     // At least half of what is expected of so many draws.
     let lost = outcome.dropped_by("loss");
     assert!(lost >= 2 * BYTES / (SEGMENT + 20) / 200, "{lost} were lost");
     assert_eq!(outcome.dropped(), lost);
+}
+
+/// The link becomes the network card, is slowed down below what waits, and is fast again.
+#[test]
+fn a_host_stops_when_a_link_is_its_card() {
+    const BYTES: u64 = 8_000_000;
+    let lab = Lab::new();
+    let events = "events:
+  - { at: 300 ms, link: a-r, set: { rate: 500 Mbit/s } }
+  - { at: 400 ms, link: a-r, set: { rate: 20 Mbit/s } }
+  - { at: 1 s, link: a-r, set: { rate: 9 Gbit/s } }
+";
+    let text = transfers(BYTES, ", rate: 100 Mbit/s") + events;
+    let outcome = lab.succeed(&text);
+    assert_intact(&outcome, BYTES);
+    // The slow link behind makes it last longer than the events.
+    assert_eq!(outcome.summary["events"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
