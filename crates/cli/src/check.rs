@@ -9,8 +9,8 @@ use longhaul_core::{Span, Time};
 use longhaul_lab::described;
 use longhaul_lab::elements::Elements;
 use longhaul_lab::plan::{Plan, Ready};
+use longhaul_lab::run::ring_config;
 use longhaul_lab::schedule::Event;
-use longhaul_linux::packet_io::RingConfig;
 use serde_json::{Value, json};
 
 use crate::Exit;
@@ -332,13 +332,7 @@ struct Memory {
 
 impl Memory {
     fn of(plan: &Plan) -> Self {
-        let mtu = plan
-            .hosts
-            .iter()
-            .map(|host| host.mtu)
-            .max()
-            .unwrap_or(plan.mtu);
-        let ring = RingConfig::for_mtu(mtu);
+        let ring = ring_config(plan);
         let tcp = || plan.hosts.iter().map(|host| &host.tcp);
         Self {
             ring: u64::from(ring.slot_bytes) * u64::from(ring.slots),

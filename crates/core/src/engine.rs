@@ -31,9 +31,10 @@
 
 mod forward;
 mod lan;
+mod parcel;
 
 use crate::observe::{Counters, PipeCounters};
-use crate::packet::{self, Destination, Mac, Refusal};
+use crate::packet::{self, Destination, Headers, Mac, Refusal};
 use crate::pending::{self, Key, Pending};
 use crate::pipe::delay::Moment;
 use crate::pipe::{Context, Pipe};
@@ -41,8 +42,11 @@ use crate::pool::{NIL, Origin, Pool};
 use crate::route::Routes;
 use crate::route::balance::Balancer;
 use crate::router::Responder;
+use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+
+pub use parcel::Parcel;
 
 /// The Ethernet address that everything delivered comes from.
 pub const GATEWAY_MAC: Mac = [0x02, 0x4c, 0x47, 0x00, 0x00, 0x01];
@@ -62,6 +66,9 @@ pub struct EngineConfig {
     pub slot_size: usize,
     /// How many packets there may be at once, those at the egress included.
     pub slots: u32,
+    /// How many super-packets may share their bytes among their segments at once; segments of
+    /// more have bytes of their own.
+    pub buffers: u32,
     /// Take the fast path of no pipe, for tests: the results are the same.
     #[doc(hidden)]
     pub always_shaped: bool,
@@ -74,6 +81,7 @@ impl Default for EngineConfig {
             seed: 0,
             slot_size: 2048,
             slots: 65_536,
+            buffers: 0,
             always_shaped: false,
         }
     }
@@ -178,7 +186,7 @@ impl Engine {
                 .collect(),
             pending: Pending::new(by_rank.len()),
             by_rank,
-            pool: Pool::new(config.slots, config.slot_size),
+            pool: Pool::new(config.slots, config.slot_size, config.buffers),
             now: Time::ZERO,
             counters: Counters::default(),
             inside: 0,
@@ -193,35 +201,58 @@ impl Engine {
     /// A frame arrives from a host, stamped `stamp`. The bytes are copied once. A frame for a
     /// group enters where the host has a link to a lan.
     pub fn arrive(&mut self, host: NodeId, stamp: Time, frame: &[u8]) -> Result<(), Refused> {
-        debug_assert!(self.nodes[host.index()].kind == NodeKind::Host);
-        let headers = packet::parse_any(frame).map_err(|refusal| self.refuse(refusal))?;
-        let to_group = headers.destination == Destination::Group;
-        if to_group && self.segment(host).is_none() {
-            return Err(self.refuse(Refusal::Multicast));
-        }
+        let headers = self.admit(host, frame)?;
         let len = packet::ETHERNET_LEN + headers.ip_len as usize;
         if len > self.pool.slot_size() {
-            self.counters.refused.too_long += 1;
-            return Err(Refused::TooLong);
+            return Err(self.too_long());
         }
+        let index = self.take(stamp, Partial::default())?;
+        let to = self.find(headers.destination);
+        self.pool.describe(index, &headers, to);
+        self.pool.write(index, &frame[..len]);
+        self.set_out(host, index, stamp);
+        Ok(())
+    }
+
+    /// Reads a frame at the door.
+    #[inline]
+    fn admit(&mut self, host: NodeId, frame: &[u8]) -> Result<Headers, Refused> {
+        debug_assert!(self.nodes[host.index()].kind == NodeKind::Host);
+        let headers = packet::parse_any(frame).map_err(|refusal| self.refuse(refusal))?;
+        if headers.destination == Destination::Group && self.segment(host).is_none() {
+            return Err(self.refuse(Refusal::Multicast));
+        }
+        Ok(headers)
+    }
+
+    /// A slot for a packet that arrives with `stamp`.
+    #[inline]
+    fn take(&mut self, stamp: Time, checksum: Partial) -> Result<u32, Refused> {
         let origin = Origin {
             id: self.counters.entered,
             entered: stamp,
             staleness: 0,
+            checksum,
         };
-        let Some(index) = self.pool.take(origin) else {
+        self.pool.take(origin).ok_or_else(|| {
             self.counters.pool_exhausted += 1;
-            return Err(Refused::PoolExhausted);
-        };
-        let to = self.find(headers.destination);
-        self.pool.describe(index, &headers, to);
-        self.pool.write(index, &frame[..len]);
-        if to_group {
+            Refused::PoolExhausted
+        })
+    }
+
+    /// A packet that is complete in its slot enters the network.
+    #[inline]
+    fn set_out(&mut self, host: NodeId, index: u32, stamp: Time) {
+        if self.pool[index].destination == lan::GROUP {
             self.address_group(index);
         }
         self.counters.entered += 1;
         self.depart(host, index, stamp);
-        Ok(())
+    }
+
+    fn too_long(&mut self) -> Refused {
+        self.counters.refused.too_long += 1;
+        Refused::TooLong
     }
 
     /// Handles all that is due at or before `to`, in order; the engine's time is then `to`.
@@ -255,6 +286,16 @@ impl Engine {
 
     /// The next packet that has come out at a host, in the order of events.
     pub fn poll_egress(&mut self) -> Option<Egress> {
+        let index = self.next_egress()?;
+        let egress = self.describe_egress(index);
+        self.pool.apply_edits(index);
+        self.address(index, egress.host);
+        Some(egress)
+    }
+
+    /// Takes the first packet off the chain of those that have come out.
+    #[inline]
+    fn next_egress(&mut self) -> Option<u32> {
         let index = self.egress_head;
         if index == NIL {
             return None;
@@ -263,30 +304,31 @@ impl Engine {
         if self.egress_head == NIL {
             self.egress_tail = NIL;
         }
+        Some(index)
+    }
+
+    #[inline]
+    fn describe_egress(&self, index: u32) -> Egress {
         let packet = &self.pool[index];
-        let host = NodeId(packet.destination);
-        let (due, path_delay) = (packet.due.time, packet.path_delay);
-        self.pool.apply_edits(index);
-        let frame = self.pool.frame_mut(index);
+        let origin = self.pool.origin(index);
+        Egress {
+            host: NodeId(packet.destination),
+            due: packet.due.time,
+            staleness: Span::from_ns(u64::from(origin.staleness)),
+            path_delay: packet.path_delay,
+            entered: origin.entered,
+            len: self.pool.frame_len(index) as u32,
+            id: origin.id,
+            index,
+        }
+    }
+
+    /// Writes the Ethernet addresses of a packet that is to leave for `host`.
+    #[inline]
+    fn address(&mut self, index: u32, host: NodeId) {
+        let frame = self.pool.head_mut(index);
         let station = lan::group_address(frame).unwrap_or(host_mac(host));
         packet::set_macs(frame, GATEWAY_MAC, station);
-        let Origin {
-            id,
-            entered,
-            staleness,
-        } = self.pool.origin(index);
-        let staleness = Span::from_ns(u64::from(staleness));
-        let len = self.pool.frame_len(index) as u32;
-        Some(Egress {
-            host,
-            due,
-            staleness,
-            path_delay,
-            entered,
-            len,
-            id,
-            index,
-        })
     }
 
     /// The bytes of a polled packet, as its host is to receive them.

@@ -18,6 +18,7 @@ mod pipe;
 mod pool;
 pub mod rng;
 pub mod route;
+pub mod segment;
 mod special;
 pub mod time;
 pub mod topology;

@@ -6,14 +6,22 @@
 //! are linked by index: a pipe's packets, the free list and the egress list are chains through
 //! `next`. A frame is copied into its slot once; header edits wait in the descriptor.
 //!
-//! Left out: segments that share one buffer.
+//! A segment of a super-packet ([`crate::segment`]) is a descriptor whose bytes lie in a buffer
+//! that it shares with its neighbours ([`buffers`]). Its own slot stays untouched until it leaves,
+//! when its headers are written there, or until somebody needs the packet's own bytes
+//! ([`Pool::materialise`]).
 
+mod buffers;
+
+use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 use crate::packet::{self, ETHERNET_LEN, Headers};
 use crate::pipe::delay::Moment;
 use crate::pipe::rate::Exact;
+use crate::segment::{self, Offload, Partial, Super};
 use crate::time::{Span, Time};
+use buffers::Buffers;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -33,6 +41,10 @@ pub(crate) struct Descriptor {
     /// The node that it goes to; `NIL` for none that exists.
     pub(crate) destination: u32,
     pub(crate) ip_len: u32,
+    /// The buffer that holds its bytes; `None` for its own slot.
+    pub(crate) buffer: Option<BufferId>,
+    /// Its number among the segments in the buffer.
+    pub(crate) segment: u16,
     /// TTL or hop limit with all edits.
     pub(crate) hop_limit: u8,
     /// By how much the frame's bytes still have to be lowered.
@@ -42,6 +54,8 @@ pub(crate) struct Descriptor {
     pub(crate) lost: bool,
     /// Whether the frame's bytes still have to be marked as having met congestion.
     pub(crate) marked: bool,
+    /// Whether the checksum in its own slot is partial, as [`Origin::checksum`] says.
+    pub(crate) is_partial: bool,
 }
 
 const _: () = assert!(size_of::<Descriptor>() <= 64);
@@ -54,7 +68,12 @@ pub(crate) struct Origin {
     pub(crate) entered: Time,
     /// By how much it came too late to be served at its stamp, in ns.
     pub(crate) staleness: u32,
+    /// Where its partial checksum is, if its descriptor says that it has one.
+    pub(crate) checksum: Partial,
 }
+
+/// A shared buffer's number, from 1.
+pub(crate) type BufferId = NonZeroU32;
 
 /// All packets of an engine.
 #[derive(Debug)]
@@ -66,6 +85,7 @@ pub(crate) struct Pool {
     slots: u32,
     slot_size: usize,
     slab: Vec<u8>,
+    pub(crate) buffers: Buffers,
 }
 
 /// How much of the slab is touched before the first packet.
@@ -73,7 +93,8 @@ const WARM_BYTES: usize = 64 << 20;
 const PAGE_BYTES: usize = 4096;
 
 impl Pool {
-    pub(crate) fn new(slots: u32, slot_size: usize) -> Self {
+    /// A pool of so many slots, and of so many buffers for super-packets.
+    pub(crate) fn new(slots: u32, slot_size: usize, buffers: u32) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
         Self {
             descriptors: Vec::with_capacity(slots as usize),
@@ -83,6 +104,7 @@ impl Pool {
             slots,
             slot_size,
             slab: vec![0; slots as usize * slot_size],
+            buffers: Buffers::new(buffers),
         }
         .warmed()
     }
@@ -137,6 +159,9 @@ impl Pool {
     pub(crate) fn release(&mut self, index: u32) {
         debug_assert!(self.in_use > 0);
         self.in_use -= 1;
+        if let Some(buffer) = self[index].buffer.take() {
+            self.buffers.leave(buffer);
+        }
         self[index].next = self.free;
         self.free = index;
     }
@@ -164,36 +189,151 @@ impl Pool {
         self.slab[at..at + frame.len()].copy_from_slice(frame);
     }
 
+    /// Writes a segment of a super-packet that shares no bytes into a slot.
+    pub(crate) fn write_segment(&mut self, index: u32, frame: &[u8], of: &Super, number: u16) {
+        let at = index as usize * self.slot_size;
+        let written = of.write_segment(frame, number, &mut self.slab[at..at + self.slot_size]);
+        debug_assert_eq!(written, Some(self.frame_len(index)));
+    }
+
     /// The length of a packet's frame.
     pub(crate) fn frame_len(&self, index: u32) -> usize {
         ETHERNET_LEN + self[index].ip_len as usize
     }
 
-    /// A packet's frame, without the edits that are still waiting.
+    /// Bytes that begin with a packet's headers, without the edits that are still waiting; of a
+    /// segment, all of its super-packet, whose lengths and numbers are not the segment's.
+    pub(crate) fn headers(&self, index: u32) -> &[u8] {
+        match self[index].buffer {
+            None => self.frame(index),
+            Some(buffer) => self.buffers.frame(buffer),
+        }
+    }
+
+    /// The frame of a packet that has bytes of its own, without the edits that are still waiting.
     pub(crate) fn frame(&self, index: u32) -> &[u8] {
+        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
         let at = index as usize * self.slot_size;
         &self.slab[at..at + self.frame_len(index)]
     }
 
+    /// See [`Pool::frame`].
     pub(crate) fn frame_mut(&mut self, index: u32) -> &mut [u8] {
+        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
         let (at, len) = (index as usize * self.slot_size, self.frame_len(index));
         &mut self.slab[at..at + len]
     }
 
-    /// Brings the waiting edits into the frame's bytes.
+    /// Gives a packet bytes of its own, its checksum complete.
+    #[inline]
+    pub(crate) fn materialise(&mut self, index: u32) {
+        let packet = &self[index];
+        if packet.is_partial || packet.buffer.is_some() {
+            self.fill_in(index);
+        }
+    }
+
+    #[cold]
+    fn fill_in(&mut self, index: u32) {
+        if std::mem::take(&mut self[index].is_partial) {
+            let partial = self.origin(index).checksum;
+            segment::complete(self.frame_mut(index), partial);
+        }
+        let packet = &mut self.descriptors[index as usize];
+        if let Some(buffer) = packet.buffer.take() {
+            let at = index as usize * self.slot_size;
+            let slot = &mut self.slab[at..at + self.slot_size];
+            let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
+            let written = dimensions.write_segment(frame, packet.segment, slot);
+            debug_assert_eq!(written, Some(ETHERNET_LEN + packet.ip_len as usize));
+            self.buffers.leave(buffer);
+        }
+    }
+
+    /// Makes a packet with bytes of its own, and brings the waiting edits into them.
     pub(crate) fn apply_edits(&mut self, index: u32) {
-        let by = std::mem::take(&mut self[index].lowered);
+        self.materialise(index);
+        let len = self.frame_len(index);
+        self.edit(index, len);
+    }
+
+    /// Brings the waiting edits into the `len` bytes at the front of a packet's own slot.
+    fn edit(&mut self, index: u32, len: usize) {
+        let at = index as usize * self.slot_size;
+        let frame = &mut self.slab[at..at + len];
+        let packet = &mut self.descriptors[index as usize];
+        let by = std::mem::take(&mut packet.lowered);
         if by > 0 {
-            packet::lower_hop_limit(self.frame_mut(index), by);
+            packet::lower_hop_limit(frame, by);
         }
-        if std::mem::take(&mut self[index].marked) {
-            packet::set_ce(self.frame_mut(index));
+        if std::mem::take(&mut packet.marked) {
+            packet::set_ce(frame);
         }
+    }
+
+    /// Whether packet `next` can go on where `packet` ends, under one header.
+    pub(crate) fn follows(&self, packet: u32, next: u32) -> bool {
+        let (packet, next) = (&self[packet], &self[next]);
+        packet.buffer.is_some()
+            && packet.buffer == next.buffer
+            && packet.segment.checked_add(1) == Some(next.segment)
+            && packet.destination == next.destination
+            && (packet.lowered, packet.marked) == (next.lowered, next.marked)
+    }
+
+    /// Writes the headers of a packet and the `count - 1` that follow it to its own slot, edits
+    /// applied; gives what is still to be done to them, and the length of the whole frame.
+    pub(crate) fn write_headers(&mut self, index: u32, count: u16) -> (Offload, usize) {
+        let at = index as usize * self.slot_size;
+        let packet = &self.descriptors[index as usize];
+        let Some(buffer) = packet.buffer else {
+            let checksum = packet.is_partial.then(|| self.origin(index).checksum);
+            let len = self.frame_len(index);
+            self.edit(index, len);
+            let offload = Offload {
+                checksum,
+                ..Offload::default()
+            };
+            return (offload, len);
+        };
+        let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
+        let (first, slot) = (packet.segment, &mut self.slab[at..at + self.slot_size]);
+        let len = dimensions.write_headers(frame, first, count, slot);
+        let offload = dimensions.offload(frame, first, count);
+        let whole = len + dimensions.payload(first, count).len();
+        self.edit(index, len);
+        (offload, whole)
+    }
+
+    /// The bytes in a packet's own slot: its frame, or the headers that were written there.
+    pub(crate) fn head_mut(&mut self, index: u32) -> &mut [u8] {
+        let len = match self[index].buffer {
+            None => self.frame_len(index),
+            Some(buffer) => self.buffers.super_of(buffer).headers(),
+        };
+        let at = index as usize * self.slot_size;
+        &mut self.slab[at..at + len]
+    }
+
+    /// The bytes of a packet whose headers have been written for `count`, in two parts.
+    pub(crate) fn parts(&self, index: u32, count: u16) -> [&[u8]; 2] {
+        let packet = &self[index];
+        let Some(buffer) = packet.buffer else {
+            return [self.frame(index), &[]];
+        };
+        let dimensions = self.buffers.super_of(buffer);
+        let at = index as usize * self.slot_size;
+        let payload = dimensions.payload(packet.segment, count);
+        [
+            &self.slab[at..at + dimensions.headers()],
+            &self.buffers.frame(buffer)[payload],
+        ]
     }
 
     /// One packet's frame to read and another packet's whole slot to write.
     pub(crate) fn frame_and_slot(&mut self, read: u32, write: u32) -> (&[u8], &mut [u8]) {
         debug_assert_ne!(read, write);
+        debug_assert!(self[read].buffer.is_none(), "a segment's bytes are shared");
         let len = self.frame_len(read);
         let size = self.slot_size;
         let (low, high) = (
@@ -216,8 +356,12 @@ impl Pool {
             next: NIL,
             ..self[index].clone()
         };
-        let (frame, slot) = self.frame_and_slot(index, copy);
-        slot[..frame.len()].copy_from_slice(frame);
+        if let Some(buffer) = self[copy].buffer {
+            self.buffers.join(buffer);
+        } else {
+            let (frame, slot) = self.frame_and_slot(index, copy);
+            slot[..frame.len()].copy_from_slice(frame);
+        }
         Some(copy)
     }
 

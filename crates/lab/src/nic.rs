@@ -16,6 +16,7 @@
 use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
+use longhaul_core::segment::LONGEST_SUPER;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::Framing;
@@ -40,6 +41,14 @@ const QUEUE_PACKETS: u64 = 1000;
 const PACKET_COST_BYTES: u64 = 833;
 /// What the core of a machine of speed 1 carries, in bytes of cost per second.
 const COST_BYTES_PER_S: f64 = 833e6;
+
+/// The longest frame of a host in bytes, which may be a super-packet.
+pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
+    match offload {
+        true => LONGEST_SUPER as u32,
+        false => mtu + ETHERNET_LEN as u32,
+    }
+}
 
 /// What limits a host's card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +113,11 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     }
 }
 
-/// The shaper of a host that the machine limits, at a speed from the [`Governor`].
-pub(crate) fn machine_shaper(speed: f64, mtu: u32) -> Shaper {
+/// The shaper of a host that the machine limits, at a speed from the [`Governor`]. Its frames have
+/// up to `frame` bytes: a super-packet counts as one packet.
+pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;
-    let frame = u64::from(mtu) + ETHERNET_LEN as u64 + PACKET_COST_BYTES;
+    let frame = u64::from(frame) + PACKET_COST_BYTES;
     Shaper {
         tcp_only: true,
         ..bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
@@ -134,6 +144,15 @@ const LOAD_LOW: f64 = 0.90;
 const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.6;
+/// Super-packets come in bursts of a window's size, at the speed of the machine's memory, so the
+/// load of a while says less than what stands at the door: above the first part of arrivals that
+/// are stale buckets shrink, above the second one they do not grow. They do so by small steps
+/// from the first time on that the core was behind.
+const BEHIND_MANY: f64 = 0.02;
+const BEHIND_FEW: f64 = 0.01;
+const LOAD_CAREFUL: f64 = 0.7;
+const SHRINK_CAREFUL: f64 = 0.9;
+const GROW_CAREFUL: f64 = 1.02;
 /// A host that uses so much of its bucket is held back by it. Where the core is half busy, less
 /// of it is enough: the kernel refills a bucket late, and what overflows meanwhile is lost.
 /// Growth on less would open the bucket wide before a window of TCP has grown to fill it.
@@ -149,6 +168,9 @@ const CHANGES_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Governor {
     speed: f64,
+    /// Whether hosts hand over super-packets.
+    careful: bool,
+    grow: f64,
     hosts: Vec<Governed>,
 }
 
@@ -156,23 +178,27 @@ pub(crate) struct Governor {
 #[derive(Debug, Clone)]
 struct Governed {
     number: usize,
-    mtu: u32,
+    /// Its longest frame in bytes.
+    frame: u32,
     applied: f64,
     /// Packets and bytes that had arrived from it at the last look.
     arrived: (u64, u64),
 }
 
 impl Governor {
-    /// A governor of hosts (number, MTU), whose buckets start at its first speed.
-    pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>) -> Self {
-        let governed = |(number, mtu)| Governed {
+    /// A governor of hosts (number, longest frame), whose buckets start at its first speed; it is
+    /// `careful` where they hand over super-packets.
+    pub(crate) fn new(hosts: impl Iterator<Item = (usize, u32)>, careful: bool) -> Self {
+        let governed = |(number, frame)| Governed {
             number,
-            mtu,
+            frame,
             applied: SPEED_START,
             arrived: (0, 0),
         };
         Self {
             speed: SPEED_START,
+            careful,
+            grow: GROW,
             hosts: hosts.map(governed).collect(),
         }
     }
@@ -183,15 +209,15 @@ impl Governor {
     }
 
     /// Takes a host in from which so much has arrived already; its first bucket.
-    pub(crate) fn add(&mut self, number: usize, mtu: u32, arrived: (u64, u64)) -> Shaper {
+    pub(crate) fn add(&mut self, number: usize, frame: u32, arrived: (u64, u64)) -> Shaper {
         let applied = self.speed;
         self.hosts.push(Governed {
             number,
-            mtu,
+            frame,
             applied,
             arrived,
         });
-        machine_shaper(applied, mtu)
+        machine_shaper(applied, frame)
     }
 
     /// Leaves a host to its link.
@@ -199,13 +225,13 @@ impl Governor {
         self.hosts.retain(|host| host.number != number);
     }
 
-    /// Looks at the core's `load` (busy part of `elapsed`), at whether it was `behind` with
-    /// arrivals, and at what has arrived from each host so far (packets, bytes); says which
+    /// Looks at the core's `load` (busy part of `elapsed`), at which part of the arrivals it was
+    /// `behind` with, and at what has arrived from each host so far (packets, bytes); says which
     /// buckets are to change.
     pub(crate) fn look(
         &mut self,
         load: f64,
-        behind: bool,
+        behind: f64,
         elapsed: Span,
         arrived: impl Fn(usize) -> (u64, u64),
     ) -> Vec<(usize, Shaper)> {
@@ -227,14 +253,7 @@ impl Governor {
                 held_back |= cost > full * allowed;
             }
         }
-        // Load alone says little: where programs sleep between packets, waking them costs the core
-        // more than the packets do, and slower hosts would cost it more still.
-        if load > LOAD_HIGH && behind {
-            self.speed *= SHRINK;
-        } else if load < LOAD_LOW && held_back {
-            // Never a step that would lead across the upper bound.
-            self.speed *= GROW.min(LOAD_HIGH / load.max(0.01));
-        }
+        self.steer(load, behind, held_back);
         self.speed = self.speed.clamp(SPEED_MIN, SPEED_MAX);
         let mut changes = Vec::new();
         for index in active {
@@ -242,10 +261,30 @@ impl Governor {
             let off = (host.applied / self.speed - 1.0).abs();
             if off > WORTH_A_CHANGE && changes.len() < CHANGES_MAX {
                 host.applied = self.speed;
-                changes.push((host.number, machine_shaper(self.speed, host.mtu)));
+                changes.push((host.number, machine_shaper(self.speed, host.frame)));
             }
         }
         changes
+    }
+
+    fn steer(&mut self, load: f64, behind: f64, held_back: bool) {
+        if self.careful {
+            if load > BUSY && behind > BEHIND_MANY {
+                self.speed *= SHRINK_CAREFUL;
+                self.grow = GROW_CAREFUL;
+            } else if load < LOAD_CAREFUL && behind <= BEHIND_FEW && held_back {
+                self.speed *= self.grow;
+            }
+            return;
+        }
+        // Load alone says little: where programs sleep between packets, waking them costs the core
+        // more than the packets do, and slower hosts would cost it more still.
+        if load > LOAD_HIGH && behind > 0.0 {
+            self.speed *= SHRINK;
+        } else if load < LOAD_LOW && held_back {
+            // Never a step that would lead across the upper bound.
+            self.speed *= GROW.min(LOAD_HIGH / load.max(0.01));
+        }
     }
 }
 
@@ -347,7 +386,7 @@ mod tests {
     /// A machine of `capacity` (bytes of cost per second) with one host that always sends.
     /// Above the upper bound of load its core is behind, as one is whose packets come in bursts.
     fn settle(capacity: f64) -> f64 {
-        let mut governor = Governor::new([(0, 1500)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter(), false);
         let tick = Span::from_ms(20);
         let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
         let mut load = 0.0;
@@ -356,7 +395,12 @@ mod tests {
             load = allowed / capacity;
             let packets = bytes / (1514.0 + PACKET_COST_BYTES as f64);
             let arrived = (packets as u64, (packets * 1514.0) as u64);
-            for (_, shaper) in governor.look(load.min(1.0), load > LOAD_HIGH, tick, |_| arrived) {
+            for (_, shaper) in governor.look(
+                load.min(1.0),
+                f64::from(u8::from(load > LOAD_HIGH)),
+                tick,
+                |_| arrived,
+            ) {
                 allowed = shaper.bytes_per_s as f64;
             }
         }
@@ -374,11 +418,34 @@ mod tests {
         }
     }
 
+    /// A core that is behind as soon as it carries more than `capacity`, with bursts.
+    #[test]
+    fn super_packets_settle_where_the_core_is_seldom_behind() {
+        for capacity in [4e8, 1e9, 4e9] {
+            let hosts = [(0, longest_frame(1500, true))];
+            let mut governor = Governor::new(hosts.into_iter(), true);
+            let tick = Span::from_ms(20);
+            let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
+            let mut load = 0.0;
+            for _ in 0..2000 {
+                bytes += allowed * tick.as_s();
+                load = allowed / capacity;
+                let behind = if load > 0.8 { 0.5 } else { 0.0 };
+                let frames = bytes / (65_549.0 + PACKET_COST_BYTES as f64);
+                let arrived = (frames as u64, (frames * 65_549.0) as u64);
+                for (_, shaper) in governor.look(load.min(1.0), behind, tick, |_| arrived) {
+                    allowed = shaper.bytes_per_s as f64;
+                }
+            }
+            assert!((0.5..=0.85).contains(&load), "capacity {capacity}: {load}");
+        }
+    }
+
     #[test]
     fn a_modest_host_is_left_alone() {
-        let mut governor = Governor::new([(0, 1500)].into_iter());
+        let mut governor = Governor::new([(0, 1514)].into_iter(), false);
         for tick in 1..100 {
-            let changes = governor.look(0.1, false, Span::from_ms(20), |_| (tick, tick * 100));
+            let changes = governor.look(0.1, 0.0, Span::from_ms(20), |_| (tick, tick * 100));
             assert!(changes.is_empty());
         }
     }

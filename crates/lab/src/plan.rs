@@ -72,6 +72,8 @@ pub struct Plan {
     pub mtu: u32,
     /// How late packets may be in a run that is called faithful.
     pub tolerance: Span,
+    /// Whether hosts may hand over super-packets.
+    pub offload: bool,
     /// The network.
     pub topology: Topology,
     /// The hosts, by node number.
@@ -235,9 +237,14 @@ impl Plan {
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB.
     pub fn packet_slots(&self) -> usize {
-        let wanted = queues::packets_inside(&self.topology, &self.schedule);
+        let wanted = queues::packets_inside(&self.topology, &self.schedule, self.offload);
         let fits = queues::POOL_BYTES / self.slot_bytes();
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
+    }
+
+    /// How many super-packets may be under way whole: enough for the pool's packets at 16 to each.
+    pub fn super_buffers(&self) -> usize {
+        self.packet_slots().div_ceil(16).min(BUFFERS_MAX)
     }
 
     /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
@@ -284,6 +291,11 @@ pub(crate) fn change(
     let context = pipe::Context::new(folder, elements);
     events::change(spec, framing, &context, faults)
 }
+
+/// Whether hosts hand over super-packets where the file does not say.
+const OFFLOAD_DEFAULT: bool = false;
+/// 256 MiB of super-packets, mapped where they are used.
+const BUFFERS_MAX: usize = 4096;
 
 /// What links inherit from the experiment.
 pub(crate) struct Defaults {
@@ -363,6 +375,7 @@ fn lower(
         duration,
         mtu: defaults.mtu,
         tolerance: tolerance.unwrap_or(Span::from_us(200)),
+        offload: spec.offload.unwrap_or(OFFLOAD_DEFAULT),
         topology,
         hosts,
         programs,

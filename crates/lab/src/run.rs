@@ -21,7 +21,9 @@ use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
 use longhaul_linux::packet_io::{RingConfig, RingSocket};
-use longhaul_linux::sandbox::{HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig};
+use longhaul_linux::sandbox::{
+    HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig, orders_super_packets,
+};
 use longhaul_linux::wait::{Bell, take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
@@ -148,7 +150,7 @@ fn run_in(
         observer.progress(&Progress::Hosts { up, total });
         take_signal(signals.as_fd()).is_none()
     })?;
-    let ring = sandbox.open_ring(RingConfig::for_mtu(largest_mtu(plan)))?;
+    let ring = sandbox.open_ring(ring_config(plan))?;
     let setup = Span::from_ns(monotonic_ns() - begun_ns);
     if !placement.programs.is_empty() {
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
@@ -211,6 +213,7 @@ fn sandbox_config(
         cpus: placement.programs.clone(),
         remove: folder.control_socket(),
         gateway_mac: GATEWAY_MAC,
+        offload: offloads(plan),
     }
 }
 
@@ -232,7 +235,21 @@ fn host_list(plan: &Plan) -> String {
     plan.hosts.iter().map(line).collect()
 }
 
+/// Whether hosts that only the machine limits hand over super-packets.
+fn offloads(plan: &Plan) -> bool {
+    plan.offload && orders_super_packets()
+}
+
+/// The receive ring of a plan's run on this machine.
+pub fn ring_config(plan: &Plan) -> RingConfig {
+    match offloads(plan) {
+        true => RingConfig::for_super_packets(),
+        false => RingConfig::for_mtu(largest_mtu(plan)),
+    }
+}
+
 fn host_configs(plan: &Plan) -> Vec<HostConfig> {
+    let offload = offloads(plan);
     let config = |host: &crate::plan::HostPlan| {
         let node = plan.topology.node(host.node);
         let nic: Vec<_> = host
@@ -240,6 +257,7 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
             .iter()
             .map(|&pipe| plan.topology.pipe(pipe).params.clone())
             .collect();
+        let limit = nic::limit(&nic, host.mtu);
         HostConfig {
             name: host.name.clone(),
             mac: host_mac(host.node),
@@ -252,10 +270,14 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 wmem_max: host.tcp.wmem_max,
                 ecn: host.tcp.ecn,
             },
-            shaper: Some(match nic::limit(&nic, host.mtu) {
+            shaper: Some(match limit {
                 Limit::Link(shaper) => shaper,
-                Limit::Machine => nic::machine_shaper(Governor::first_speed(), host.mtu),
+                Limit::Machine => {
+                    let frame = nic::longest_frame(host.mtu, offload);
+                    nic::machine_shaper(Governor::first_speed(), frame)
+                }
             }),
+            offload: offload && limit == Limit::Machine,
         }
     };
     plan.hosts.iter().map(config).collect()
@@ -290,6 +312,10 @@ impl Core {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            buffers: match offloads(plan) {
+                true => plan.super_buffers() as u32,
+                false => 0,
+            },
             ..EngineConfig::default()
         };
         let mut engine = Engine::new(

@@ -248,6 +248,13 @@ pub(crate) fn new_veth(pair: &VethPair<'_>) -> Message {
     message
 }
 
+/// Bounds the segments of a super-packet that an interface is given.
+pub(crate) fn set_gso_max_segs(index: u32, most: u32) -> Message {
+    let mut message = link_up(index);
+    message.attr_u32(IFLA_GSO_MAX_SEGS, most);
+    message
+}
+
 pub(crate) fn link_up(index: u32) -> Message {
     Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(index, true))
 }

@@ -41,6 +41,18 @@ pub(crate) use usage::run_wait;
 /// what it has to split without the overhead that it is told, and one that shrinks below a
 /// packet in its queue stands still for ever (`net/sched/sch_tbf.c`): so every packet is one.
 pub(crate) const SEGMENTS_MAX: u32 = 1;
+/// The same for a host that hands over super-packets: as many as the core takes, and UDP has.
+pub(crate) const SUPER_SEGMENTS_MAX: u32 = 128;
+
+/// The mask of CPUs that receive for an interface, in a network namespace of the run's own.
+pub(crate) const RPS_DEFAULT_MASK: &str = "/proc/sys/net/core/rps_default_mask";
+
+/// Whether this kernel can keep super-packets in order. A veth cable hands them to the queue of
+/// the CPU that sends, and two such queues race; so they are all led to the queue of one CPU
+/// (receive packet steering), which a namespace can ask for since Linux 6.3.
+pub fn orders_super_packets() -> bool {
+    Path::new(RPS_DEFAULT_MASK).exists()
+}
 
 /// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
@@ -66,6 +78,8 @@ pub struct SandboxConfig {
     pub remove: PathBuf,
     /// The Ethernet address of every host's gateway.
     pub gateway_mac: [u8; 6],
+    /// Whether there are hosts that hand over super-packets.
+    pub offload: bool,
 }
 
 /// How the kernel's TCP of a host is set, whatever the machine's defaults.
@@ -98,6 +112,8 @@ pub struct HostConfig {
     pub tcp: TcpConfig,
     /// The backpressure of its network card, where its first link is slower than the machine.
     pub shaper: Option<Shaper>,
+    /// Whether it hands over super-packets and unfinished checksums.
+    pub offload: bool,
 }
 
 /// A program to start.

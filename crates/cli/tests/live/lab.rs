@@ -24,11 +24,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("control.py", include_str!("py/control.py")),
     ("isolated.py", include_str!("py/isolated.py")),
     ("lan.py", include_str!("py/lan.py")),
     ("network.py", include_str!("py/network.py")),
+    ("offload.py", include_str!("py/offload.py")),
     ("ping.py", include_str!("py/ping.py")),
     ("pmtu.py", include_str!("py/pmtu.py")),
     ("stubborn.py", include_str!("py/stubborn.py")),

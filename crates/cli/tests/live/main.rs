@@ -22,6 +22,7 @@ mod lab;
 mod lan;
 mod load;
 mod network;
+mod offload;
 mod outcome;
 mod programs;
 mod scale;

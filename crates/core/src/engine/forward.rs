@@ -13,6 +13,7 @@ use crate::pipe::delay::Moment;
 use crate::pool::Origin;
 use crate::route::{NextHop, SetId};
 use crate::router::{Cause, Responder};
+use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, Topology};
 
@@ -154,7 +155,7 @@ impl Engine {
     fn choose(&mut self, node: NodeId, set: SetId, index: u32) -> PipeId {
         let members = self.routes.set(set);
         let balance = self.topology.pipe(members[0]).balance;
-        let frame = self.pool.frame(index);
+        let frame = self.pool.headers(index);
         self.balancer.choose(node, set, members, balance, frame)
     }
 
@@ -266,6 +267,7 @@ impl Engine {
             id: CREATED | self.created,
             entered,
             staleness,
+            checksum: Partial::default(),
         };
         let Some(new) = self.pool.take(origin) else {
             self.counters.pool_exhausted += 1;

@@ -19,7 +19,7 @@
 use super::{CREATED, Engine};
 use crate::packet::{self, Mac};
 use crate::pipe::delay::Moment;
-use crate::pool::{Descriptor, NIL, Origin};
+use crate::pool::NIL;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId};
 
@@ -106,20 +106,11 @@ impl Engine {
 
     /// Another packet like packet `index`; `None` where there is no slot.
     fn copy(&mut self, index: u32) -> Option<u32> {
-        let origin = Origin {
-            id: CREATED | self.created,
-            ..self.pool.origin(index)
-        };
-        let Some(new) = self.pool.take(origin) else {
+        let Some(new) = self.pool.duplicate(index) else {
             self.counters.pool_exhausted += 1;
             return None;
         };
-        self.pool[new] = Descriptor {
-            next: NIL,
-            ..self.pool[index].clone()
-        };
-        let (frame, slot) = self.pool.frame_and_slot(index, new);
-        slot[..frame.len()].copy_from_slice(frame);
+        self.pool.origin_mut(new).id = CREATED | self.created;
         self.created += 1;
         self.counters.created += 1;
         Some(new)

@@ -170,8 +170,9 @@ mod tests {
             id: 0,
             entered: Time::ZERO,
             staleness: 0,
+            checksum: Default::default(),
         };
-        let mut pool = Pool::new(1000, 128);
+        let mut pool = Pool::new(1000, 128, 0);
         let mut flight = Flight::new();
         let mut model: Vec<(Moment, u32)> = Vec::new();
         let mut announced: Vec<Moment> = Vec::new();

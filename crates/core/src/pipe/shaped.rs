@@ -448,9 +448,9 @@ fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool
     item.bytes = framing.counted(pool[item.index].ip_len);
     let [flow, ecn] = needs;
     if flow {
-        item.flow = packet::flow_hash(pool.frame(item.index), seed);
+        item.flow = packet::flow_hash(pool.headers(item.index), seed);
     }
-    item.ecn_capable = ecn && packet::is_ecn_capable(pool.frame(item.index));
+    item.ecn_capable = ecn && packet::is_ecn_capable(pool.headers(item.index));
 }
 
 /// When a packet comes out that entered at `entry`, departs at `now` and is on its way for

@@ -151,6 +151,8 @@ impl Wire {
     /// Flips a bit of the packet's payload where the choice falls on it; whether it did.
     pub(crate) fn corrupts(&mut self, index: u32, pool: &mut Pool) -> bool {
         self.corrupt.hits() && {
+            // A checksum that is computed later would make the damage good.
+            pool.materialise(index);
             let packet = &mut pool.frame_mut(index)[ETHERNET_LEN..];
             corrupt::flip(packet, self.corrupt_place.draw())
         }

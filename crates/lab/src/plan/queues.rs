@@ -25,6 +25,8 @@ pub(crate) const POOL_BYTES: usize = 1 << 30;
 pub(crate) const POOL_MIN: usize = 4096;
 /// More packets a second than one machine carries: a bound for what is under way.
 const MAX_PACKETS_PER_S: u64 = 2_000_000;
+/// The same where they come as super-packets.
+const MAX_SEGMENTS_PER_S: u64 = 6_000_000;
 /// The bytes of the smallest Ethernet frame.
 const SMALLEST_FRAME: u64 = 64;
 /// Of a spread delay, so much is taken for the longest.
@@ -38,9 +40,15 @@ const NOTICED_NS: u64 = 150_000_000;
 /// How many packets can be in queues and under way at once, whatever is scheduled.
 ///
 /// Events are taken in the order in which they happen first, each on top of those before.
-pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule) -> usize {
+pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule, offload: bool) -> usize {
+    let most_per_s = match offload {
+        true => MAX_SEGMENTS_PER_S,
+        false => MAX_PACKETS_PER_S,
+    };
     let pipes = topology.pipes().iter();
-    let mut most: Vec<u64> = pipes.map(|pipe| packets_of(&pipe.params)).collect();
+    let mut most: Vec<u64> = pipes
+        .map(|pipe| packets_of(&pipe.params, most_per_s))
+        .collect();
     let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
     let mut events: Vec<&Event> = schedule.events.iter().collect();
     events.sort_by_key(|event| event.at);
@@ -54,7 +62,7 @@ pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule) -> usize 
             let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
             let params = patch.apply(params);
             let most = &mut most[pipe.index()];
-            *most = packets_of(&params).max(*most);
+            *most = packets_of(&params, most_per_s).max(*most);
             changed.insert(pipe, params);
         }
     }
@@ -62,14 +70,14 @@ pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule) -> usize 
 }
 
 /// How many packets can be in a pipe at once.
-fn packets_of(params: &PipeParams) -> u64 {
+fn packets_of(params: &PipeParams, most_per_s: u64) -> u64 {
     let rate = highest_rate(params);
     let waiting = match params.queue {
         QueueLimit::Packets(packets) => u64::from(packets),
         QueueLimit::Bytes(bytes) => bytes / SMALLEST_FRAME,
         QueueLimit::Time(span) => bytes(rate, span.as_ns()) / SMALLEST_FRAME,
     };
-    let per_s = (rate / (8 * SMALLEST_FRAME)).min(MAX_PACKETS_PER_S);
+    let per_s = (rate / (8 * SMALLEST_FRAME)).min(most_per_s);
     let copies = if params.duplicate.is_never() { 1 } else { 2 };
     let longest = u128::from(longest_delay_ns(params));
     let under_way = u128::from(per_s * copies) * longest / 1_000_000_000;

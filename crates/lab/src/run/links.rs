@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::supervise::{Supervisor, card};
 use crate::control::{PipeNow, Reply};
 use crate::drive::{Command, Look};
-use crate::nic::Limit;
+use crate::nic::{self, Limit};
 use crate::schedule::Change;
 use crate::summary::{EventSummary, PipeCounts};
 use crate::{assign, described};
@@ -274,7 +274,9 @@ impl Supervisor<'_> {
                 }
                 Limit::Machine => {
                     let arrived = self.core.load.arrived(host);
-                    self.governor.add(host, self.plan.hosts[host].mtu, arrived)
+                    let offload = super::offloads(self.plan);
+                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, offload);
+                    self.governor.add(host, frame, arrived)
                 }
             };
             self.sandbox.set_shaper(host, shaper)?;

@@ -62,7 +62,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) cards: HashMap<PipeId, usize>,
     pub(super) governor: Governor,
     /// When the governor looked last, and what the core had been through by then.
-    pub(super) governed: (Time, Span, u64),
+    pub(super) governed: (Time, Span, [u64; 2]),
     /// Pipes that are not as the plan has them any more.
     pub(super) params: HashMap<PipeId, PipeParams>,
     /// What the file has scheduled, a moment behind the drive loop.
@@ -116,7 +116,7 @@ impl<'a> Supervisor<'a> {
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
             cards: cards.collect(),
             governor: governor(plan),
-            governed: (Time::ZERO, Span::ZERO, 0),
+            governed: (Time::ZERO, Span::ZERO, [0; 2]),
             params: HashMap::new(),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             events: Vec::new(),
@@ -207,16 +207,16 @@ impl<'a> Supervisor<'a> {
 
     /// Lets the machine push back on hosts that nothing else holds back.
     fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
-        let (then, busy_then, stale_then) = self.governed;
+        let (then, busy_then, [stale_then, read_then]) = self.governed;
         let elapsed = now.since(then);
         if elapsed.as_ns() < TICK.as_nanos() as u64 {
             return Ok(());
         }
         let counts = &self.core.load;
-        let (busy, stale) = (counts.busy(), counts.stale());
-        self.governed = (now, busy, stale);
+        let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
+        self.governed = (now, busy, [stale, read]);
         let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
-        let behind = stale > stale_then;
+        let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
         let changes = self
             .governor
             .look(load, behind, elapsed, |host| counts.arrived(host));
@@ -502,6 +502,13 @@ impl<'a> Supervisor<'a> {
 /// What is worth knowing before the first packet.
 fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     let mut warnings = plan.warnings.clone();
+    if plan.offload && !super::offloads(plan) {
+        warnings.push(
+            "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
+             and later can)"
+                .to_owned(),
+        );
+    }
     if is_private(experiment_dir) {
         warnings.push(format!(
             "the experiment file lies in {0}, and every host has a {0} of its own: programs do not \
@@ -527,7 +534,9 @@ pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams
 fn governor(plan: &Plan) -> Governor {
     let machine = |host: &usize| card(plan, *host, &HashMap::new()) == Limit::Machine;
     let governed = (0..plan.hosts.len()).filter(machine);
-    Governor::new(governed.map(|host| (host, plan.hosts[host].mtu)))
+    let offload = super::offloads(plan);
+    let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
+    Governor::new(governed.map(|host| (host, frame(host))), offload)
 }
 
 fn program_summary(program: &crate::programs::Program) -> ProgramSummary {

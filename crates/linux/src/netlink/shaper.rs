@@ -146,6 +146,15 @@ fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes away the root queueing discipline of an interface, if there is one, with all in it.
+pub(crate) fn remove(netlink: &mut Netlink, index: u32) {
+    let mut header = [0; 20];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
+    // Without one there is nothing to take away.
+    let _ = netlink.request(Message::new(libc::RTM_DELQDISC, 0, &header));
+}
+
 fn set_tcp_bucket(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
     netlink.request(tcp_root(index))?;
     netlink.request(tcp_class(index, shaper))?;

@@ -177,7 +177,9 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     let mut netlink = Netlink::open()?;
     netlink.request(netlink::link_up(LOOPBACK))?;
     let index = sys::interface_index(INTERFACE)?;
-    sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    if !config.offload {
+        sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    }
     // No duplicate-address detection, no router discovery, no addresses but ours.
     for (name, value) in [
         ("accept_dad", "0"),
@@ -216,8 +218,16 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     Ok(())
 }
 
-/// Sets the shaper of this namespace's interface.
-pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<()> {
+/// Sets the shaper of this namespace's interface. Where the host has handed over super-packets
+/// (`offload`) and a link is to be its card now, it stops that for good, and what waits is lost:
+/// a link's bucket would count a super-packet wrong, and one that shrinks below it stand still.
+pub(super) fn apply_shaper(shaper: &Shaper, offload: bool) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
-    shaper::set_shaper(&mut Netlink::open()?, index, shaper)
+    let mut netlink = Netlink::open()?;
+    if offload && !shaper.tcp_only {
+        sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+        netlink.request(netlink::set_gso_max_segs(index, super::SEGMENTS_MAX))?;
+        shaper::remove(&mut netlink, index);
+    }
+    shaper::set_shaper(&mut netlink, index, shaper)
 }

@@ -50,6 +50,8 @@ pub(super) struct Host {
     pub(super) pid: i32,
     pub(super) name: String,
     alive: bool,
+    /// Whether it hands over super-packets, or has ever done so.
+    offload: bool,
 }
 
 /// All state of the sandbox.
@@ -102,6 +104,11 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     }
 }
 
+/// A CPU as the kernel reads sets of them: words of 32 bits in hexadecimal, the highest first.
+fn cpu_mask(cpu: usize) -> String {
+    format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
+}
+
 impl Server {
     fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -112,6 +119,11 @@ impl Server {
         boot::bind_names(&config.hosts_file).map_err(step("giving hosts their names"))?;
         // The core's end of a cable is no host: no addresses, no chatter.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
+        if config.offload {
+            let cpu = config.cpus.first().copied().unwrap_or(0);
+            sys::write_file(super::RPS_DEFAULT_MASK, &cpu_mask(cpu))
+                .map_err(step("leading super-packets to one CPU"))?;
+        }
         if !config.cpus.is_empty() {
             crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
         }
@@ -237,6 +249,7 @@ impl Server {
                     pid,
                     name: config.name.clone(),
                     alive: true,
+                    offload: config.offload,
                 });
                 Ok((report_read, go_write))
             }
@@ -255,16 +268,19 @@ impl Server {
             peer_name: boot::INTERFACE,
             peer_pid: self.hosts[number].pid,
             peer_mac: config.mac,
-            peer_gso_max_segs: super::SEGMENTS_MAX,
+            peer_gso_max_segs: match config.offload {
+                true => super::SUPER_SEGMENTS_MAX,
+                false => super::SEGMENTS_MAX,
+            },
         }))?;
         sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
     }
 
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
-        let pid = self.host(host)?.pid;
+        let &Host { pid, offload, .. } = self.host(host)?;
         let failed =
             |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
-        launch::inside_network_of(pid, || boot::apply_shaper(&shaper)).map_err(failed)
+        launch::inside_network_of(pid, || boot::apply_shaper(&shaper, offload)).map_err(failed)
     }
 
     fn counters(&mut self) -> Vec<HostCounters> {

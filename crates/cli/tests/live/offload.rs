@@ -1,0 +1,141 @@
+//! Super-packets: hosts that hand over many segments at once, and take them so.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::lab::Lab;
+use crate::outcome::{Outcome, number};
+
+/// The payload of a full segment of TCP with timestamps over IPv6, which has fewer than IPv4.
+const SEGMENT: u64 = 1500 - 40 - 32;
+
+/// One transfer over each family, from a to b behind a router.
+fn transfers(bytes: u64, link: &str) -> String {
+    format!(
+        "
+offload: true
+topology:
+  nodes: {{ a: {{}}, r: {{ kind: router }}, b: {{}} }}
+  links:
+    - {{ ends: [a, r] }}
+    - {{ ends: [r, b], delay: 1 ms{link} }}
+programs:
+  serve: {{ on: b, run: python3 $DIR/offload.py serve 7 2, ready: tcp 7 }}
+  send4: {{ on: a, run: python3 $DIR/offload.py send 10.0.0.2 7 {bytes}, after: serve }}
+  send6: {{ on: a, run: 'python3 $DIR/offload.py send fd6c:6f6e:6768::2 7 {bytes}', after: send4 }}
+"
+    )
+}
+
+/// What was sent is what arrived, in both families.
+fn assert_intact(outcome: &Outcome, bytes: u64) -> [Value; 3] {
+    let [sent4, sent6, got] = ["send4", "send6", "serve"].map(|name| outcome.report(name));
+    assert_eq!(number(&got["bytes"]), 2 * bytes);
+    assert_eq!(got["digests"][0], sent4["digest"]);
+    assert_eq!(got["digests"][1], sent6["digest"]);
+    for report in [&sent4, &sent6, &got] {
+        assert_eq!(number(&report["tcp"]["InCsumErrors"]), 0, "{report}");
+        assert_eq!(number(&report["tcp"]["InErrs"]), 0, "{report}");
+    }
+    [sent4, sent6, got]
+}
+
+/// Without it no kernel can keep super-packets in order, and none are handed over.
+fn has_super_packets() -> bool {
+    Path::new("/proc/sys/net/core/rps_default_mask").exists()
+}
+
+#[test]
+fn super_packets_are_counted_by_their_segments_and_arrive_in_order() {
+    const BYTES: u64 = 60_000_000;
+    let lab = Lab::new();
+    let outcome = lab.succeed(&transfers(BYTES, ""));
+    let [sent4, sent6, got] = assert_intact(&outcome, BYTES);
+    let segments = 2 * BYTES.div_ceil(SEGMENT + 20);
+    let packets = &outcome.summary["packets"];
+    assert!(number(&packets["entered"]) >= segments, "{packets}");
+    assert_eq!(outcome.dropped(), 0, "{packets}");
+    for pipe in ["a>r", "r>b"] {
+        let pipes = outcome.summary["pipes"].as_array().expect("pipes");
+        let counts = pipes.iter().find(|counts| counts["name"] == pipe);
+        let counts = counts.expect("a pipe of the file");
+        assert!(number(&counts["packets"]) >= segments, "{counts}");
+        assert!(
+            number(&counts["bytes"]) >= 2 * BYTES + segments * 52,
+            "{counts}"
+        );
+    }
+    // What nobody lost nobody sends again, and nothing overtakes.
+    if outcome.physical_drops() == 0 {
+        assert_eq!(number(&got["tcp"]["TCPOFOQueue"]), 0, "{got}");
+        assert_eq!(number(&sent6["tcp"]["RetransSegs"]), 0, "{sent6}");
+    }
+    if has_super_packets() {
+        let frames = number(&sent4["frames"]) + number(&sent6["frames"]);
+        assert!(
+            frames < segments / 4,
+            "{frames} frames for {segments} segments"
+        );
+        assert!(number(&got["frames"]) < segments / 2, "{got}");
+    }
+}
+
+#[test]
+fn single_segments_of_super_packets_are_lost() {
+    const BYTES: u64 = 8_000_000;
+    let lab = Lab::unprivileged();
+    let outcome = lab.succeed(&transfers(BYTES, ", loss: 1 %"));
+    assert_intact(&outcome, BYTES);
+    // At least half of what is expected of so many draws.
+    let lost = outcome.dropped_by("loss");
+    assert!(lost >= 2 * BYTES / (SEGMENT + 20) / 200, "{lost} were lost");
+    assert_eq!(outcome.dropped(), lost);
+}
+
+/// The link becomes the network card, is slowed down below what waits, and is fast again.
+#[test]
+fn a_host_stops_when_a_link_is_its_card() {
+    const BYTES: u64 = 8_000_000;
+    let lab = Lab::new();
+    let events = "events:
+  - { at: 300 ms, link: a-r, set: { rate: 500 Mbit/s } }
+  - { at: 400 ms, link: a-r, set: { rate: 20 Mbit/s } }
+  - { at: 1 s, link: a-r, set: { rate: 9 Gbit/s } }
+";
+    let text = transfers(BYTES, ", rate: 100 Mbit/s") + events;
+    let outcome = lab.succeed(&text);
+    assert_intact(&outcome, BYTES);
+    // The slow link behind makes it last longer than the events.
+    assert_eq!(outcome.summary["events"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn datagrams_of_one_call_arrive_one_by_one() {
+    let lab = Lab::new();
+    let outcome = lab.succeed(
+        "
+offload: true
+topology:
+  nodes: { a: {}, b: {} }
+  links: [ { ends: [a, b], delay: 1 ms } ]
+programs:
+  hear: { on: b, run: python3 $DIR/offload.py hear 9 150, ready: log ready }
+  send4: { on: a, run: python3 $DIR/offload.py burst 10.0.0.2 9, after: hear }
+  send6: { on: a, run: 'python3 $DIR/offload.py burst fd6c:6f6e:6768::2 9', after: send4 }
+",
+    );
+    let [sent4, sent6, got] = ["send4", "send6", "hear"].map(|name| outcome.report(name));
+    for field in ["sizes", "digests"] {
+        let list = |report: &Value| report[field].as_array().expect("a list").clone();
+        let sent = [list(&sent4), list(&sent6)].concat();
+        if outcome.physical_drops() == 0 {
+            assert_eq!(list(&got), sent);
+        }
+    }
+    assert!(number(&outcome.summary["packets"]["entered"]) >= 150 - outcome.physical_drops());
+    if has_super_packets() {
+        assert!(number(&sent4["frames"]) < 25, "{sent4}");
+        assert!(number(&sent6["frames"]) < 25, "{sent6}");
+    }
+}

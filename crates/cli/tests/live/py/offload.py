@@ -1,0 +1,102 @@
+"""Sends and receives bulk data the way a kernel with segmentation offload likes it.
+
+offload.py serve PORT COUNT        takes COUNT connections, one after the other
+offload.py send ADDRESS PORT BYTES sends so many bytes over one
+offload.py hear PORT COUNT         takes COUNT datagrams, or what comes within 5 s
+offload.py burst ADDRESS PORT      sends 3 bursts of 25 datagrams with one call each (UDP_SEGMENT)
+
+Prints one JSON object: what went through, as a hash; how many frames the interface carried; and
+the kernel's counters of TCP.
+"""
+
+import hashlib
+import json
+import random
+import socket
+import sys
+
+UDP_SEGMENT = 103
+SIZE, BURST, BURSTS = 1200, 25, 3
+
+
+def frames(column):
+    with open("/proc/net/dev") as file:
+        line = next(line for line in file if line.strip().startswith("eth0:"))
+    return int(line.split(":")[1].split()[column])
+
+
+def counters():
+    values = {}
+    for name in ("snmp", "netstat"):
+        with open(f"/proc/net/{name}") as file:
+            lines = [line.split() for line in file]
+        for names, numbers in zip(lines[::2], lines[1::2]):
+            values.update(zip(names[1:], map(int, numbers[1:])))
+    wanted = ("RetransSegs", "TCPOFOQueue", "InCsumErrors", "InErrs")
+    return {name: values[name] for name in wanted}
+
+
+def family(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def serve(port, count):
+    total, digests = 0, []
+    with socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        print("ready", file=sys.stderr, flush=True)
+        for _ in range(count):
+            connection, _ = server.accept()
+            digest = hashlib.sha256()
+            with connection:
+                while piece := connection.recv(1 << 18):
+                    digest.update(piece)
+                    total += len(piece)
+                connection.sendall(b"!")
+            digests.append(digest.hexdigest())
+    return {"bytes": total, "digests": digests, "frames": frames(1)}
+
+
+def send(address, port, count):
+    before = frames(9)
+    data = random.Random(count).randbytes(count)
+    with socket.socket(family(address)) as connection:
+        connection.settimeout(40)
+        connection.connect((address, port))
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b"!"
+    return {"digest": hashlib.sha256(data).hexdigest(), "frames": frames(9) - before}
+
+
+def hear(port, count):
+    seen = []
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        receiver.bind(("::", port))
+        receiver.settimeout(5)
+        print("ready", file=sys.stderr, flush=True)
+        while len(seen) < count:
+            try:
+                seen.append(receiver.recv(65536))
+            except TimeoutError:
+                break
+    digests = [hashlib.sha256(datagram).hexdigest() for datagram in seen]
+    return {"sizes": [len(datagram) for datagram in seen], "digests": digests}
+
+
+def burst(address, port):
+    before = frames(9)
+    data = random.Random(1).randbytes(SIZE * BURST - 500)
+    with socket.socket(family(address), socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(17, UDP_SEGMENT, SIZE)
+        for _ in range(BURSTS):
+            assert sender.sendto(data, (address, port)) == len(data)
+    pieces = [data[at : at + SIZE] for at in range(0, len(data), SIZE)] * BURSTS
+    digests = [hashlib.sha256(piece).hexdigest() for piece in pieces]
+    return {"sizes": list(map(len, pieces)), "digests": digests, "frames": frames(9) - before}
+
+
+what, *arguments = sys.argv[1:]
+arguments = [int(word) if word.isdigit() else word for word in arguments]
+result = {"serve": serve, "send": send, "hear": hear, "burst": burst}[what](*arguments)
+print(json.dumps({**result, "tcp": counters()}))
