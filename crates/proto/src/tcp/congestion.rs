@@ -196,3 +196,34 @@ fn growth(ack: &Ack, byte_counting: bool) -> u32 {
         ack.acked.min(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of_val;
+
+    use super::*;
+
+    /// What an endpoint holds on the heap for good; see `docs/tcp-model.md`.
+    #[test]
+    fn algorithms_are_small() {
+        for (name, congestion) in Algorithm::ALL {
+            let config = Config {
+                congestion,
+                ..Config::default()
+            };
+            let size = size_of_val(&*new(&config, 1));
+            println!("{name}: {size} bytes");
+            assert!(size <= 256, "{name}: {size}");
+        }
+    }
+
+    /// One for each window acknowledged, however the acknowledgements come.
+    #[test]
+    fn increases_carry_their_remainders() {
+        for step in [1, 2, 3, 7, 25] {
+            let mut window = Window::new(&Config::default());
+            (0..(10 + 11 + 12 + 13 + 14) / step).for_each(|_| window.increase(window.cwnd, step));
+            assert!((14..=15).contains(&window.cwnd), "{step}: {}", window.cwnd);
+        }
+    }
+}

@@ -78,8 +78,8 @@ pub(super) struct Sender {
     /// The number behind what is written.
     written: u64,
     pub(super) window_end: u64,
-    /// Numbers of the segment that last told the window.
-    told_by: (u64, u64),
+    /// Number of the segment that last told the window.
+    told_by: u64,
     /// The number behind the last small segment (Nagle, as Minshall changed it).
     small_end: u64,
     pub(super) board: Board,
@@ -135,7 +135,7 @@ impl Sender {
             nxt: 0,
             written: 1,
             window_end: 0,
-            told_by: (0, 0),
+            told_by: 0,
             small_end: 0,
             board: Board::default(),
             rtt: Rtt::new(),
@@ -474,7 +474,7 @@ impl Sender {
         }
         let idle = now.since(self.last_sent);
         let rto = self.rtt.base(config).as_ns().max(1);
-        let halvings = (idle.as_ns() / rto).min(31) as u32;
+        let halvings = (idle.as_ns().saturating_sub(1) / rto).min(31) as u32;
         if config.slow_start_after_idle && halvings > 0 && !self.control.rules_alone() {
             self.window.ssthresh = self.window.guarded_ssthresh(self.phase);
             let floor = config.initcwnd.min(self.window.cwnd);
@@ -486,16 +486,17 @@ impl Sender {
         }
     }
 
-    /// Takes the window that `segment` tells, if it is news (RFC 9293 §3.10.7.4).
+    /// Takes the window that `segment` tells, if it is news (`tcp_may_update_window`); true where
+    /// the right edge moves.
     pub(super) fn take_window(&mut self, segment: &Segment) -> bool {
-        let news = segment.ack > self.una
-            || (segment.seq, segment.ack) > self.told_by
-            || (segment.seq, segment.ack) == self.told_by;
         let end = segment.ack.saturating_add(segment.window);
+        let news = segment.ack > self.una
+            || segment.seq > self.told_by
+            || (segment.seq == self.told_by && end > self.window_end);
         if segment.ack < self.una || !news {
             return false;
         }
-        self.told_by = (segment.seq, segment.ack);
+        self.told_by = segment.seq;
         std::mem::replace(&mut self.window_end, end) != end
     }
 }

@@ -243,3 +243,36 @@ fn hystart_leaves_slow_start_before_losses() {
         assert!(without.1 > 20, "{what}");
     }
 }
+
+/// RFC 2861: each time-out without sending halves the window, down to the first one.
+#[test]
+fn an_idle_connection_starts_anew() {
+    for (idle_ms, expected) in [(200, 160), (450, 80), (1100, 20), (2000, 10)] {
+        let mut sim = Sim::new(Bottleneck::default());
+        let flow = sim.flow(&unlimited(Algorithm::Reno), Span::from_ms(100), Time::ZERO);
+        // 10 + 20 + 40 + 80 segments: the window is 160 when all are acknowledged, at 500 ms.
+        flow.a.write(150 * 1448);
+        sim.run(ms(505));
+        let before = sim.flows[0].a.info();
+        assert_eq!((before.cwnd, before.acknowledged), (160, 150 * 1448));
+        // The time-out is 300 ms; the last segments left at 400 ms.
+        assert!((300..=310).contains(&(before.rto.as_ns() / 1_000_000)));
+        sim.run(ms(400 + idle_ms));
+        sim.flows[0].a.write(1448);
+        sim.run(ms(401 + idle_ms));
+        assert_eq!(sim.flows[0].a.info().cwnd, expected, "{idle_ms}");
+    }
+}
+
+/// A window that the application does not use does not grow (`tcp_is_cwnd_limited`).
+#[test]
+fn an_unused_window_does_not_grow() {
+    let mut sim = Sim::new(Bottleneck::default());
+    sim.flow(&unlimited(Algorithm::Cubic), Span::from_ms(20), Time::ZERO);
+    sim.watch(s(5), Span::from_ms(20), |sim| {
+        sim.flows[0].a.write(2 * 1448);
+    });
+    let info = sim.flows[0].a.info();
+    assert_eq!(info.cwnd, 10);
+    assert!(info.delivered > 480, "{}", info.delivered);
+}

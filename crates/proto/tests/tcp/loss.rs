@@ -99,6 +99,7 @@ fn reno_holds_the_windows_of_rfc_9438() {
         (1000, 38.0, 400),
         (10_000, 120.0, 500),
         (100_000, 379.0, 700),
+        (1_000_000, 1200.0, 500),
     ];
     for (every, expected, to) in rows {
         let config = config(Algorithm::Reno, expected as u32);

@@ -82,7 +82,7 @@ fn hostile(sim: &mut Sim, seed: u64, decisions: u64, percent: u64) -> Rc<Cell<u6
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
     fn all_bytes_arrive_once_and_in_order(
@@ -193,7 +193,7 @@ fn any_segment(stream: &mut Stream) -> Segment {
 /// Segments of any content at any time, amid a real exchange or none.
 #[test]
 fn no_segment_makes_an_endpoint_panic() {
-    for seed in 0..600 {
+    for seed in 0..3000 {
         let mut stream = Stream::new(seed, "segments");
         let config = Arc::new(Config {
             congestion: Algorithm::ALL[seed as usize % 6].1,
