@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use longhaul_lab::topology::import::{self, ImportOptions};
 use longhaul_lab::topology::{Kind, Sketch};
 
-use crate::common::{names, parse, trunks, us};
+use crate::common::{names, trunks, us};
 
 /// The folder of real data, or none with a message.
 fn data() -> Option<PathBuf> {
@@ -102,57 +102,5 @@ fn measured_times_are_kept() {
         );
         let both = us(link.forward.delay) + us(link.back.unwrap_or(link.forward).delay);
         assert!((both / 1e3 - times[a][b]).abs() < 1e-5, "h{a} h{b}: {both}");
-    }
-}
-
-/// Speed: `cargo test --release -p longhaul-lab --test import -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints how long imports take"]
-fn imports_take_well_under_a_second() {
-    use std::fmt::Write;
-    // As many nodes and links as the Topology Zoo's largest network, Kdl.
-    let mut text = "graph [\n".to_owned();
-    for n in 0..754 {
-        let (x, y) = (
-            -90.0 + f64::from(n % 29) / 7.0,
-            36.0 + f64::from(n / 29) / 9.0,
-        );
-        let _ = writeln!(
-            text,
-            "node [ id {n} label \"City {n}\" Longitude {x} Latitude {y} ]"
-        );
-    }
-    for n in 0..895 {
-        let (a, b) = if n < 753 {
-            (n, n + 1)
-        } else {
-            (n - 753, (n * 37) % 754)
-        };
-        let _ = writeln!(text, "edge [ source {a} target {b} LinkLabel \"10 Gbps\" ]");
-    }
-    text.push(']');
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this measures the program, not an experiment"
-    )]
-    let time = |what: &str, import: &dyn Fn() -> Sketch| {
-        let start = std::time::Instant::now();
-        let sketch = import();
-        println!(
-            "{what}: {} links in {:?}",
-            sketch.links.len(),
-            start.elapsed()
-        );
-    };
-    time("754 nodes, 895 links", &|| parse(&text, &[]).unwrap());
-    if let Some(data) = data() {
-        for name in [
-            "topology-zoo/Cogentco.gml",
-            "topology-zoo/Cogentco.graphml",
-            "latency/PlanetLabData_1",
-        ] {
-            let import = || import::read(&data.join(name), &ImportOptions::default()).unwrap();
-            time(name, &import);
-        }
     }
 }
