@@ -93,6 +93,25 @@ fn single_segments_of_super_packets_are_lost() {
     assert_eq!(outcome.dropped(), lost);
 }
 
+/// A card with receive offload would join them, and nobody could say any more what they were.
+#[test]
+fn small_segments_stay_apart() {
+    const BYTES: u64 = 400_000;
+    const MSS: u64 = 200;
+    let lab = Lab::new();
+    let text = transfers(BYTES, "")
+        .replace(&BYTES.to_string(), &format!("{BYTES} {MSS}"))
+        .replace("offload: true", "offload: false");
+    let outcome = lab.succeed(&text);
+    let [sent4, sent6, _] = assert_intact(&outcome, BYTES);
+    let entered = number(&outcome.summary["packets"]["entered"]);
+    assert!(entered >= 2 * BYTES / MSS, "{entered}");
+    if outcome.physical_drops() == 0 {
+        assert_eq!(number(&sent4["tcp"]["RetransSegs"]), 0, "{sent4}");
+        assert_eq!(number(&sent6["tcp"]["RetransSegs"]), 0, "{sent6}");
+    }
+}
+
 /// The link becomes the network card, is slowed down below what waits, and is fast again.
 #[test]
 fn a_host_stops_when_a_link_is_its_card() {

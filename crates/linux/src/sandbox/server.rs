@@ -22,8 +22,8 @@ use crate::sys::{self, Fork};
 const CABLES: u32 = 0x4c48;
 /// ETHTOOL_SGRO: receive offload on the core's end means NAPI, and with it one queue in order.
 const ETHTOOL_SGRO: u32 = 0x2c;
-/// Merging nothing: with segments of 1000 bytes at most, receive offload never joins two.
-const GRO_MAX_SIZE: u32 = 1000;
+/// Merging nothing: no two segments together are shorter than this (`skb_gro_receive`).
+const GRO_MAX_SIZE: u32 = 1;
 
 /// Why a host is not there: somebody has killed its init.
 const DIED: &str = "its init died while it booted";

@@ -1,7 +1,7 @@
 """Sends and receives bulk data the way a kernel with segmentation offload likes it.
 
 offload.py serve PORT COUNT        takes COUNT connections, one after the other
-offload.py send ADDRESS PORT BYTES sends so many bytes over one
+offload.py send ADDRESS PORT BYTES [MSS] sends so many bytes over one, in segments of MSS
 offload.py hear PORT COUNT         takes COUNT datagrams, or what comes within 5 s
 offload.py burst ADDRESS PORT      sends 3 bursts of 25 datagrams with one call each (UDP_SEGMENT)
 
@@ -56,11 +56,13 @@ def serve(port, count):
     return {"bytes": total, "digests": digests, "frames": frames(1)}
 
 
-def send(address, port, count):
+def send(address, port, count, mss=None):
     before = frames(9)
     data = random.Random(count).randbytes(count)
     with socket.socket(family(address)) as connection:
         connection.settimeout(40)
+        if mss is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, mss)
         connection.connect((address, port))
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
