@@ -145,11 +145,10 @@ const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.6;
 /// Super-packets come in bursts of a window's size, at the speed of the machine's memory, so the
-/// load of a while says less than what stands at the door: above the first part of arrivals that
-/// are stale buckets shrink, above the second one they do not grow. They do so by small steps
-/// from the first time on that the core was behind.
+/// load of a while says less than what stands at the door: where more than this part of arrivals
+/// was stale, buckets do not grow, and the second time in a row they shrink; once alone it was a
+/// stall of the machine. From the first time on they do so by small steps.
 const BEHIND_MANY: f64 = 0.02;
-const BEHIND_FEW: f64 = 0.01;
 const LOAD_CAREFUL: f64 = 0.7;
 const SHRINK_CAREFUL: f64 = 0.9;
 const GROW_CAREFUL: f64 = 1.02;
@@ -171,6 +170,8 @@ pub(crate) struct Governor {
     /// Whether hosts hand over super-packets.
     careful: bool,
     grow: f64,
+    /// Whether many arrivals were stale at the last look.
+    was_behind: bool,
     hosts: Vec<Governed>,
 }
 
@@ -199,6 +200,7 @@ impl Governor {
             speed: SPEED_START,
             careful,
             grow: GROW,
+            was_behind: false,
             hosts: hosts.map(governed).collect(),
         }
     }
@@ -269,10 +271,11 @@ impl Governor {
 
     fn steer(&mut self, load: f64, behind: f64, held_back: bool) {
         if self.careful {
-            if load > BUSY && behind > BEHIND_MANY {
+            let was_behind = std::mem::replace(&mut self.was_behind, behind > BEHIND_MANY);
+            if self.was_behind && was_behind && load > BUSY {
                 self.speed *= SHRINK_CAREFUL;
                 self.grow = GROW_CAREFUL;
-            } else if load < LOAD_CAREFUL && behind <= BEHIND_FEW && held_back {
+            } else if load < LOAD_CAREFUL && !self.was_behind && held_back {
                 self.speed *= self.grow;
             }
             return;
