@@ -9,7 +9,7 @@ use longhaul_core::{Span, Time};
 use longhaul_lab::described;
 use longhaul_lab::elements::Elements;
 use longhaul_lab::plan::{Plan, Ready};
-use longhaul_lab::run::ring_config;
+use longhaul_lab::run::ring_configs;
 use longhaul_lab::schedule::Event;
 use serde_json::{Value, json};
 
@@ -332,10 +332,12 @@ struct Memory {
 
 impl Memory {
     fn of(plan: &Plan) -> Self {
-        let ring = ring_config(plan);
         let tcp = || plan.hosts.iter().map(|host| &host.tcp);
         Self {
-            ring: u64::from(ring.slot_bytes) * u64::from(ring.slots),
+            ring: ring_configs(plan)
+                .iter()
+                .map(|ring| ring.bytes() as u64)
+                .sum(),
             hosts: HOST_BYTES * plan.hosts.len() as u64,
             socket: (
                 tcp().map(|tcp| tcp.rmem_max).max().unwrap_or(0),

@@ -51,6 +51,10 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 /// Neighbours of a super-packet leave as one where each is due at most so long after the one
 /// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Span = Span::from_us(10);
+/// Frames that have waited so long at the door are a backlog, even where they are not late yet.
+const BACKLOG: Span = Span::from_ms(1);
+/// Frames that have waited longer are stale wherever they go: the rings hold no more than this.
+const BACKLOG_MAX: Span = Span::from_ms(10);
 /// Copying so many bytes takes as long as a packet does.
 const COPIED_BYTES: usize = 1024;
 /// Most frames shed before what is due is sent.
@@ -85,7 +89,7 @@ pub struct Report {
 pub struct Load {
     /// Nanoseconds that the loop has spent working.
     busy_ns: AtomicU64,
-    /// Arrivals that were older than half of the tolerance when they were read.
+    /// Arrivals that were a backlog when they were read.
     stale: AtomicU64,
     /// All arrivals that were read.
     read: AtomicU64,
@@ -110,7 +114,8 @@ impl Load {
         Span::from_ns(self.busy_ns.load(Ordering::Relaxed))
     }
 
-    /// Arrivals since t = 0 that were older than half of the tolerance when they were read.
+    /// Arrivals since t = 0 that were older when they were read than their first pipe (up to
+    /// [`BACKLOG`]) and half of the tolerance allow for.
     pub fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
@@ -169,6 +174,9 @@ pub struct Drive<I> {
     /// The host numbers, by node.
     hosts: Vec<usize>,
     tolerance: Span,
+    /// How old a frame of each host may be without being late ([`Engine::lead`]), and the least.
+    leads: Vec<Span>,
+    lead: Span,
     second: Second,
     second_began: Time,
     lateness: Delays,
@@ -220,6 +228,7 @@ impl<I: PacketIo> Drive<I> {
         for (host, node) in parts.nodes.iter().enumerate() {
             hosts[node.index()] = host;
         }
+        let leads: Vec<Span> = parts.nodes.iter().map(|&n| parts.engine.lead(n)).collect();
         Self {
             engine: parts.engine,
             io: parts.io,
@@ -232,6 +241,8 @@ impl<I: PacketIo> Drive<I> {
             nodes: parts.nodes,
             hosts,
             tolerance: parts.tolerance,
+            lead: leads.iter().min().copied().unwrap_or_default(),
+            leads,
             second: Second::default(),
             second_began: Time::ZERO,
             lateness: Delays::default(),
@@ -270,9 +281,11 @@ impl<I: PacketIo> Drive<I> {
             }
             let step = self.timeline.next_at().filter(|at| *at <= now);
             let (taken, reached) = self.take_arrivals(now, step);
-            match step {
-                Some(at) if reached >= at => self.take_steps(at),
-                _ => self.engine.advance(reached),
+            match (step, reached) {
+                (Some(at), Reached::All) => self.take_steps(at),
+                (Some(at), Reached::Stamp(stamp)) if stamp >= at => self.engine.advance_before(at),
+                (_, Reached::Stamp(stamp)) => self.engine.advance(stamp.min(now)),
+                (None, Reached::All) => self.engine.advance(now),
             }
             let sent = self.send_due();
             if !self.obey() {
@@ -306,14 +319,13 @@ impl<I: PacketIo> Drive<I> {
     }
 
     /// Takes a bounded batch of arrivals stamped at or before `now`, and before the next `step` of
-    /// the schedule. Returns how many, and how far the engine may advance.
-    fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Time) {
-        let end = step.unwrap_or(now);
+    /// the schedule. Returns how many, and how far they reach.
+    fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Reached) {
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
         while taken < ARRIVALS && shed < SHED {
             let Some(arrival) = self.io.peek() else {
                 self.patience.caught_up();
-                return (taken + shed, end);
+                return (taken + shed, Reached::All);
             };
             let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
             // Far ahead, it was stamped before somebody set the clock back: it arrives now.
@@ -323,19 +335,22 @@ impl<I: PacketIo> Drive<I> {
             };
             if stamp > now {
                 self.patience.caught_up();
-                return (taken + shed, end);
+                return (taken + shed, Reached::All);
             }
             if step.is_some_and(|at| stamp >= at) {
-                return (taken + shed, end);
+                return (taken + shed, Reached::All);
             }
             let age = now.since(stamp);
             self.totals.staleness.record(age);
             last = last.max(stamp);
             add(&self.load.read, 1);
-            if age.as_ns() > self.tolerance.as_ns() / 2 {
+            let lead = self.leads.get(arrival.host).copied().unwrap_or_default();
+            let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
+            let waited = age.saturating_sub(lead.min(BACKLOG));
+            if waited.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
             }
-            if age > self.tolerance && self.patience.is_over(age, now) {
+            if stale > self.tolerance && self.patience.is_over(stale, now) {
                 shed += 1;
                 self.second.drops.shed += packets_in(&arrival);
             } else {
@@ -346,7 +361,16 @@ impl<I: PacketIo> Drive<I> {
             }
             self.io.release();
         }
-        (taken + shed, last)
+        (taken + shed, Reached::Stamp(last + self.lead))
+    }
+
+    /// Learns anew how old a host's frames may be, since its pipe has changed.
+    fn find_lead(&mut self, pipe: PipeId) {
+        let node = self.engine.topology().pipe(pipe).from;
+        if let Some(lead) = self.leads.get_mut(self.hosts[node.index()]) {
+            *lead = self.engine.lead(node);
+            self.lead = self.leads.iter().min().copied().unwrap_or_default();
+        }
     }
 
     /// Sends everything that has come out. Returns how many packets.
@@ -448,6 +472,14 @@ impl<I: PacketIo> Drive<I> {
         self.second_began = now;
         self.second.number = second_of(now);
     }
+}
+
+/// How far the loop has read what stands at the door.
+enum Reached {
+    /// All that concerns this turn.
+    All,
+    /// More waits; nothing of it can come out of its first pipe before this.
+    Stamp(Time),
 }
 
 /// Hands an arrival to the engine; true for multicast that a program has sent.

@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
 use longhaul_core::topology::NodeKind;
-use longhaul_core::{Span, Time};
+use longhaul_core::{PipeId, Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
-use longhaul_linux::packet_io::{RingConfig, RingSocket};
+use longhaul_linux::packet_io::{RingConfig, Rings};
 use longhaul_linux::sandbox::{
     HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig, orders_super_packets,
 };
@@ -32,7 +32,7 @@ use crate::drive::{Command, Drive, Load, Parts, Report, Totals};
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
-use crate::plan::Plan;
+use crate::plan::{HostPlan, Plan};
 use crate::schedule::Timeline;
 use crate::summary::{self, Machine, Summary};
 
@@ -150,7 +150,7 @@ fn run_in(
         observer.progress(&Progress::Hosts { up, total });
         take_signal(signals.as_fd()).is_none()
     })?;
-    let ring = sandbox.open_ring(ring_config(plan))?;
+    let ring = sandbox.open_rings(&ring_configs(plan))?;
     let setup = Span::from_ns(monotonic_ns() - begun_ns);
     if !placement.programs.is_empty() {
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
@@ -228,36 +228,39 @@ fn hosts_file(plan: &Plan) -> String {
 
 /// `hosts.txt`: name, IPv4 and IPv6 address of each host.
 fn host_list(plan: &Plan) -> String {
-    let line = |host: &crate::plan::HostPlan| {
+    let line = |host: &HostPlan| {
         let node = plan.topology.node(host.node);
         format!("{} {} {}\n", node.name, node.ipv4, node.ipv6)
     };
     plan.hosts.iter().map(line).collect()
 }
 
-/// Whether hosts that only the machine limits hand over super-packets.
+/// Whether there are hosts that only the machine limits, and they hand over super-packets.
 fn offloads(plan: &Plan) -> bool {
-    plan.offload && orders_super_packets()
+    let is_free = |host: &HostPlan| nic_limit(plan, host) == Limit::Machine;
+    plan.offload && orders_super_packets() && plan.hosts.iter().any(is_free)
 }
 
-/// The receive ring of a plan's run on this machine.
-pub fn ring_config(plan: &Plan) -> RingConfig {
+/// What limits the card of a host at the start.
+fn nic_limit(plan: &Plan, host: &HostPlan) -> Limit {
+    let params = |&pipe: &PipeId| plan.topology.pipe(pipe).params.clone();
+    let nic: Vec<_> = host.nic.iter().map(params).collect();
+    nic::limit(&nic, host.mtu)
+}
+
+/// The receive rings of a plan's run on this machine.
+pub fn ring_configs(plan: &Plan) -> Vec<RingConfig> {
     match offloads(plan) {
-        true => RingConfig::for_super_packets(),
-        false => RingConfig::for_mtu(largest_mtu(plan)),
+        true => RingConfig::with_super_packets(largest_mtu(plan)).into(),
+        false => vec![RingConfig::for_mtu(largest_mtu(plan))],
     }
 }
 
 fn host_configs(plan: &Plan) -> Vec<HostConfig> {
     let offload = offloads(plan);
-    let config = |host: &crate::plan::HostPlan| {
+    let config = |host: &HostPlan| {
         let node = plan.topology.node(host.node);
-        let nic: Vec<_> = host
-            .nic
-            .iter()
-            .map(|&pipe| plan.topology.pipe(pipe).params.clone())
-            .collect();
-        let limit = nic::limit(&nic, host.mtu);
+        let limit = nic_limit(plan, host);
         HostConfig {
             name: host.name.clone(),
             mac: host_mac(host.node),
@@ -307,7 +310,7 @@ struct Core {
 const REPORTS: usize = 64;
 
 impl Core {
-    fn start(plan: &Plan, ring: RingSocket, placement: &Placement) -> Result<Self, RunError> {
+    fn start(plan: &Plan, ring: Rings, placement: &Placement) -> Result<Self, RunError> {
         let config = EngineConfig {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::channel::Channel;
-use crate::packet_io::{RingConfig, RingSocket};
+use crate::packet_io::{RingConfig, Rings};
 use crate::sys::{self, Fork};
 
 pub use crate::netlink::shaper::Shaper;
@@ -317,15 +317,17 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Opens the ring that carries every host's packets.
-    pub fn open_ring(&mut self, config: RingConfig) -> Result<RingSocket, SandboxError> {
-        let (answer, mut fds) = self.ask(&Request::OpenRing(config), &[])?;
-        let socket = match (answer, fds.pop()) {
-            (Answer::Ring, Some(socket)) => socket,
-            (other, _) => return Err(unexpected(other)),
-        };
-        RingSocket::new(socket, config)
-            .map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
+    /// Opens the rings that carry every host's packets.
+    pub fn open_rings(&mut self, configs: &[RingConfig]) -> Result<Rings, SandboxError> {
+        let mut sockets = Vec::with_capacity(configs.len());
+        for &config in configs {
+            let (answer, mut fds) = self.ask(&Request::OpenRing(config), &[])?;
+            match (answer, fds.pop()) {
+                (Answer::Ring, Some(socket)) => sockets.push((socket, config)),
+                (other, _) => return Err(unexpected(other)),
+            }
+        }
+        Rings::new(sockets).map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
     }
 
     /// Starts a program with the three given standard streams.

@@ -137,6 +137,15 @@ impl Engine {
         }
     }
 
+    /// How far the engine may be ahead of a host's arrivals without a difference to any of them:
+    /// what enters at its stamp cannot come out before it has crossed a first pipe, and that pipe
+    /// only this host feeds. Zero where a first pipe is not plain: it decides as time goes on.
+    pub fn lead(&self, host: NodeId) -> Span {
+        let pipes = self.topology.outgoing(host).iter();
+        let lead = |pipe: &PipeId| self.pipes[pipe.index()].lead();
+        pipes.map(lead).min().unwrap_or(Span::ZERO)
+    }
+
     /// The pipe that a packet takes from `node`; `None` where there is none, and for a group.
     #[inline]
     pub(super) fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {

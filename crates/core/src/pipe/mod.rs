@@ -33,7 +33,7 @@ use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::topology::{self, PipeParams};
 use crate::units::Framing;
 use delay::{Delay, Moment};
@@ -151,6 +151,14 @@ impl Pipe {
     #[inline]
     pub(crate) const fn is_shaped(&self) -> bool {
         self.shaped.is_some()
+    }
+
+    /// The least time from any entry to coming out that is known beforehand.
+    pub(crate) fn lead(&self) -> Span {
+        match self.is_shaped() {
+            true => Span::ZERO,
+            false => self.delay.span,
+        }
     }
 
     /// When the first packet inside a plain pipe comes out.

@@ -81,7 +81,7 @@ impl<I: PacketIo> Drive<I> {
                     let now = self.engine.now();
                     pipes.retain(|&pipe| self.timeline.switch(pipe, up, now));
                     for &pipe in &pipes {
-                        self.engine.set_up(pipe, up, keep_queue);
+                        self.switch(pipe, up, keep_queue);
                     }
                     let _ = done.try_send((now, pipes));
                 }
@@ -108,6 +108,12 @@ impl<I: PacketIo> Drive<I> {
     fn set(&mut self, pipe: PipeId, patch: &Patch) {
         let params = patch.apply(self.engine.params(pipe));
         self.engine.set(pipe, params);
+        self.find_lead(pipe);
+    }
+
+    fn switch(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
+        self.engine.set_up(pipe, up, keep_queue);
+        self.find_lead(pipe);
     }
 
     /// Takes the steps of the schedule at `at`, to which the engine has not been advanced yet.
@@ -125,7 +131,7 @@ impl<I: PacketIo> Drive<I> {
                         pipe,
                         up,
                         keep_queue,
-                    } => self.engine.set_up(pipe, up, keep_queue),
+                    } => self.switch(pipe, up, keep_queue),
                     Change::Reroute => self.engine.reroute(),
                 }
             }

@@ -1,0 +1,120 @@
+//! All rings and the outbox as one way of packets in and out.
+//!
+//! Where frames are dealt to two rings by their length, the kernel still puts them there one
+//! after the other: whoever sees a frame also sees all older ones, if only it looks after that.
+//! So the oldest is found by the stamps, with a second look at a ring that was empty when it was
+//! looked at first.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::outbox::Outbox;
+use super::ring::Ring;
+use super::{Arrival, Departure, PacketIo, RingConfig};
+use crate::sys::check;
+
+/// One ring or two, and `sendmmsg` on the socket of the first.
+#[derive(Debug)]
+pub struct Rings {
+    first: Ring,
+    second: Option<Ring>,
+    /// Whether the oldest arrival is in the second ring.
+    in_second: bool,
+    /// Readable when one of them is.
+    either: Option<OwnedFd>,
+    outbox: Box<Outbox>,
+}
+
+impl Rings {
+    /// Maps the rings of sockets from [`super::open`].
+    pub(crate) fn new(sockets: Vec<(OwnedFd, RingConfig)>) -> io::Result<Self> {
+        let mut sockets = sockets.into_iter();
+        let (fd, config) = sockets
+            .next()
+            .ok_or_else(|| io::Error::other("no ring at all"))?;
+        let first = Ring::new(fd, config)?;
+        let second = match sockets.next() {
+            Some((fd, config)) => Some(Ring::new(fd, config)?),
+            None => None,
+        };
+        let either = match &second {
+            Some(second) => Some(either(first.fd(), second.fd())?),
+            None => None,
+        };
+        Ok(Self {
+            first,
+            second,
+            in_second: false,
+            either,
+            outbox: Outbox::new(config.offload),
+        })
+    }
+}
+
+/// A descriptor that is readable when one of two is.
+fn either(one: &OwnedFd, other: &OwnedFd) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the result is checked and owned at once.
+    let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+    for fd in [one, other] {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: 0,
+        };
+        // SAFETY: the event outlives the call.
+        check(unsafe {
+            libc::epoll_ctl(
+                epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd.as_raw_fd(),
+                &raw mut event,
+            )
+        })?;
+    }
+    Ok(epoll)
+}
+
+impl PacketIo for Rings {
+    #[inline]
+    fn peek(&mut self) -> Option<Arrival<'_>> {
+        let Some(second) = &mut self.second else {
+            return self.first.peek();
+        };
+        let mut stamp = self.first.stamp();
+        let other = second.stamp();
+        if stamp.is_none() && other.is_some() {
+            stamp = self.first.stamp();
+        }
+        self.in_second = match (stamp, other) {
+            (Some(stamp), Some(other)) => other < stamp,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            // What has come meanwhile is for the next look at both.
+            (None, None) => return None,
+        };
+        match self.in_second {
+            true => second.peek(),
+            false => self.first.peek(),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        match &mut self.second {
+            Some(second) if self.in_second => second.release(),
+            _ => self.first.release(),
+        }
+    }
+
+    fn send(&mut self, batch: &[Departure<'_>]) -> usize {
+        self.outbox.send(self.first.fd(), batch)
+    }
+
+    fn take_drops(&mut self) -> u64 {
+        let second = self.second.as_mut().map_or(0, Ring::take_drops);
+        self.first.take_drops() + second
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.either.as_ref().unwrap_or(self.first.fd()).as_fd()
+    }
+}
