@@ -8,9 +8,8 @@
 //! of events, however late the loop comes to it.
 //!
 //! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
-//! delay what is inside. A stall of the machine is no flood: the loop may catch up for as long
-//! again as it stood still, and for a twentieth of each second in any case: long enough for hosts
-//! to be held back (see `nic.rs`).
+//! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
+//! loop may catch up for a while (see `patience.rs`).
 //!
 //! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
@@ -181,7 +180,8 @@ pub struct Drive<I> {
     second_began: Time,
     lateness: Delays,
     totals: Totals,
-    patience: Patience,
+    /// With frames of TCP, and with others.
+    patience: [Patience; 2],
     steps_seen: u64,
     pool_seen: u64,
     cpu_seen_ns: u64,
@@ -247,7 +247,7 @@ impl<I: PacketIo> Drive<I> {
             second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
-            patience: Patience::new(),
+            patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
             steps_seen: 0,
             pool_seen: 0,
             cpu_seen_ns: 0,
@@ -324,7 +324,7 @@ impl<I: PacketIo> Drive<I> {
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
         while taken < ARRIVALS && shed < SHED {
             let Some(arrival) = self.io.peek() else {
-                self.patience.caught_up();
+                self.caught_up();
                 return (taken + shed, Reached::All);
             };
             let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
@@ -334,7 +334,7 @@ impl<I: PacketIo> Drive<I> {
                 false => stamp,
             };
             if stamp > now {
-                self.patience.caught_up();
+                self.caught_up();
                 return (taken + shed, Reached::All);
             }
             if step.is_some_and(|at| stamp >= at) {
@@ -350,7 +350,8 @@ impl<I: PacketIo> Drive<I> {
             if waited.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
             }
-            if stale > self.tolerance && self.patience.is_over(stale, now) {
+            let kind = || usize::from(!is_tcp(arrival.frame));
+            if stale > self.tolerance && self.patience[kind()].is_over(stale, now) {
                 shed += 1;
                 self.second.drops.shed += packets_in(&arrival);
             } else {
@@ -362,6 +363,11 @@ impl<I: PacketIo> Drive<I> {
             self.io.release();
         }
         (taken + shed, Reached::Stamp(last + self.lead))
+    }
+
+    /// Nothing stale is left at the door.
+    fn caught_up(&mut self) {
+        self.patience.iter_mut().for_each(Patience::caught_up);
     }
 
     /// Learns anew how old a host's frames may be, since its pipe has changed.
@@ -468,7 +474,7 @@ impl<I: PacketIo> Drive<I> {
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
-        self.patience.renew();
+        self.patience.iter_mut().for_each(Patience::renew);
         self.second_began = now;
         self.second.number = second_of(now);
     }
@@ -498,6 +504,17 @@ fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'
         None => engine.arrive(node, stamp, &[]),
     };
     refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+}
+
+/// Whether a frame is of TCP, as far as its first bytes tell.
+fn is_tcp(frame: &[u8]) -> bool {
+    const TCP: u8 = 6;
+    let protocol = match frame.get(12..14) {
+        Some([0x08, 0x00]) => frame.get(23),
+        Some([0x86, 0xdd]) => frame.get(20),
+        _ => None,
+    };
+    protocol == Some(&TCP)
 }
 
 /// How many packets a frame is.

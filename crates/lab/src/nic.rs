@@ -144,12 +144,16 @@ const LOAD_LOW: f64 = 0.90;
 const LOAD_HIGH: f64 = 0.95;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.6;
-/// Super-packets come in bursts of a window's size, at the speed of the machine's memory, so the
-/// load of a while says less than what stands at the door: where more than this part of arrivals
-/// was stale, buckets do not grow, and the second time in a row they shrink; once alone it was a
-/// stall of the machine. From the first time on they do so by small steps.
+/// Super-packets come in bursts of a window's size, at the speed of the machine's memory, and a
+/// window of TCP fills whatever its bucket allows. So what counts is the load that there would be
+/// if all used what they are granted, and what stands at the door: where that load is too high, or
+/// more than this part of arrivals was stale, buckets do not grow, and the second time in a row
+/// they shrink; once alone it was a stall of the machine. From the first time on they grow by small
+/// steps, and never above the second load.
 const BEHIND_MANY: f64 = 0.02;
-const LOAD_CAREFUL: f64 = 0.7;
+const LOAD_CAREFUL: f64 = 0.65;
+/// A host that uses less of its bucket than this only acknowledges, and will not fill it.
+const BULK: f64 = 0.1;
 const SHRINK_CAREFUL: f64 = 0.9;
 const GROW_CAREFUL: f64 = 1.02;
 /// A host that uses so much of its bucket is held back by it. Where the core is half busy, less
@@ -237,7 +241,7 @@ impl Governor {
         elapsed: Span,
         arrived: impl Fn(usize) -> (u64, u64),
     ) -> Vec<(usize, Shaper)> {
-        let mut held_back = false;
+        let (mut held_back, mut used, mut granted) = (false, 0.0, 0.0);
         let full = if load > BUSY {
             HELD_BACK_BUSY
         } else {
@@ -253,9 +257,15 @@ impl Governor {
                 let cost = (bytes + packets * PACKET_COST_BYTES) as f64;
                 let allowed = COST_BYTES_PER_S * host.applied * elapsed.as_s();
                 held_back |= cost > full * allowed;
+                used += cost;
+                granted += if cost > BULK * allowed { allowed } else { cost };
             }
         }
-        self.steer(load, behind, held_back);
+        if self.careful {
+            self.steer_super_packets(load, behind, granted / used);
+        } else {
+            self.steer(load, behind, held_back);
+        }
         self.speed = self.speed.clamp(SPEED_MIN, SPEED_MAX);
         let mut changes = Vec::new();
         for index in active {
@@ -269,17 +279,21 @@ impl Governor {
         changes
     }
 
-    fn steer(&mut self, load: f64, behind: f64, held_back: bool) {
-        if self.careful {
-            let was_behind = std::mem::replace(&mut self.was_behind, behind > BEHIND_MANY);
-            if self.was_behind && was_behind && load > BUSY {
-                self.speed *= SHRINK_CAREFUL;
-                self.grow = GROW_CAREFUL;
-            } else if load < LOAD_CAREFUL && !self.was_behind && held_back {
-                self.speed *= self.grow;
-            }
-            return;
+    /// Of hosts that hand over super-packets; they were granted so many times what they used, not
+    /// a number where they used nothing.
+    fn steer_super_packets(&mut self, load: f64, behind: f64, slack: f64) {
+        let full_load = load * slack.max(1.0);
+        let is_behind = behind > BEHIND_MANY && load > BUSY || full_load > LOAD_LOW;
+        let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
+        if is_behind && was_behind {
+            self.speed *= (LOAD_CAREFUL / full_load).clamp(SHRINK, SHRINK_CAREFUL);
+            self.grow = GROW_CAREFUL;
+        } else if full_load < LOAD_CAREFUL && behind <= BEHIND_MANY {
+            self.speed *= self.grow;
         }
+    }
+
+    fn steer(&mut self, load: f64, behind: f64, held_back: bool) {
         // Load alone says little: where programs sleep between packets, waking them costs the core
         // more than the packets do, and slower hosts would cost it more still.
         if load > LOAD_HIGH && behind > 0.0 {
