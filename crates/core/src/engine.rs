@@ -33,6 +33,8 @@ mod forward;
 mod lan;
 mod parcel;
 
+use std::sync::Arc;
+
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Headers, Mac, Refusal};
 use crate::pending::{self, Key, Pending};
@@ -131,7 +133,7 @@ struct NodeState {
 
 /// The packet engine. See the module's first lines.
 pub struct Engine {
-    topology: Topology,
+    topology: Arc<Topology>,
     responder: Box<dyn Responder>,
     routes: Routes,
     balancer: Balancer,
@@ -157,7 +159,12 @@ impl Engine {
     ///
     /// # Panics
     /// Where a slot is shorter than 128 bytes or there are 2^32 − 1 of them.
-    pub fn new(topology: Topology, config: EngineConfig, responder: Box<dyn Responder>) -> Self {
+    pub fn new(
+        topology: impl Into<Arc<Topology>>,
+        config: EngineConfig,
+        responder: Box<dyn Responder>,
+    ) -> Self {
+        let topology = topology.into();
         assert!(
             config.slot_size >= 128,
             "a slot holds at least an error message"
@@ -345,8 +352,9 @@ impl Engine {
     /// has not been sent yet (pro rata for the packet in service), queue and discipline for
     /// packets that enter later, all else for packets that are sent later.
     pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
-        let now = self.now;
-        self.change(pipe, |pipe, context| pipe.set(params, now, context));
+        let (now, topology) = (self.now, Arc::clone(&self.topology));
+        let name = &topology.pipe(pipe).name;
+        self.change(pipe, |pipe, context| pipe.set(params, name, now, context));
     }
 
     /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
@@ -354,10 +362,11 @@ impl Engine {
     /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
     /// of it at the next [`Engine::reroute`].
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
-        let now = self.now;
+        let (now, topology) = (self.now, Arc::clone(&self.topology));
+        let name = &topology.pipe(pipe).name;
         self.routes.set_usable(pipe, up);
         self.change(pipe, |pipe, context| {
-            pipe.set_up(up, keep_queue, now, context);
+            pipe.set_up((up, keep_queue), name, now, context);
         });
     }
 
@@ -412,7 +421,7 @@ impl Engine {
     }
 
     /// The network that the engine emulates, as it was at the start.
-    pub const fn topology(&self) -> &Topology {
+    pub fn topology(&self) -> &Topology {
         &self.topology
     }
 

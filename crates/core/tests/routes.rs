@@ -1,5 +1,7 @@
 //! Routes against enumeration of all paths, and by hand where paths tie.
 
+use std::sync::Arc;
+
 mod common;
 #[path = "routes/oracle.rs"]
 mod oracle;
@@ -265,7 +267,7 @@ proptest! {
             pipe_names: [format!("{}>", pipe.link), format!("{}<", pipe.link)],
             mtu: pipe.mtu,
             balance: pipe.balance,
-            params: [pipe.params.clone(), pipe.params.clone()],
+            params: [Arc::clone(&pipe.params), Arc::clone(&pipe.params)],
         });
         let smaller = Topology::new(topology.nodes().to_vec(), left.collect()).unwrap();
         let (mut routes, mut fresh) = (Routes::new(&topology), Routes::new(&smaller));

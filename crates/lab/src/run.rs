@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
-use longhaul_core::topology::NodeKind;
+use longhaul_core::topology::{NodeKind, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
@@ -255,7 +255,7 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
         let nic: Vec<_> = host
             .nic
             .iter()
-            .map(|&pipe| plan.topology.pipe(pipe).params.clone())
+            .map(|&pipe| PipeParams::clone(&plan.topology.pipe(pipe).params))
             .collect();
         let limit = nic::limit(&nic, host.mtu);
         HostConfig {
