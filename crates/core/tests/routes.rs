@@ -413,7 +413,7 @@ fn tables_cost_what_routers_cost() {
     nodes.extend((4..104).map(|n| node(&format!("h{n}"), n)));
     nodes.push(node("h-two", 104));
     let mut links: Vec<Link> = (0..3)
-        .map(|n| link_of(n as usize, &nodes[n], &nodes[n + 1], 1))
+        .map(|n| link_of(n, &nodes[n], &nodes[n + 1], 1))
         .collect();
     links.extend((4..104).map(|n| Link::new(&nodes[n].name, &nodes[n % 4].name, delay(1))));
     links.extend([0, 3].map(|n| Link::new("h-two", &nodes[n].name, delay(1))));

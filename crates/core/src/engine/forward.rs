@@ -102,8 +102,8 @@ impl Engine {
         let pipe = if self.pool[index].destination == GROUP {
             self.segment(host)
         } else {
-            let fallback = self.topology.outgoing(host).first().copied();
-            self.next_pipe(host, index).or(fallback)
+            let own = |engine: &Self| engine.topology.outgoing(host).first().copied();
+            self.next_pipe(host, index).or_else(|| own(self))
         };
         let Some(pipe) = pipe else {
             self.counters.dropped.no_route += 1;
