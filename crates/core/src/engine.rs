@@ -31,7 +31,10 @@
 
 mod forward;
 mod lan;
+mod modelled;
 mod parcel;
+
+use std::sync::Arc;
 
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Headers, Mac, Refusal};
@@ -45,7 +48,9 @@ use crate::router::Responder;
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use modelled::Scratch;
 
+pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
 
 /// The Ethernet address that everything delivered comes from.
@@ -131,7 +136,7 @@ struct NodeState {
 
 /// The packet engine. See the module's first lines.
 pub struct Engine {
-    topology: Topology,
+    topology: Arc<Topology>,
     responder: Box<dyn Responder>,
     routes: Routes,
     balancer: Balancer,
@@ -147,6 +152,7 @@ pub struct Engine {
     inside: u64,
     /// Numbers for ids of packets that routers made.
     created: u64,
+    scratch: Scratch,
     /// The chain of packets that have come out.
     egress_head: u32,
     egress_tail: u32,
@@ -157,7 +163,12 @@ impl Engine {
     ///
     /// # Panics
     /// Where a slot is shorter than 128 bytes or there are 2^32 − 1 of them.
-    pub fn new(topology: Topology, config: EngineConfig, responder: Box<dyn Responder>) -> Self {
+    pub fn new(
+        topology: impl Into<Arc<Topology>>,
+        config: EngineConfig,
+        responder: Box<dyn Responder>,
+    ) -> Self {
+        let topology = topology.into();
         assert!(
             config.slot_size >= 128,
             "a slot holds at least an error message"
@@ -191,6 +202,7 @@ impl Engine {
             counters: Counters::default(),
             inside: 0,
             created: 0,
+            scratch: Scratch::default(),
             egress_head: NIL,
             egress_tail: NIL,
             topology,
@@ -331,7 +343,8 @@ impl Engine {
         packet::set_macs(frame, GATEWAY_MAC, station);
     }
 
-    /// The bytes of a polled packet, as its host is to receive them.
+    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
+    /// headers, which [`Engine::zeros`] follow.
     pub fn frame(&self, egress: &Egress) -> &[u8] {
         self.pool.frame(egress.index)
     }
@@ -345,8 +358,9 @@ impl Engine {
     /// has not been sent yet (pro rata for the packet in service), queue and discipline for
     /// packets that enter later, all else for packets that are sent later.
     pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
-        let now = self.now;
-        self.change(pipe, |pipe, context| pipe.set(params, now, context));
+        let (now, topology) = (self.now, Arc::clone(&self.topology));
+        let name = &topology.pipe(pipe).name;
+        self.change(pipe, |pipe, context| pipe.set(params, name, now, context));
     }
 
     /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
@@ -354,10 +368,11 @@ impl Engine {
     /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
     /// of it at the next [`Engine::reroute`].
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
-        let now = self.now;
+        let (now, topology) = (self.now, Arc::clone(&self.topology));
+        let name = &topology.pipe(pipe).name;
         self.routes.set_usable(pipe, up);
         self.change(pipe, |pipe, context| {
-            pipe.set_up(up, keep_queue, now, context);
+            pipe.set_up((up, keep_queue), name, now, context);
         });
     }
 
@@ -412,7 +427,7 @@ impl Engine {
     }
 
     /// The network that the engine emulates, as it was at the start.
-    pub const fn topology(&self) -> &Topology {
+    pub fn topology(&self) -> &Topology {
         &self.topology
     }
 

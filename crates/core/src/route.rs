@@ -8,26 +8,38 @@
 //! node at once; a next pipe is one that lowers it by exactly its own length. Since every hop
 //! lowers (delay, hops), tables cannot loop, whichever member of a set a packet takes.
 //!
+//! **Cost.** Hosts with one link have no table and no place in one (`junction`): a table is 4
+//! bytes for each router, lan and host with several links, and serves all hosts that hang on its
+//! destination by one link. A node costs 16 bytes and a pipe 2 besides. All tables together have
+//! at most [`MOST_ENTRIES`] entries; past that the oldest is forgotten, and made again when it is
+//! asked for: slow, and without a difference to any packet.
+//!
 //! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] makes
 //! that the truth for all routes at once, as a routing protocol that has converged does.
 //!
 //! Left out: routes that follow changed delays; routes that change at some nodes before others.
 
 pub mod balance;
+mod junction;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
 use crate::topology::{Balance, NodeId, PipeId, Topology};
+use junction::{Junctions, Search};
 
-/// Marks a node from which no path leads to the destination.
+/// How many entries all tables together may have: 1 GiB.
+pub const MOST_ENTRIES: usize = 1 << 28;
+
+/// Marks a junction from which no path leads to the destination.
 const NONE: u32 = u32::MAX;
+/// Marks the destination itself, where paths to its leaves go on.
+const HERE: u32 = u32::MAX - 1;
+/// The place of a table that does not exist.
+const MISSING: u32 = u32::MAX;
 /// Set where an entry is the number of a set of pipes and not of a pipe.
 const SEVERAL: u32 = 1 << 31;
-/// The distance of a node from which no path leads to the destination.
-const FAR: (u64, u32) = (u64::MAX, u32::MAX);
 
 /// The number of a set of equal next pipes; it holds until the next [`Routes::reroute`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +64,21 @@ pub enum NextHop {
 /// Next-hop tables by destination.
 #[derive(Debug, Clone)]
 pub struct Routes {
-    /// The pipes into each node, by number.
-    incoming: Vec<Vec<PipeId>>,
-    /// For a destination: the entry of every node, a pipe, [`SEVERAL`] and a set, or [`NONE`].
-    tables: Vec<Option<Box<[u32]>>>,
+    junctions: Junctions,
+    /// All tables. A table has an entry for every junction: a pipe, [`SEVERAL`] and a set,
+    /// [`HERE`] or [`NONE`].
+    entries: Vec<u32>,
+    /// By node: where the table towards it begins, [`MISSING`] where there is none yet or the
+    /// last pipe is not in force.
+    tables: Vec<u32>,
+    /// The nodes of the junctions that have tables, the oldest table first.
+    made: VecDeque<NodeId>,
+    most_entries: usize,
+    search: Search,
     /// All sets of equal next pipes, each once: many destinations share them.
     sets: Vec<Box<[PipeId]>>,
     numbers: FxHashMap<Box<[PipeId]>, u32>,
-    /// For a lan: the pipes that a frame for all of its members takes.
+    /// For a lan, by junction: the pipes that a frame for all of its members takes.
     members: Vec<Option<Box<[PipeId]>>>,
     /// By pipe: whether routes may use it, and whether they may from the next reroute on.
     in_force: Vec<bool>,
@@ -68,21 +87,33 @@ pub struct Routes {
 
 impl Routes {
     /// No table yet; every pipe is usable.
+    ///
+    /// # Panics
+    /// Where there are 2^30 nodes or more.
     pub fn new(topology: &Topology) -> Self {
+        Self::with_bound(topology, MOST_ENTRIES)
+    }
+
+    /// The same where all tables together have at most `most_entries` entries, or there is one.
+    pub fn with_bound(topology: &Topology, most_entries: usize) -> Self {
         let (nodes, pipes) = (topology.nodes().len(), topology.pipes().len());
         debug_assert!(pipes < SEVERAL as usize);
-        let mut incoming = vec![Vec::new(); nodes];
-        for (pipe, id) in topology.pipes().iter().zip(0..) {
-            incoming[pipe.to.index()].push(PipeId(id));
-        }
+        let junctions = Junctions::new(topology);
+        let most_entries = most_entries.clamp(junctions.len(), MISSING as usize);
+        let all = junctions.len().saturating_mul(junctions.len());
         Self {
-            incoming,
-            tables: vec![None; nodes],
+            // Mapped when first used.
+            entries: Vec::with_capacity(most_entries.min(all)),
+            tables: vec![MISSING; nodes],
+            made: VecDeque::new(),
+            most_entries,
+            search: Search::default(),
             sets: Vec::new(),
             numbers: FxHashMap::default(),
-            members: vec![None; nodes],
+            members: vec![None; junctions.len()],
             in_force: vec![true; pipes],
             usable: vec![true; pipes],
+            junctions,
         }
     }
 
@@ -95,7 +126,10 @@ impl Routes {
     /// are made again when they are next asked for. [`SetId`]s end.
     pub fn reroute(&mut self) {
         self.in_force.clone_from(&self.usable);
-        self.tables.fill(None);
+        self.junctions.cut(&self.in_force);
+        self.entries.clear();
+        self.tables.fill(MISSING);
+        self.made.clear();
         self.members.fill(None);
         self.sets.clear();
         self.numbers.clear();
@@ -105,17 +139,43 @@ impl Routes {
     /// itself. The first call for a destination makes its table.
     #[inline]
     pub fn next_hop(&mut self, topology: &Topology, from: NodeId, to: NodeId) -> Option<NextHop> {
-        if self.tables[to.index()].is_none() {
-            self.prepare(topology, to);
+        // What is marked as a leaf or has no table lies outside.
+        let (table, place) = (self.tables[to.index()], self.junctions.place(from));
+        match self.entries.get(table as usize + place as usize) {
+            Some(&entry) if entry & SEVERAL == 0 => Some(NextHop::One(PipeId(entry))),
+            Some(&entry) if entry < HERE => Some(NextHop::OneOf(SetId(entry & !SEVERAL))),
+            _ => self.next_hop_at_end(topology, from, to),
         }
-        let entry = self.tables[to.index()].as_ref()?[from.index()];
-        if entry & SEVERAL == 0 {
-            Some(NextHop::One(PipeId(entry)))
-        } else if entry == NONE {
-            None
+    }
+
+    /// The same at the ends of paths: at leaves, before leaves, and where a table or a path is
+    /// missing.
+    #[inline(never)]
+    fn next_hop_at_end(
+        &mut self,
+        topology: &Topology,
+        from: NodeId,
+        to: NodeId,
+    ) -> Option<NextHop> {
+        if from == to || self.junctions.is_cut(to) {
+            return None;
+        }
+        let (here, goal) = (self.junctions.of(from), self.junctions.of(to));
+        let next = if here == goal {
+            // Without a table: the last pipe, or that of a leaf to its junction.
+            let [_, last] = self.junctions.ends(to);
+            Some(NextHop::One(last))
         } else {
-            Some(NextHop::OneOf(SetId(entry & !SEVERAL)))
+            self.prepare(topology, to);
+            let table = self.tables[to.index()] as usize;
+            decode(self.entries[table + here as usize])
+        };
+        if self.junctions.is_leaf(from) {
+            let [out, _] = self.junctions.ends(from);
+            let leads = next.is_some() && self.in_force[out.index()];
+            return leads.then_some(NextHop::One(out));
         }
+        next
     }
 
     /// The pipe that a packet for `to` takes from `from`, the first one where several share
@@ -136,9 +196,38 @@ impl Routes {
 
     /// Makes the table of a destination ahead of its first packet.
     pub fn prepare(&mut self, topology: &Topology, to: NodeId) {
-        if self.tables[to.index()].is_none() {
-            self.tables[to.index()] = Some(self.table(topology, to));
+        if self.tables[to.index()] != MISSING || self.junctions.is_cut(to) {
+            return;
         }
+        let (to, size) = (self.junctions.node(to), self.junctions.len());
+        let start = if self.entries.len() + size <= self.most_entries {
+            self.entries.resize(self.entries.len() + size, NONE);
+            self.entries.len() - size
+        } else {
+            let oldest = self.made.pop_front().unwrap_or(to);
+            let start = self.tables[oldest.index()];
+            self.announce(topology, oldest, MISSING);
+            start as usize
+        };
+        self.fill(topology, to, start);
+        self.made.push_back(to);
+        self.announce(topology, to, start as u32);
+    }
+
+    /// Says where the table towards a junction and its leaves begins.
+    fn announce(&mut self, topology: &Topology, junction: NodeId, start: u32) {
+        self.tables[junction.index()] = start;
+        for &pipe in topology.outgoing(junction) {
+            let leaf = topology.pipe(pipe).to;
+            if self.junctions.is_leaf(leaf) && !self.junctions.is_cut(leaf) {
+                self.tables[leaf.index()] = start;
+            }
+        }
+    }
+
+    /// The bytes of all tables.
+    pub fn table_bytes(&self) -> usize {
+        self.entries.len() * size_of::<u32>()
     }
 
     /// The pipes from `from` to `to` in order, the first one where several share packets; `None`
@@ -156,18 +245,37 @@ impl Routes {
 
     /// All next pipes from `from` towards `to` that are equally good, by number, whether or not
     /// they share packets; none where no path leads there. Searches each time it is called.
-    pub fn equal_cost(&self, topology: &Topology, from: NodeId, to: NodeId) -> Vec<PipeId> {
-        let distances = self.distances(topology, to);
-        self.shortest(topology, &distances, from, to).collect()
+    pub fn equal_cost(&self, from: NodeId, to: NodeId) -> Vec<PipeId> {
+        if from == to || self.junctions.is_cut(to) {
+            return Vec::new();
+        }
+        let (here, goal) = (self.junctions.of(from), self.junctions.of(to));
+        let next = if here == goal {
+            vec![self.junctions.ends(to)[1]]
+        } else {
+            let mut search = Search::default();
+            search.run(&self.junctions, &self.in_force, goal);
+            let shortest = self.junctions.shortest(&search, &self.in_force, here);
+            shortest.collect()
+        };
+        if self.junctions.is_leaf(from) {
+            let [out, _] = self.junctions.ends(from);
+            let leads = !next.is_empty() && self.in_force[out.index()];
+            return if leads { vec![out] } else { Vec::new() };
+        }
+        next
     }
 
     /// The pipes that a frame for all members of a lan takes: to each neighbour its first usable
     /// one, by number.
     pub fn members(&mut self, topology: &Topology, lan: NodeId) -> &[PipeId] {
         let Self {
-            members, in_force, ..
+            members,
+            in_force,
+            junctions,
+            ..
         } = self;
-        members[lan.index()].get_or_insert_with(|| {
+        members[junctions.of(lan) as usize].get_or_insert_with(|| {
             let mut first: Vec<PipeId> = topology.outgoing(lan).to_vec();
             first.retain(|pipe| in_force[pipe.index()]);
             first.sort_by_key(|&pipe| (topology.pipe(pipe).to, pipe));
@@ -177,85 +285,54 @@ impl Routes {
         })
     }
 
-    /// The entry of every node towards `to`.
-    fn table(&mut self, topology: &Topology, to: NodeId) -> Box<[u32]> {
-        let distances = self.distances(topology, to);
+    /// Makes the table towards a junction at `start`.
+    fn fill(&mut self, topology: &Topology, to: NodeId, start: usize) {
+        let to = self.junctions.of(to);
+        self.search.run(&self.junctions, &self.in_force, to);
         let mut set = Vec::new();
-        let nodes = (0..topology.nodes().len() as u32).map(NodeId);
-        let entries = nodes.map(|from| {
-            let mut next = self.shortest(topology, &distances, from, to);
-            let Some(first) = next.next() else {
-                return NONE;
-            };
-            if topology.pipe(first).balance == Balance::First {
-                return first.0;
-            }
-            set.clear();
-            set.push(first);
-            set.extend(next);
-            match set.len() {
-                1 => first.0,
-                _ => self.number(&set),
-            }
-        });
-        entries.collect()
-    }
-
-    /// The entry for a set of pipes.
-    fn number(&mut self, set: &[PipeId]) -> u32 {
-        if let Some(number) = self.numbers.get(set) {
-            return SEVERAL | number;
-        }
-        let number = self.sets.len() as u32;
-        self.sets.push(set.into());
-        self.numbers.insert(set.into(), number);
-        SEVERAL | number
-    }
-
-    /// The pipes out of `from` that begin a shortest path to `to`.
-    fn shortest<'a>(
-        &'a self,
-        topology: &'a Topology,
-        distances: &'a [(u64, u32)],
-        from: NodeId,
-        to: NodeId,
-    ) -> impl Iterator<Item = PipeId> + 'a {
-        let outgoing = topology.outgoing(from).iter().copied();
-        outgoing.filter(move |&id| {
-            let pipe = topology.pipe(id);
-            let rest = distances[pipe.to.index()];
-            self.in_force[id.index()]
-                && rest != FAR
-                && (pipe.to == to || topology.node(pipe.to).kind.transits())
-                && distances[from.index()] == longer(rest, pipe.params.delay.as_ns())
-        })
-    }
-
-    /// (Delay, hops) of the shortest path from every node to `to`.
-    fn distances(&self, topology: &Topology, to: NodeId) -> Vec<(u64, u32)> {
-        let mut best = vec![FAR; topology.nodes().len()];
-        let mut open = BinaryHeap::from([Reverse(((0, 0), to))]);
-        best[to.index()] = (0, 0);
-        while let Some(Reverse((distance, node))) = open.pop() {
-            let transits = node == to || topology.node(node).kind.transits();
-            if distance != best[node.index()] || !transits {
-                continue;
-            }
-            for &id in &self.incoming[node.index()] {
-                let pipe = topology.pipe(id);
-                let candidate = longer(distance, pipe.params.delay.as_ns());
-                let known = &mut best[pipe.from.index()];
-                if self.in_force[id.index()] && candidate < *known {
-                    *known = candidate;
-                    open.push(Reverse((candidate, pipe.from)));
+        for (entry, from) in self.entries[start..]
+            .iter_mut()
+            .zip(0..self.junctions.len() as u32)
+        {
+            let mut next = self.junctions.shortest(&self.search, &self.in_force, from);
+            *entry = match next.next() {
+                None if from == to => HERE,
+                None => NONE,
+                Some(first) if topology.pipe(first).balance == Balance::First => first.0,
+                Some(first) => {
+                    set.clear();
+                    set.push(first);
+                    set.extend(next);
+                    match set.len() {
+                        1 => first.0,
+                        _ => number(&mut self.sets, &mut self.numbers, &set),
+                    }
                 }
-            }
+            };
         }
-        best
     }
 }
 
-/// A distance with one more pipe of `delay` ns before it.
-fn longer((total, hops): (u64, u32), delay: u64) -> (u64, u32) {
-    (total.saturating_add(delay), hops + 1)
+/// What an entry stands for.
+fn decode(entry: u32) -> Option<NextHop> {
+    match entry {
+        HERE | NONE => None,
+        _ if entry & SEVERAL == 0 => Some(NextHop::One(PipeId(entry))),
+        _ => Some(NextHop::OneOf(SetId(entry & !SEVERAL))),
+    }
+}
+
+/// The entry for a set of pipes.
+fn number(
+    sets: &mut Vec<Box<[PipeId]>>,
+    numbers: &mut FxHashMap<Box<[PipeId]>, u32>,
+    set: &[PipeId],
+) -> u32 {
+    if let Some(number) = numbers.get(set) {
+        return SEVERAL | number;
+    }
+    let number = sets.len() as u32;
+    sets.push(set.into());
+    numbers.insert(set.into(), number);
+    SEVERAL | number
 }

@@ -8,6 +8,7 @@
 //! their way ([`crate::route`]).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
@@ -98,8 +99,8 @@ pub struct Pipe {
     pub mtu: u32,
     /// Whether it shares packets with equally good pipes.
     pub balance: Balance,
-    /// What it does to packets.
-    pub params: PipeParams,
+    /// What it does to packets; pipes that do the same may share it.
+    pub params: Arc<PipeParams>,
 }
 
 /// Why a set of nodes and links is not a topology.
@@ -143,8 +144,11 @@ pub enum TopologyError {
 pub struct Topology {
     nodes: Vec<Node>,
     pipes: Vec<Pipe>,
-    outgoing: Vec<Vec<PipeId>>,
-    by_name: FxHashMap<String, NodeId>,
+    /// By node, and at the end: where its pipes begin in the list of those that leave nodes.
+    starts: Vec<u32>,
+    outgoing: Vec<PipeId>,
+    /// The first pipe of each link, in the order of the links' names.
+    by_link: Vec<PipeId>,
     by_ipv4: FxHashMap<Ipv4Addr, NodeId>,
     by_ipv6: FxHashMap<Ipv6Addr, NodeId>,
 }
@@ -163,20 +167,21 @@ pub struct Link {
     /// Whether its pipes share packets with equally good ones, such as parallel links.
     pub balance: Balance,
     /// First end to second, and back.
-    pub params: [PipeParams; 2],
+    pub params: [Arc<PipeParams>; 2],
 }
 
 impl Link {
     /// A link called `x-y` with the pipes `x>y` and `y>x`, the same both ways, MTU 1500, sharing
     /// nothing.
-    pub fn new(x: &str, y: &str, params: PipeParams) -> Self {
+    pub fn new(x: &str, y: &str, params: impl Into<Arc<PipeParams>>) -> Self {
+        let params = params.into();
         Self {
             name: format!("{x}-{y}"),
             ends: [x.to_owned(), y.to_owned()],
             pipe_names: [format!("{x}>{y}"), format!("{y}>{x}")],
             mtu: 1500,
             balance: Balance::First,
-            params: [params.clone(), params],
+            params: [Arc::clone(&params), params],
         }
     }
 }
@@ -188,23 +193,16 @@ impl Topology {
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(TopologyError::DuplicateNode(pair[0].name.clone()));
         }
-        let by_name: FxHashMap<String, NodeId> = nodes
-            .iter()
-            .zip(0..)
-            .map(|(node, id)| (node.name.clone(), NodeId(id)))
-            .collect();
         let (by_ipv4, by_ipv6) = address_tables(&nodes)?;
-        let pipes = number_pipes(links, &by_name)?;
+        let pipes = number_pipes(links, &nodes)?;
         check_lans(&nodes, &pipes)?;
-        let mut outgoing = vec![Vec::new(); nodes.len()];
-        for (pipe, id) in pipes.iter().zip(0..) {
-            outgoing[pipe.from.index()].push(PipeId(id));
-        }
+        let (starts, outgoing) = by_sender(&pipes, nodes.len());
         Ok(Self {
+            by_link: by_link(&pipes)?,
             nodes,
             pipes,
+            starts,
             outgoing,
-            by_name,
             by_ipv4,
             by_ipv6,
         })
@@ -232,7 +230,8 @@ impl Topology {
 
     /// The pipes that leave a node, by number.
     pub fn outgoing(&self, node: NodeId) -> &[PipeId] {
-        &self.outgoing[node.index()]
+        let of = |node: usize| self.starts[node] as usize;
+        &self.outgoing[of(node.index())..of(node.index() + 1)]
     }
 
     /// The hosts, by number.
@@ -247,7 +246,7 @@ impl Topology {
 
     /// The node of a name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.by_name.get(name).copied()
+        find(&self.nodes, name)
     }
 
     /// The node of an IPv4 address.
@@ -262,11 +261,59 @@ impl Topology {
 
     /// The pipe of a name (`x>y`), or both pipes of a link (`x-y`), or none.
     pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
-        let pipes = self.pipes.iter().zip(0..);
-        pipes
-            .filter(|(p, _)| p.name == name || p.link == name)
-            .map(|(_, id)| PipeId(id))
-            .collect()
+        let own = |&pipe: &PipeId| self.pipe(pipe).link.as_str();
+        let place = self.by_link.binary_search_by(|pipe| own(pipe).cmp(name));
+        let link = place.map_or(Vec::new(), |place| {
+            let pipe = self.by_link[place];
+            vec![pipe, self.pipe(pipe).back]
+        });
+        let pipe = self.pipes.binary_search_by(|pipe| (*pipe.name).cmp(name));
+        let mut found = link;
+        found.extend(pipe.ok().map(|id| PipeId(id as u32)));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// The node of a name among nodes in the order of their names.
+fn find(nodes: &[Node], name: &str) -> Option<NodeId> {
+    let place = nodes.binary_search_by(|node| (*node.name).cmp(name));
+    place.ok().map(|id| NodeId(id as u32))
+}
+
+/// The pipes that leave nodes, node by node, by number; where those of each node begin, and at
+/// the end where all end.
+fn by_sender(pipes: &[Pipe], nodes: usize) -> (Vec<u32>, Vec<PipeId>) {
+    let mut starts = vec![0; nodes + 1];
+    for pipe in pipes {
+        starts[pipe.from.index() + 1] += 1;
+    }
+    for node in 0..nodes {
+        starts[node + 1] += starts[node];
+    }
+    let mut next = starts.clone();
+    let mut outgoing = vec![PipeId(0); pipes.len()];
+    for (pipe, id) in pipes.iter().zip(0..) {
+        let place = &mut next[pipe.from.index()];
+        outgoing[*place as usize] = PipeId(id);
+        *place += 1;
+    }
+    (starts, outgoing)
+}
+
+/// The first pipe of each link, in the order of the links' names.
+fn by_link(pipes: &[Pipe]) -> Result<Vec<PipeId>, TopologyError> {
+    let link = |id: &PipeId| pipes[id.index()].link.as_str();
+    let ids = (0..pipes.len() as u32).map(PipeId);
+    let mut first: Vec<PipeId> = ids.filter(|&id| id < pipes[id.index()].back).collect();
+    first.sort_unstable_by(|a, b| link(a).cmp(link(b)));
+    match first
+        .windows(2)
+        .find(|pair| link(&pair[0]) == link(&pair[1]))
+    {
+        Some(pair) => Err(TopologyError::DuplicateLink(link(&pair[0]).to_owned())),
+        None => Ok(first),
     }
 }
 
@@ -291,20 +338,14 @@ fn address_tables(nodes: &[Node]) -> Result<AddressTables, TopologyError> {
     Ok((by_ipv4, by_ipv6))
 }
 
-fn number_pipes(
-    links: Vec<Link>,
-    by_name: &FxHashMap<String, NodeId>,
-) -> Result<Vec<Pipe>, TopologyError> {
+fn number_pipes(links: Vec<Link>, nodes: &[Node]) -> Result<Vec<Pipe>, TopologyError> {
     let mut pipes = Vec::with_capacity(links.len() * 2);
     for link in links {
         let end = |node: &String| {
-            by_name
-                .get(node)
-                .copied()
-                .ok_or_else(|| TopologyError::UnknownEnd {
-                    link: link.name.clone(),
-                    node: node.clone(),
-                })
+            find(nodes, node).ok_or_else(|| TopologyError::UnknownEnd {
+                link: link.name.clone(),
+                node: node.clone(),
+            })
         };
         let [x, y] = [end(&link.ends[0])?, end(&link.ends[1])?];
         if x == y {
@@ -324,38 +365,35 @@ fn number_pipes(
             });
         }
     }
-    let mut names = FxHashSet::default();
-    if let Some(twice) = pipes
-        .iter()
-        .step_by(2)
-        .find(|pipe| !names.insert(pipe.link.as_str()))
-    {
-        return Err(TopologyError::DuplicateLink(twice.link.clone()));
-    }
     in_order(pipes)
 }
 
 /// Sorts pipes by name; the two of a link stand side by side before.
 fn in_order(mut pipes: Vec<Pipe>) -> Result<Vec<Pipe>, TopologyError> {
-    // Pipes are large: their numbers are sorted, and each is moved once.
-    let mut order: Vec<usize> = (0..pipes.len()).collect();
-    order.sort_unstable_by(|&a, &b| pipes[a].name.cmp(&pipes[b].name));
-    if let Some(pair) = order
-        .windows(2)
-        .find(|pair| pipes[pair[0]].name == pipes[pair[1]].name)
-    {
-        return Err(TopologyError::DuplicateLink(pipes[pair[0]].link.clone()));
+    // Numbers are sorted, and each pipe is moved to its place once.
+    let mut order: Vec<u32> = (0..pipes.len() as u32).collect();
+    let name = |number: u32| pipes[number as usize].name.as_str();
+    order.sort_unstable_by(|&a, &b| name(a).cmp(name(b)));
+    if let Some(pair) = order.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
+        let link = &pipes[pair[0] as usize].link;
+        return Err(TopologyError::DuplicateLink(link.clone()));
     }
-    let mut number = vec![0; pipes.len()];
-    for (new, &old) in order.iter().enumerate() {
-        number[old] = new as u32;
+    let mut places = vec![0; pipes.len()];
+    for (new, &old) in (0..).zip(&order) {
+        places[old as usize] = new;
     }
     for (old, pipe) in pipes.iter_mut().enumerate() {
-        pipe.back = PipeId(number[old ^ 1]);
+        pipe.back = PipeId(places[old ^ 1]);
     }
-    let mut pipes: Vec<Option<Pipe>> = pipes.into_iter().map(Some).collect();
-    let sorted = order.into_iter().filter_map(|old| pipes[old].take());
-    Ok(sorted.collect())
+    drop(order);
+    for at in 0..pipes.len() {
+        while places[at] as usize != at {
+            let to = places[at] as usize;
+            pipes.swap(at, to);
+            places.swap(at, to);
+        }
+    }
+    Ok(pipes)
 }
 
 /// Refuses rings of lans; links parallel to one another are none, since a frame for all takes one

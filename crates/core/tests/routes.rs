@@ -1,6 +1,10 @@
 //! Routes against enumeration of all paths, and by hand where paths tie.
 
+use std::sync::Arc;
+
 mod common;
+#[path = "routes/oracle.rs"]
+mod oracle;
 
 use common::{node, topology};
 use longhaul_core::rng::Stream;
@@ -209,7 +213,7 @@ fn pairs() -> impl Iterator<Item = (NodeId, NodeId)> {
 fn check_sets(topology: &Topology, routes: &mut Routes, usable: &[bool]) {
     for (from, to) in pairs() {
         let expected = best_first_pipes(topology, usable, from, to);
-        assert_eq!(routes.equal_cost(topology, from, to), expected);
+        assert_eq!(routes.equal_cost(from, to), expected);
         assert_eq!(routes.next(topology, from, to), expected.first().copied());
         let first = expected.first().map(|&pipe| topology.pipe(pipe).balance);
         match routes.next_hop(topology, from, to) {
@@ -263,7 +267,7 @@ proptest! {
             pipe_names: [format!("{}>", pipe.link), format!("{}<", pipe.link)],
             mtu: pipe.mtu,
             balance: pipe.balance,
-            params: [pipe.params.clone(), pipe.params.clone()],
+            params: [Arc::clone(&pipe.params), Arc::clone(&pipe.params)],
         });
         let smaller = Topology::new(topology.nodes().to_vec(), left.collect()).unwrap();
         let (mut routes, mut fresh) = (Routes::new(&topology), Routes::new(&smaller));
@@ -275,8 +279,8 @@ proptest! {
             let ours = routes.path(&topology, from, to).map(|path| names(&topology, &path));
             let theirs = fresh.path(&smaller, from, to).map(|path| names(&smaller, &path));
             prop_assert_eq!(ours, theirs);
-            let ours = routes.equal_cost(&topology, from, to);
-            let theirs = fresh.equal_cost(&smaller, from, to);
+            let ours = routes.equal_cost(from, to);
+            let theirs = fresh.equal_cost(from, to);
             prop_assert_eq!(names(&topology, &ours), names(&smaller, &theirs));
         }
         for lan in [6, 7].map(NodeId) {
@@ -285,6 +289,142 @@ proptest! {
             prop_assert_eq!(names(&topology, &ours), names(&smaller, &theirs));
         }
     }
+}
+
+/// A network of single- and multi-homed hosts, routers and lans: many hosts with one link, some
+/// of them to another host, and all that [`any_network`] has.
+fn any_large_network() -> impl Strategy<Value = Topology> {
+    let sizes = (1..8usize, 0..3usize, 1..14usize);
+    let backbone = prop::collection::vec((any::<[u16; 2]>(), 0u64..4, 0..3usize), 0..24);
+    let homes = prop::collection::vec((any::<u16>(), 0u64..4), 14);
+    let second = prop::collection::vec((any::<[u16; 2]>(), 0u64..4, 0..3usize), 0..4);
+    (sizes, backbone, homes, second).prop_map(
+        |((routers, lans, hosts), backbone, homes, second)| {
+            // Numbered by name: the kinds are mixed.
+            let name = |kind: &str, n: usize| format!("{}{kind}", (n * 7) % 10 + 10 * n);
+            let mut nodes = Vec::new();
+            for (kind, count) in [
+                (NodeKind::Router, routers),
+                (NodeKind::Lan, lans),
+                (NodeKind::Host, hosts),
+            ] {
+                for n in 0..count {
+                    let name = name(["h", "r", "s"][kind as usize], n);
+                    nodes.push(Node {
+                        kind,
+                        ..node(&name, nodes.len() as u32)
+                    });
+                }
+            }
+            let mut links: Vec<Link> = Vec::new();
+            let mut add = |x: usize, y: usize, us, balance: usize| {
+                let is_lan = |n: usize| nodes[n].kind == NodeKind::Lan;
+                if x == y || is_lan(x) && is_lan(y) {
+                    return;
+                }
+                let mut link = link_of(links.len(), &nodes[x], &nodes[y], us);
+                link.balance = [Balance::First, Balance::Flow, Balance::RoundRobin][balance];
+                links.push(link);
+            };
+            let forwarding = routers + lans;
+            for ([x, y], us, balance) in backbone {
+                add(
+                    usize::from(x) % forwarding,
+                    usize::from(y) % forwarding,
+                    us,
+                    balance,
+                );
+            }
+            for (host, (to, us)) in (forwarding..nodes.len()).zip(homes) {
+                add(host, usize::from(to) % forwarding, us, 0);
+            }
+            for ([host, to], us, balance) in second {
+                let (host, to) = (
+                    forwarding + usize::from(host) % hosts,
+                    usize::from(to) % nodes.len(),
+                );
+                add(host, to, us, balance);
+            }
+            Topology::new(nodes.clone(), links).unwrap()
+        },
+    )
+}
+
+/// The routes of a network are those of the oracle over the pipes in force.
+fn check_all(topology: &Topology, routes: &mut Routes, in_force: &[bool]) {
+    let nodes = || (0..topology.nodes().len() as u32).map(NodeId);
+    for to in nodes() {
+        let expected = oracle::next_pipes(topology, in_force, to);
+        for (from, expected) in nodes().zip(&expected) {
+            assert_eq!(&routes.equal_cost(from, to), expected);
+            assert_eq!(routes.next(topology, from, to), expected.first().copied());
+            let first = expected.first().map(|&pipe| topology.pipe(pipe).balance);
+            match routes.next_hop(topology, from, to) {
+                None => assert!(expected.is_empty()),
+                Some(NextHop::One(pipe)) => {
+                    assert_eq!(pipe, expected[0]);
+                    assert!(expected.len() == 1 || first == Some(Balance::First));
+                }
+                Some(NextHop::OneOf(set)) => {
+                    assert_eq!(routes.set(set), expected);
+                    assert!(expected.len() > 1 && first != Some(Balance::First));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Whatever has no table of its own goes as if it had one; one way of a link may fail, and
+    /// routes lag behind failures.
+    #[test]
+    fn routes_are_those_of_every_host_by_itself(
+        topology in any_large_network(),
+        failures in prop::collection::vec(prop::collection::vec((any::<u16>(), any::<bool>()), 0..6), 0..4),
+        most_entries in 0..60usize,
+    ) {
+        let pipes = topology.pipes().len();
+        let mut usable = vec![true; pipes];
+        let mut in_force = usable.clone();
+        let (mut routes, mut cramped) =
+            (Routes::new(&topology), Routes::with_bound(&topology, most_entries));
+        check_all(&topology, &mut routes, &in_force);
+        for changes in failures {
+            for (pipe, is_usable) in changes.into_iter().filter(|_| pipes > 0) {
+                let pipe = PipeId(u32::from(pipe) % pipes as u32);
+                usable[pipe.index()] = is_usable;
+                routes.set_usable(pipe, is_usable);
+                cramped.set_usable(pipe, is_usable);
+            }
+            check_all(&topology, &mut routes, &in_force); // not yet
+            in_force.clone_from(&usable);
+            routes.reroute();
+            cramped.reroute();
+            check_all(&topology, &mut routes, &in_force);
+            check_all(&topology, &mut cramped, &in_force);
+        }
+    }
+}
+
+/// Hosts with one link share the table of what they hang on, and have no place in tables.
+#[test]
+fn tables_cost_what_routers_cost() {
+    let mut nodes: Vec<Node> = (0..4).map(|n| node(&format!("r{n}"), n)).collect();
+    nodes.extend((4..104).map(|n| node(&format!("h{n}"), n)));
+    nodes.push(node("h-two", 104));
+    let mut links: Vec<Link> = (0..3)
+        .map(|n| link_of(n, &nodes[n], &nodes[n + 1], 1))
+        .collect();
+    links.extend((4..104).map(|n| Link::new(&nodes[n].name, &nodes[n % 4].name, delay(1))));
+    links.extend([0, 3].map(|n| Link::new("h-two", &nodes[n].name, delay(1))));
+    let topology = Topology::new(nodes, links).unwrap();
+    let (all, mut routes) = ((0..105).map(NodeId), Routes::new(&topology));
+    all.for_each(|to| routes.prepare(&topology, to));
+    // Four routers and the host with two links, to each of them.
+    assert_eq!(routes.table_bytes(), 5 * 5 * 4);
+    let mut bounded = Routes::with_bound(&topology, 12);
+    (0..105).for_each(|to| bounded.prepare(&topology, NodeId(to)));
+    assert_eq!(bounded.table_bytes(), 2 * 5 * 4);
 }
 
 #[test]

@@ -184,6 +184,7 @@ pub(crate) fn load(
         }
     }
     let spec = decode::decode(&root, &mut faults);
+    drop(root);
     match spec.filter(|_| faults.is_empty()) {
         Some(spec) => Ok(Loaded {
             spec,

@@ -75,7 +75,7 @@ pub struct Plan {
     /// Whether hosts may hand over super-packets.
     pub offload: bool,
     /// The network.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// The hosts, by node number.
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
@@ -344,7 +344,7 @@ fn lower(
         return None;
     }
     let topology = match Topology::new(addressed, std::mem::take(&mut links.list)) {
-        Ok(topology) => topology,
+        Ok(topology) => Arc::new(topology),
         // All of them are found before, with their place.
         Err(error) => {
             faults.push(crate::file::error::Fault::new(error.to_string()));

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
-use longhaul_core::topology::NodeKind;
+use longhaul_core::topology::{NodeKind, PipeParams};
 use longhaul_core::{PipeId, Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
@@ -243,7 +243,7 @@ fn offloads(plan: &Plan) -> bool {
 
 /// What limits the card of a host at the start.
 fn nic_limit(plan: &Plan, host: &HostPlan) -> Limit {
-    let params = |&pipe: &PipeId| plan.topology.pipe(pipe).params.clone();
+    let params = |&pipe: &PipeId| PipeParams::clone(&plan.topology.pipe(pipe).params);
     let nic: Vec<_> = host.nic.iter().map(params).collect();
     nic::limit(&nic, host.mtu)
 }

@@ -29,6 +29,8 @@ mod shaper;
 mod trace;
 mod wire;
 
+use std::sync::Arc;
+
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
@@ -80,13 +82,13 @@ const _: () = assert!(size_of::<Pipe>() <= 256);
 /// What the fast path does not touch.
 #[derive(Debug)]
 struct Rare {
-    params: PipeParams,
-    name: Box<str>,
+    /// Shared with the topology until they are changed.
+    params: Arc<PipeParams>,
     seed: u64,
     /// Never be a plain pipe.
     always_shaped: bool,
-    /// Those that a plain pipe does not count.
-    counters: PipeCounters,
+    /// Those that a plain pipe does not count, where it was shaped before.
+    counters: Option<Box<PipeCounters>>,
 }
 
 /// What a shaped pipe needs of the engine around it.
@@ -110,7 +112,8 @@ impl Context<'_> {
 impl Pipe {
     /// An empty pipe, shaped where its parameters or `always_shaped` say so.
     pub(crate) fn new(pipe: &topology::Pipe, rank: u32, seed: u64, always_shaped: bool) -> Self {
-        let params = pipe.params.clone();
+        let name = &pipe.name;
+        let params = Arc::clone(&pipe.params);
         let mut pipe = Self {
             head: NIL,
             tail: NIL,
@@ -128,18 +131,17 @@ impl Pipe {
             queue: DropTail::new(params.queue, params.framing),
             packets: 0,
             bytes: 0,
-            loss: Loss::new(&params.loss, Stream::new(seed, &pipe.name)),
+            loss: Loss::new(&params.loss, Stream::new(seed, name)),
             rare: Box::new(Rare {
                 params,
-                name: pipe.name.as_str().into(),
                 seed,
                 always_shaped,
-                counters: PipeCounters::default(),
+                counters: None,
             }),
         };
         if always_shaped || !pipe.rare.params.is_plain() {
             let sender = Sender::new(&pipe.rare.params);
-            pipe.shaped = Some(pipe.make_shaped(sender, Moment::default(), Time::ZERO));
+            pipe.shaped = Some(pipe.make_shaped(sender, name, Moment::default(), Time::ZERO));
         }
         pipe
     }
@@ -232,14 +234,20 @@ impl Pipe {
         index
     }
 
-    /// Changes the pipe at `now`. Rate and framing hold at once, pro rata for the packet in
+    /// Changes the pipe, which is called `name`, at `now`. Rate and framing hold at once, pro rata for the packet in
     /// service; delay and loss hold for packets that depart from now on, the queue for packets
     /// that enter from now on. Of a shaped pipe, see [`shaped`].
-    pub(crate) fn set(&mut self, params: PipeParams, now: Time, context: &mut Context<'_>) {
+    pub(crate) fn set(
+        &mut self,
+        params: PipeParams,
+        name: &str,
+        now: Time,
+        context: &mut Context<'_>,
+    ) {
         if !params.is_plain() {
-            self.shape(now, context);
+            self.shape(name, now, context);
         }
-        let old = std::mem::replace(&mut self.rare.params, params);
+        let old = std::mem::replace(&mut self.rare.params, Arc::new(params));
         let new = &self.rare.params;
         self.framing = new.framing;
         self.loses = !new.loss.is_never();
@@ -345,7 +353,7 @@ impl Pipe {
             drops_queue: self.drops_queue,
             drops_loss: self.drops_loss,
             busy_ns: self.busy_ns.saturating_sub(ahead),
-            ..self.rare.counters
+            ..self.rare.counters.as_deref().copied().unwrap_or_default()
         }
     }
 
@@ -366,7 +374,7 @@ impl Pipe {
 /// The general form.
 impl Pipe {
     /// The general form of this pipe with nothing inside.
-    fn make_shaped(&self, sender: Sender, last: Moment, now: Time) -> Box<Shaped> {
+    fn make_shaped(&self, sender: Sender, name: &str, last: Moment, now: Time) -> Box<Shaped> {
         let past = Past {
             sender,
             loss: self.loss.clone(),
@@ -374,12 +382,12 @@ impl Pipe {
             counters: self.counters(now),
         };
         let rare = &self.rare;
-        Box::new(Shaped::new(&rare.params, past, now, rare.seed, &rare.name))
+        Box::new(Shaped::new(&rare.params, past, now, rare.seed, name))
     }
 
     /// Makes a plain pipe shaped at `now`, without a difference to what becomes of its packets
     /// as long as its parameters stay.
-    fn shape(&mut self, now: Time, context: &mut Context<'_>) {
+    fn shape(&mut self, name: &str, now: Time, context: &mut Context<'_>) {
         if self.shaped.is_some() {
             return;
         }
@@ -389,7 +397,7 @@ impl Pipe {
         let in_service = (first != NIL).then(|| context.pool[first].departure);
         let sender = Sender::even(&self.server, self.rare.params.rate, in_service);
         let last = self.due_before(first, context.pool);
-        let mut shaped = self.make_shaped(sender, last, now);
+        let mut shaped = self.make_shaped(sender, name, last, now);
         let mut index = std::mem::replace(&mut self.head, NIL);
         let mut has_departed = true;
         while index != NIL {
@@ -450,19 +458,19 @@ impl Pipe {
         self.drops_queue = counters.drops_queue;
         self.drops_loss = counters.drops_loss;
         self.busy_ns = counters.busy_ns;
-        self.rare.counters = counters;
+        self.rare.counters = Some(Box::new(counters));
     }
 
     /// Takes the link down at `now`, or up again. See [`shaped`].
     pub(crate) fn set_up(
         &mut self,
-        up: bool,
-        keep_queue: bool,
+        (up, keep_queue): (bool, bool),
+        name: &str,
         now: Time,
         context: &mut Context<'_>,
     ) {
         if !up {
-            self.shape(now, context);
+            self.shape(name, now, context);
         }
         if let Some(shaped) = &mut self.shaped {
             shaped.set_up(&self.rare.params, up, keep_queue, now, context);

@@ -163,7 +163,7 @@ fn parts(case: &Case) -> (Vec<Node>, Vec<Link>) {
             .any(|l| l.ends.contains(&x) && l.ends.contains(&y));
         if x != y && !taken {
             links.push(Link {
-                params: [there.clone(), back.clone()],
+                params: [there.clone().into(), back.clone().into()],
                 mtu: *mtu,
                 ..Link::new(&x, &y, there.clone())
             });

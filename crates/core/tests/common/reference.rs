@@ -197,7 +197,7 @@ pub(crate) struct Reference {
 impl Reference {
     pub(crate) fn new(topology: Topology, seed: u64) -> Self {
         let pipe = |pipe: &longhaul_core::topology::Pipe| Pipe {
-            params: pipe.params.clone(),
+            params: PipeParams::clone(&pipe.params),
             mtu: pipe.mtu,
             to: pipe.to,
             stream: Stream::new(seed, &pipe.name),

@@ -139,7 +139,7 @@ link_like! {
         /// `flow`.
         pub(crate) balance: Option<BalanceSpec>,
         /// What differs in the direction from the second end to the first.
-        pub(crate) back: Option<Back>,
+        pub(crate) back: Option<Box<Back>>,
     }
     framing: own
 }

@@ -26,7 +26,8 @@ pub(crate) struct At<T> {
 /// A quantity with its unit; read when it is used, so that every wrong one is reported.
 #[derive(Debug, Clone)]
 pub(crate) struct Quantity<T> {
-    text: At<String>,
+    /// Apart, since most of the quantities that a link can have are absent.
+    text: Box<At<String>>,
     kind: PhantomData<T>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Checked<T>(pub(crate) Option<T>);
 #[derive(Debug, Clone)]
 pub(crate) enum Either<S, L> {
     Short(S),
-    Long(L),
+    Long(Box<L>),
 }
 
 /// The largest IP packet of a link in bytes.
@@ -301,7 +302,7 @@ visit_parts!(self, seq => {
 impl<'de, T> Deserialize<'de> for Quantity<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self {
-            text: At::deserialize(deserializer)?,
+            text: Box::deserialize(deserializer)?,
             kind: PhantomData,
         })
     }

@@ -7,6 +7,7 @@
 //! parallel links, named the same way; those with a `name` are `name`, `name#2` and so on.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::{Balance, Link, PipeId, Topology};
@@ -40,7 +41,7 @@ struct Common<'a> {
     mtu: u32,
     bundle: u32,
     balance: Balance,
-    params: [PipeParams; 2],
+    params: [Arc<PipeParams>; 2],
 }
 
 /// Expands and names the links of a file.
@@ -200,7 +201,7 @@ fn params(
     defaults: &Defaults,
     context: &Context<'_>,
     faults: &mut Faults,
-) -> [PipeParams; 2] {
+) -> [Arc<PipeParams>; 2] {
     let start = PipeParams {
         framing: defaults.framing,
         ..PipeParams::default()
@@ -220,7 +221,12 @@ fn params(
             }
         }
     }
-    [forward, back]
+    // All links of the entry share them.
+    let forward = Arc::new(forward);
+    if back == *forward {
+        return [Arc::clone(&forward), forward];
+    }
+    [forward, Arc::new(back)]
 }
 
 impl Links {

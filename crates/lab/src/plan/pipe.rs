@@ -123,7 +123,7 @@ fn held(
             faults.add(word.at, message, HINT);
             return None;
         }
-        Either::Long(spec) => spec,
+        Either::Long(spec) => spec.as_ref(),
     };
     let hold = positive(&value.delay, "delay", faults);
     let which = match (&value.probability, &value.one_in) {

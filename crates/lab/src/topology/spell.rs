@@ -127,7 +127,9 @@ pub(crate) fn tree(sketch: &Sketch, at: Pos) -> (Vec<(Key, Node)>, Vec<Node>) {
         }
         (key(&entry.name), node(Value::Map(fields)))
     });
-    let links = links(sketch, &[]).into_iter().map(|entry| {
+    // One by one: there may be a million.
+    let links = sketch.links.iter().map(|link| {
+        let entry = link_entry(link, link.ends.map(|end| &*sketch.nodes[end].name));
         let mut fields = vec![(key("ends"), list(entry.ends))];
         fields.extend(map(&entry.fields));
         if !entry.back.is_empty() {
@@ -223,21 +225,24 @@ fn links<'a>(sketch: &'a Sketch, groups: &'a [Group]) -> Vec<LinkEntry<'a>> {
             Some((group, None)) => [&*group.stem, name(b)],
             None => [name(a), name(b)],
         };
-        let mut fields = pipe(&link.forward);
-        if let Some(name) = &link.name {
-            fields.insert(0, ("name", name.clone()));
-        }
-        entries.push(LinkEntry {
-            ends,
-            fields,
-            back: link
-                .back
-                .map_or_else(Vec::new, |back| back_fields(&link.forward, &back)),
-            label: link.label.as_deref(),
-        });
+        entries.push(link_entry(link, ends));
         at += whole.map_or(1, |(group, _)| group.count);
     }
     entries
+}
+
+fn link_entry<'a>(link: &'a SketchLink, ends: [&'a str; 2]) -> LinkEntry<'a> {
+    let mut fields = pipe(&link.forward);
+    if let Some(name) = &link.name {
+        fields.insert(0, ("name", name.clone()));
+    }
+    let back = link.back.as_ref();
+    LinkEntry {
+        ends,
+        fields,
+        back: back.map_or_else(Vec::new, |back| back_fields(&link.forward, back)),
+        label: link.label.as_deref(),
+    }
 }
 
 /// Whether the first of `links` join all of `group`: to one node, or in pairs to all of another

@@ -20,7 +20,7 @@ pub(crate) fn link(fields: &str) -> Result<[PipeParams; 2], String> {
     let plan = Plan::from_text(&text, name.to_str().unwrap()).map_err(|e| e.to_string())?;
     let pipe = |name: &str| {
         let id = plan.topology.find_pipes(name)[0];
-        plan.topology.pipe(id).params.clone()
+        plan.topology.pipe(id).params.as_ref().clone()
     };
     Ok(["a>b", "b>a"].map(pipe))
 }

@@ -30,7 +30,7 @@ pub(super) fn read(
 ) -> Option<Delay> {
     let At { at, value: spec } = match spec {
         Either::Short(delay) => return delay.get(faults).map(|delay| (delay, None)),
-        Either::Long(spec) => spec,
+        Either::Long(spec) => spec.as_ref(),
     };
     let asked = only_one(
         *at,

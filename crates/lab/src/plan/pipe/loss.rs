@@ -23,7 +23,7 @@ pub(super) fn read(
 ) -> Option<LossModel> {
     let At { at, value: spec } = match spec {
         Either::Short(loss) => return loss.get(faults).map(LossModel::Independent),
-        Either::Long(spec) => spec,
+        Either::Long(spec) => spec.as_ref(),
     };
     let elliott = spec.gilbert_elliott.as_ref();
     let asked = only_one(

@@ -21,7 +21,7 @@ pub(super) fn read(
 ) -> Option<Queue> {
     let (at, (limit, discipline)) = match spec {
         Either::Short(word) => (word.at(), by_word(word.get(faults)?)),
-        Either::Long(At { at, value }) => (*at, by_parameters(value, *at, faults)?),
+        Either::Long(spec) => (spec.at, by_parameters(&spec.value, spec.at, faults)?),
     };
     // As a whole: bounds in time are refused where they are none.
     let params = PipeParams {

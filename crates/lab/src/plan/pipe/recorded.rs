@@ -115,7 +115,7 @@ pub(super) fn trace(
             let trace = recordings.trace(name, TraceKind::Csv, plain, faults);
             return trace.map(Some);
         }
-        Either::Long(spec) => spec,
+        Either::Long(spec) => spec.as_ref(),
     };
     let offset = match &spec.offset {
         Some(offset) => offset.get(faults)?,

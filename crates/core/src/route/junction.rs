@@ -1,0 +1,225 @@
+//! The part of a network in which routes have a choice, and the search over it.
+//!
+//! A host with one link, to a node that forwards, is a *leaf*: whatever it sends takes that link,
+//! and whatever is sent to it is sent to the link's other end. All other nodes are *junctions*,
+//! numbered in the order of their nodes: routers, lans, and the hosts with several links, with none,
+//! or with one to another host. Only junctions appear in searches and tables, so that both cost
+//! what the network of routers costs, however many hosts hang on it.
+//!
+//! The search is Dijkstra's, from the destination over the reversed pipes. Its order is one
+//! number: delay, hops, junction.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::topology::{NodeId, NodeKind, PipeId, Topology};
+
+/// Added to a leaf's place, which is that of its junction.
+pub(super) const LEAF: u32 = 1 << 31;
+/// Added where the pipe from the junction to the leaf is not in force.
+pub(super) const CUT: u32 = 1 << 30;
+/// The distance of a junction from which no path leads to the destination.
+const FAR: u128 = u128::MAX;
+
+/// A link between two junctions, as one of them sees it.
+#[derive(Debug, Clone, Copy)]
+struct Arm {
+    /// The junction at the other end.
+    peer: u32,
+    out: PipeId,
+    back: PipeId,
+    /// Nanoseconds.
+    out_delay: u64,
+    back_delay: u64,
+}
+
+/// Junctions, and where every node stands among them.
+#[derive(Debug, Clone)]
+pub(super) struct Junctions {
+    /// By node: its junction, with [`LEAF`] and [`CUT`].
+    places: Vec<u32>,
+    /// By node: a leaf's pipe to its junction, and the one back.
+    ends: Vec<[PipeId; 2]>,
+    /// By junction.
+    nodes: Vec<NodeId>,
+    transits: Vec<bool>,
+    /// By junction: where its arms begin in the list, and at the end where all end.
+    starts: Vec<u32>,
+    /// In the order of the pipes out.
+    arms: Vec<Arm>,
+}
+
+impl Junctions {
+    /// # Panics
+    /// Where there are 2^30 nodes or more.
+    pub(super) fn new(topology: &Topology) -> Self {
+        let nodes = topology.nodes().len();
+        assert!(nodes < CUT as usize, "a network has fewer than 2^30 nodes");
+        let mut junctions = Self {
+            places: vec![0; nodes],
+            ends: vec![[PipeId(u32::MAX); 2]; nodes],
+            nodes: Vec::new(),
+            transits: Vec::new(),
+            starts: vec![0],
+            arms: Vec::new(),
+        };
+        let ids = || (0..nodes as u32).map(NodeId);
+        for node in ids().filter(|&node| leaf_end(topology, node).is_none()) {
+            junctions.places[node.index()] = junctions.transits.len() as u32;
+            let transits = topology.node(node).kind.transits();
+            junctions.transits.push(transits);
+            junctions.nodes.push(node);
+        }
+        for node in ids() {
+            if let Some(out) = leaf_end(topology, node) {
+                let pipe = topology.pipe(out);
+                junctions.places[node.index()] = junctions.places[pipe.to.index()] | LEAF;
+                junctions.ends[node.index()] = [out, pipe.back];
+            }
+        }
+        for node in ids() {
+            if !junctions.is_leaf(node) {
+                junctions.add_arms(topology, node);
+            }
+        }
+        junctions
+    }
+
+    /// Adds the arms of the next junction, which is `node`.
+    fn add_arms(&mut self, topology: &Topology, node: NodeId) {
+        for &out in topology.outgoing(node) {
+            let pipe = topology.pipe(out);
+            if !self.is_leaf(pipe.to) {
+                self.arms.push(Arm {
+                    peer: self.of(pipe.to),
+                    out,
+                    back: pipe.back,
+                    out_delay: pipe.params.delay.as_ns(),
+                    back_delay: topology.pipe(pipe.back).params.delay.as_ns(),
+                });
+            }
+        }
+        self.starts.push(self.arms.len() as u32);
+    }
+
+    /// How many junctions there are.
+    pub(super) fn len(&self) -> usize {
+        self.transits.len()
+    }
+
+    /// A node's junction, with [`LEAF`] and [`CUT`].
+    #[inline]
+    pub(super) fn place(&self, node: NodeId) -> u32 {
+        self.places[node.index()]
+    }
+
+    /// A node's junction.
+    #[inline]
+    pub(super) fn of(&self, node: NodeId) -> u32 {
+        self.place(node) & !(LEAF | CUT)
+    }
+
+    /// The node itself where it is a junction, or a leaf's.
+    pub(super) fn node(&self, node: NodeId) -> NodeId {
+        self.nodes[self.of(node) as usize]
+    }
+
+    pub(super) fn is_leaf(&self, node: NodeId) -> bool {
+        self.place(node) & LEAF != 0
+    }
+
+    /// Whether the last pipe to a leaf is not in force.
+    pub(super) fn is_cut(&self, node: NodeId) -> bool {
+        self.place(node) & CUT != 0
+    }
+
+    /// A leaf's pipe to its junction, and the one back.
+    pub(super) fn ends(&self, leaf: NodeId) -> [PipeId; 2] {
+        self.ends[leaf.index()]
+    }
+
+    /// Learns which pipes are in force.
+    pub(super) fn cut(&mut self, in_force: &[bool]) {
+        for (place, [_, last]) in self.places.iter_mut().zip(&self.ends) {
+            if *place & LEAF != 0 {
+                let cut = if in_force[last.index()] { 0 } else { CUT };
+                *place = *place & !CUT | cut;
+            }
+        }
+    }
+
+    fn arms(&self, junction: u32) -> &[Arm] {
+        let junction = junction as usize;
+        &self.arms[self.starts[junction] as usize..self.starts[junction + 1] as usize]
+    }
+
+    /// The pipes out of `from` that begin a shortest path to the junction that `search` began
+    /// at, by number; none at that junction itself.
+    pub(super) fn shortest<'a>(
+        &'a self,
+        search: &'a Search,
+        in_force: &'a [bool],
+        from: u32,
+    ) -> impl Iterator<Item = PipeId> + 'a {
+        let arms = self.arms(from).iter().filter(move |arm| {
+            let rest = search.best[arm.peer as usize];
+            in_force[arm.out.index()]
+                && rest != FAR
+                && (arm.peer == search.to || self.transits[arm.peer as usize])
+                && search.best[from as usize] == longer(rest, arm.out_delay)
+        });
+        arms.map(|arm| arm.out)
+    }
+}
+
+/// The pipe of a host that has one link, to a node that forwards.
+fn leaf_end(topology: &Topology, node: NodeId) -> Option<PipeId> {
+    let &[out] = topology.outgoing(node) else {
+        return None;
+    };
+    let is_leaf = topology.node(node).kind == NodeKind::Host
+        && topology.node(topology.pipe(out).to).kind.transits();
+    is_leaf.then_some(out)
+}
+
+/// A search, with memory that is used again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Search {
+    to: u32,
+    /// By junction: delay in ns and hops of the shortest path, or [`FAR`].
+    best: Vec<u128>,
+    open: BinaryHeap<Reverse<u128>>,
+}
+
+impl Search {
+    /// Finds the distance of every junction to `to`.
+    pub(super) fn run(&mut self, junctions: &Junctions, in_force: &[bool], to: u32) {
+        self.to = to;
+        self.best.clear();
+        self.best.resize(junctions.len(), FAR);
+        self.best[to as usize] = 0;
+        self.open.push(Reverse(u128::from(to)));
+        while let Some(Reverse(first)) = self.open.pop() {
+            let (distance, junction) = (first >> 32, first as u32);
+            let transits = junction == to || junctions.transits[junction as usize];
+            if distance != self.best[junction as usize] || !transits {
+                continue;
+            }
+            for arm in junctions.arms(junction) {
+                let candidate = longer(distance, arm.back_delay);
+                let known = &mut self.best[arm.peer as usize];
+                if candidate < *known && in_force[arm.back.index()] {
+                    *known = candidate;
+                    self.open
+                        .push(Reverse(candidate << 32 | u128::from(arm.peer)));
+                }
+            }
+        }
+    }
+}
+
+/// A distance with one more pipe of `delay` ns before it: the delay above, 32 bits of hops below.
+fn longer(distance: u128, delay: u64) -> u128 {
+    let total = ((distance >> 32) as u64).saturating_add(delay);
+    (u128::from(total) << 32 | u128::from(distance as u32)) + 1
+}
