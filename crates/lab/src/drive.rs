@@ -38,6 +38,7 @@ use longhaul_linux::wait::{Bell, Waiter};
 use crate::clock::RealClock;
 use crate::fidelity::{Delays, Second, second_of};
 use crate::schedule::Timeline;
+pub(crate) use changes::apply_steps;
 pub use changes::{Command, Look};
 use patience::Patience;
 

@@ -1,4 +1,4 @@
-//! One execution of a plan on the real clock: set up, drive, supervise, judge, clean up.
+//! One execution of a plan, here on the real clock (for the virtual one see `simulate`): set up, drive, supervise, judge, clean up.
 //!
 //! Two threads. The drive loop has a CPU to itself where there are two or more and touches
 //! nothing but packets; this one, beside the programs, starts and watches them, copies their
@@ -7,6 +7,8 @@
 mod callers;
 mod links;
 mod supervise;
+
+pub(crate) use links::EVENTS_MAX;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -32,8 +34,9 @@ use crate::drive::{Command, Drive, Load, Parts, Report, Totals};
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
-use crate::plan::Plan;
+use crate::plan::{Plan, RunClock};
 use crate::schedule::Timeline;
+use crate::simulate;
 use crate::summary::{self, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
@@ -76,6 +79,21 @@ pub enum Progress {
         /// All programs.
         programs: usize,
     },
+    /// A virtual run is under way.
+    Simulating {
+        /// Experiment time.
+        time: Time,
+        /// Its upper bound.
+        duration: Option<Span>,
+        /// Experiment time over real time.
+        speed: f64,
+        /// Packet-hops per second.
+        hops_per_s: f64,
+        /// Modelled flows that have ended.
+        flows_done: u64,
+        /// All of them.
+        flows: u64,
+    },
     /// Something that the user should know at once.
     Note(String),
     /// The run is being wound up.
@@ -97,6 +115,9 @@ pub enum RunError {
     /// The sandbox could not be made.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// The modelled hosts could not be made.
+    #[error("modelled traffic: {0}")]
+    Traffic(longhaul_proto::traffic::Error),
     /// The system refused something else.
     #[error("{what}: {error}")]
     Io {
@@ -107,7 +128,7 @@ pub enum RunError {
     },
 }
 
-fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
+pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::Io { what, error }
 }
 
@@ -121,7 +142,13 @@ pub fn run(
 ) -> Result<Summary, RunError> {
     let begun_ns = monotonic_ns();
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
-    let result = run_in(plan, options, &folder, observer, begun_ns);
+    let result = match plan.clock {
+        RunClock::Real => run_in(plan, options, &folder, observer, begun_ns),
+        RunClock::Virtual => {
+            let summary = simulate::run(plan, &folder, observer, begun_ns);
+            summary.map(|summary| write_down(summary, &folder, begun_ns))
+        }
+    };
     if matches!(result, Err(RunError::Sandbox(_))) {
         folder.abandon();
     }
@@ -160,6 +187,11 @@ fn run_in(
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
+    Ok(write_down(summary, folder, begun_ns))
+}
+
+/// Writes the summary and the report.
+fn write_down(mut summary: Summary, folder: &RunFolder, begun_ns: u64) -> Summary {
     summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
     // A folder that cannot be written any more must not cost the result.
     if let Err(error) = folder.write("summary.json", &summary.to_json()) {
@@ -169,7 +201,7 @@ fn run_in(
     if let Err(error) = folder.write("report.html", &report) {
         summary.error.get_or_insert(error.to_string());
     }
-    Ok(summary)
+    summary
 }
 
 /// Which CPUs do what.

@@ -428,13 +428,7 @@ impl<'a> Supervisor<'a> {
         let changed = &self.params;
         let pipe = |((pipe, number), counters): ((&Pipe, u32), &PipeCounters)| {
             let params = changed.get(&PipeId(number)).unwrap_or(&pipe.params);
-            let busy = per_second(counters.busy_ns, simulated.since(Time::ZERO)) / 1e9;
-            PipeSummary {
-                name: pipe.name.clone(),
-                counts: PipeCounts::from(counters),
-                utilisation: params.rate.map(|_| busy),
-                framing: pipe.params.framing.to_string(),
-            }
+            PipeSummary::new(pipe, params, counters, simulated)
         };
         for program in self
             .programs
@@ -473,6 +467,8 @@ impl<'a> Supervisor<'a> {
             warnings: std::mem::take(&mut self.warnings),
             programs,
             flows: Vec::new(),
+            flows_seen: 0,
+            flow_groups: Vec::new(),
             events: std::mem::take(&mut self.events),
             events_seen: self.events_seen,
             pipes: plan
@@ -483,6 +479,7 @@ impl<'a> Supervisor<'a> {
                 .zip(&pipes)
                 .map(pipe)
                 .collect(),
+            pipes_seen: plan.topology.pipes().len(),
             cores: vec![CoreSummary {
                 pipes: plan.topology.pipes().len(),
                 packets: counters.entered + counters.created,
