@@ -33,7 +33,7 @@ use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::topology::{self, PipeParams};
 use crate::units::Framing;
 use delay::{Delay, Moment};
@@ -159,6 +159,17 @@ impl Pipe {
         (self.head != NIL).then(|| pool[self.head].due)
     }
 
+    /// The first packet inside a plain pipe, `NIL` where there is none.
+    #[inline]
+    pub(crate) const fn first(&self) -> u32 {
+        self.head
+    }
+
+    /// The delay of a plain pipe.
+    pub(crate) fn constant_delay(&self) -> Option<Span> {
+        (!self.is_shaped()).then_some(self.delay.span)
+    }
+
     /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
     /// the queue has no room for it.
     #[inline]
@@ -222,6 +233,26 @@ impl Pipe {
             self.bytes += u64::from(bytes);
         }
         index
+    }
+
+    /// Takes out the first packets of a plain pipe, `indices`, after which `head` is the first.
+    #[inline]
+    pub(crate) fn pop_all(&mut self, indices: impl Iterator<Item = u32>, head: u32, pool: &Pool) {
+        for index in indices {
+            let packet = &pool[index];
+            let bytes = self.framing.counted(packet.ip_len);
+            self.queue.pop(index, bytes, packet.next);
+            if packet.lost {
+                self.drops_loss += 1;
+            } else {
+                self.packets += 1;
+                self.bytes += u64::from(bytes);
+            }
+        }
+        self.head = head;
+        if head == NIL {
+            self.tail = NIL;
+        }
     }
 
     /// Changes the pipe at `now`. Rate and framing hold at once, pro rata for the packet in
