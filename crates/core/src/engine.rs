@@ -15,7 +15,8 @@
 //! among all pipes sorted by (receiving node, pipe), both numbered by name; the sequence is
 //! the pipe's chain. At equal times, pipes whose departures are events do those first; they
 //! touch nothing outside their pipe. What a router does about a packet (forward, fragment, answer) happens in
-//! that packet's place in the order, replies and fragments included.
+//! that packet's place in the order, replies and fragments included. Look-ahead windows
+//! ([`window`]) do many events at once where nobody can tell.
 //!
 //! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even when the
 //! engine is already past it: only that host feeds the pipe. It cannot come out in the past,
@@ -31,6 +32,7 @@
 
 mod events;
 mod forward;
+pub(crate) mod hash;
 mod lan;
 mod parcel;
 mod window;
@@ -49,6 +51,7 @@ use crate::router::Responder;
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use hash::{Fate, TraceHash};
 use window::Window;
 
 pub use parcel::Parcel;
@@ -74,6 +77,8 @@ pub struct EngineConfig {
     /// How many super-packets may share their bytes among their segments at once; segments of
     /// more have bytes of their own.
     pub buffers: u32,
+    /// Hash all events ([`Engine::trace_hash`]).
+    pub trace_hash: bool,
     /// Take the fast path of no pipe, for tests: the results are the same.
     #[doc(hidden)]
     pub always_shaped: bool,
@@ -91,6 +96,7 @@ impl Default for EngineConfig {
             slot_size: 2048,
             slots: 65_536,
             buffers: 0,
+            trace_hash: false,
             always_shaped: false,
             windows: None,
         }
@@ -156,6 +162,7 @@ pub struct Engine {
     pool: Pool,
     now: Time,
     counters: Counters,
+    trace: TraceHash,
     /// Packets in pipes.
     inside: u64,
     /// Numbers for ids of packets that routers made.
@@ -206,6 +213,7 @@ impl Engine {
             pool: Pool::new(config.slots, config.slot_size, config.buffers),
             now: Time::ZERO,
             counters: Counters::default(),
+            trace: TraceHash::new(&topology, config.trace_hash),
             inside: 0,
             created: 0,
             egress_head: NIL,
@@ -264,6 +272,7 @@ impl Engine {
             self.address_group(index);
         }
         self.counters.entered += 1;
+        self.trace.enter(host, index, stamp, &self.pool);
         self.depart(host, index, stamp);
     }
 
@@ -420,6 +429,14 @@ impl Engine {
         &self.counters
     }
 
+    /// A hash of all events so far, if [`EngineConfig::trace_hash`] asks for it; otherwise 0. Two
+    /// runs that give the same number have done the same to every packet. It does not depend on
+    /// how the engine is driven, on how its work is arranged, on the build, or on parts of the
+    /// topology in which nothing happens.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.value()
+    }
+
     /// What became of one pipe's packets; sending time counts up to the engine's time.
     pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
         self.pipes[pipe.index()].counters(self.now)
@@ -444,7 +461,10 @@ impl Engine {
     #[inline]
     fn deliver(&mut self, index: u32) {
         self.counters.delivered += 1;
-        self.pool[index].next = NIL;
+        let packet = &mut self.pool[index];
+        packet.next = NIL;
+        let (host, due) = (NodeId(packet.destination), packet.due.time);
+        self.trace.node(host, index, due, Fate::Delivered);
         match self.egress_tail {
             NIL => self.egress_head = index,
             tail => self.pool[tail].next = index,

@@ -62,6 +62,7 @@ fn run_reference(case: &Case) -> Outcome {
         drops: reference.drops,
         pipes: Vec::new(),
         counters: Counters::default(),
+        hash: 0,
     }
 }
 

@@ -51,6 +51,7 @@ fn check(case: &Case, base: Manner) -> Result<(), TestCaseError> {
         prop_assert_eq!(heap.drops, other.drops);
         prop_assert_eq!(&heap.pipes, &other.pipes);
         prop_assert_eq!(heap.counters, other.counters);
+        prop_assert_eq!(heap.hash, other.hash);
     }
     Ok(())
 }

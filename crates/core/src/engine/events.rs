@@ -4,6 +4,7 @@
 //! wheel, out of which the next window is opened when its turn has come.
 
 use super::Engine;
+use super::hash::Fate;
 use super::window::Event;
 use crate::pending::{self, Key};
 use crate::pipe::Context;
@@ -76,10 +77,14 @@ impl Engine {
     #[inline]
     fn come_out(&mut self, from: PipeId, to: NodeId, index: u32, at: Moment) {
         self.inside -= 1;
-        if self.pool[index].lost {
+        let packet = &self.pool[index];
+        if packet.lost {
+            let sent = packet.sent();
+            self.trace.pipe(from, index, sent, Fate::Loss);
             self.counters.dropped.loss += 1;
             self.pool.release(index);
         } else {
+            self.trace.pipe(from, index, at.time, Fate::Out);
             self.counters.hops += 1;
             self.reach(from, to, index, at);
         }
@@ -105,6 +110,7 @@ impl Engine {
         }
         self.inside -= 1;
         self.counters.hops += 1;
+        self.trace.pipe(from, index, at.time, Fate::Out);
         self.pass_on(PipeId(event.next), index, at);
     }
 
@@ -151,6 +157,8 @@ impl Engine {
             counters: &mut self.counters,
             inside: &mut self.inside,
             floor: self.now,
+            trace: &mut self.trace,
+            id: from,
         };
         let out = pipe.step_shaped(key, &mut context);
         let [departure, head] = pipe.announce(&self.pool);
@@ -163,13 +171,15 @@ impl Engine {
 
     /// Puts a packet into a shaped pipe.
     #[inline(never)]
-    fn enter_shaped(&mut self, pipe: PipeId, index: u32, entry: Moment) {
-        let pipe = &mut self.pipes[pipe.index()];
+    fn enter_shaped(&mut self, id: PipeId, index: u32, entry: Moment) {
+        let pipe = &mut self.pipes[id.index()];
         let mut context = Context {
             pool: &mut self.pool,
             counters: &mut self.counters,
             inside: &mut self.inside,
             floor: self.now,
+            trace: &mut self.trace,
+            id,
         };
         pipe.enter_shaped(index, entry, &mut context);
         for key in pipe.announce(&self.pool).into_iter().flatten() {
@@ -186,6 +196,7 @@ impl Engine {
         }
         let was_empty = pipe.first() == NIL;
         if !pipe.enter(index, entry, floor, &mut self.pool) {
+            self.trace.pipe(to, index, entry.time, Fate::Queue);
             self.counters.dropped.queue += 1;
             self.pool.release(index);
             return;
@@ -222,6 +233,8 @@ impl Engine {
             counters: &mut self.counters,
             inside: &mut self.inside,
             floor: self.now,
+            trace: &mut self.trace,
+            id,
         };
         change(pipe, &mut context);
         self.window.know(id, pipe);

@@ -21,6 +21,7 @@
 //! Left out: widths that follow changes of delays; several cores, which need just these windows.
 
 use super::Engine;
+use super::hash::Fate;
 use crate::pending::wheel::Wheel;
 use crate::pending::{self, Key};
 use crate::pipe::Pipe;
@@ -304,6 +305,9 @@ impl Engine {
 
     /// Does the window at once.
     fn do_window(&mut self) {
+        if self.trace.is_on() {
+            self.hash_window();
+        }
         self.inside -= self.window.events.len() as u64;
         let mut first = 0;
         for number in 0..self.window.shares.len() {
@@ -318,6 +322,18 @@ impl Engine {
         }
         self.hand_over();
         self.serve_inboxes();
+    }
+
+    /// Hashes what comes out of pipes in the window.
+    fn hash_window(&mut self) {
+        for event in &self.window.events {
+            let (time, fate) = if event.next == Event::LOST {
+                (self.pool[event.index].sent(), Fate::Loss)
+            } else {
+                (self.window.moment(event.order).time, Fate::Out)
+            };
+            self.trace.pipe(PipeId(event.pipe), event.index, time, fate);
+        }
     }
 
     /// Puts each packet of the window into the inbox of its next pipe; those that are lost or

@@ -29,12 +29,13 @@ mod shaper;
 mod trace;
 mod wire;
 
+use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
-use crate::topology::{self, PipeParams};
+use crate::topology::{self, PipeId, PipeParams};
 use crate::units::Framing;
 use delay::{Delay, Moment};
 use loss::Loss;
@@ -97,6 +98,9 @@ pub(crate) struct Context<'a> {
     pub(crate) inside: &'a mut u64,
     /// Nothing comes out before this.
     pub(crate) floor: Time,
+    pub(crate) trace: &'a mut TraceHash,
+    /// The pipe's number.
+    pub(crate) id: PipeId,
 }
 
 impl Context<'_> {
@@ -421,7 +425,8 @@ impl Pipe {
             if !has_departed {
                 self.hand_over(index, index == first, now, &mut shaped, context.pool);
             } else if context.pool[index].lost {
-                shaped.lose(index, Cause::Loss, context);
+                let sent = context.pool[index].sent();
+                shaped.lose(index, Cause::Loss, sent, context);
             } else {
                 shaped.flight.push(index, context.pool);
             }

@@ -195,6 +195,7 @@ pub(crate) struct Outcome {
     pub(crate) drops: [u64; 8],
     pub(crate) pipes: Vec<PipeCounters>,
     pub(crate) counters: Counters,
+    pub(crate) hash: u64,
 }
 
 fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
@@ -215,6 +216,7 @@ fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
         drops,
         pipes: pipes.map(|n| engine.pipe_counters(PipeId(n))).collect(),
         counters: *engine.counters(),
+        hash: engine.trace_hash(),
     }
 }
 
@@ -269,6 +271,7 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
         slots: 4096,
         always_shaped: manner.always_shaped,
         windows: manner.windows,
+        trace_hash: true,
         ..EngineConfig::default()
     };
     let responder: Box<dyn Responder> = match manner.lively {
