@@ -34,6 +34,7 @@ mod events;
 mod forward;
 pub(crate) mod hash;
 mod lan;
+mod modelled;
 mod parcel;
 mod window;
 
@@ -52,8 +53,10 @@ use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
 use hash::{Fate, TraceHash};
+use modelled::Scratch;
 use window::Window;
 
+pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
 
 /// The Ethernet address that everything delivered comes from.
@@ -167,6 +170,7 @@ pub struct Engine {
     inside: u64,
     /// Numbers for ids of packets that routers made.
     created: u64,
+    scratch: Scratch,
     /// The chain of packets that have come out.
     egress_head: u32,
     egress_tail: u32,
@@ -216,6 +220,7 @@ impl Engine {
             trace: TraceHash::new(&topology, config.trace_hash),
             inside: 0,
             created: 0,
+            scratch: Scratch::default(),
             egress_head: NIL,
             egress_tail: NIL,
             topology,
@@ -361,7 +366,8 @@ impl Engine {
         packet::set_macs(frame, GATEWAY_MAC, station);
     }
 
-    /// The bytes of a polled packet, as its host is to receive them.
+    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
+    /// headers, which [`Engine::zeros`] follow.
     pub fn frame(&self, egress: &Egress) -> &[u8] {
         self.pool.frame(egress.index)
     }
