@@ -1,7 +1,7 @@
 //! Modelled traffic as `check` shows it.
 
 use longhaul_lab::plan::Plan;
-use longhaul_lab::traffic::{Each, FlowGroup, Gaps, Work};
+use longhaul_lab::traffic::{Carrier, Each, FlowGroup, Gaps, Work};
 use serde_json::{Value, json};
 
 use crate::style;
@@ -43,15 +43,18 @@ fn work(work: &Work) -> String {
     match work {
         Work::Bulk { .. } => "TCP transfer".to_owned(),
         Work::Requests { .. } => "TCP requests and responses".to_owned(),
-        Work::Datagrams { packet, gaps, .. } => {
-            let gaps = match gaps {
-                Gaps::Even(rate) => format!("{} of payload", style::rate(Some(*rate))),
-                Gaps::Poisson(rate) => {
-                    format!("{} of payload, Poisson", style::rate(Some(*rate)))
-                }
-                Gaps::Drawn(_) => "drawn gaps".to_owned(),
+        Work::Paced { by, rate, gaps } => {
+            let rate = style::rate(Some(*rate));
+            let by = match by {
+                Carrier::Tcp(_) => "TCP".to_owned(),
+                Carrier::Udp(packet) => format!("UDP packets of {packet} B"),
             };
-            format!("UDP packets of {packet} B, {gaps}")
+            let gaps = match gaps {
+                Gaps::Even => "",
+                Gaps::Poisson => ", Poisson",
+                Gaps::OnOff(..) => ", on and off",
+            };
+            format!("{by}, {rate} of payload{gaps}")
         }
     }
 }

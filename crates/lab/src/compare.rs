@@ -359,13 +359,14 @@ mod tests {
             completion_s: *completion,
             goodput_bps: 8000.0 / completion.unwrap_or(10.0),
             retransmissions: 0,
-            lost: 0,
             rtt_ns: Some(RoundTrips {
                 min: 10_000_000,
                 mean: 10_000_000,
                 max: 10_000_000,
             }),
             failed: false,
+            requests: None,
+            datagrams: None,
         };
         Figures {
             experiment: "x".into(),

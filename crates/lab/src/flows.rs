@@ -9,8 +9,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use longhaul_core::{Span, Time};
+use longhaul_proto::traffic::WindowPoint;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RunFolder;
@@ -30,12 +32,14 @@ pub struct FlowRecord {
     pub finish: Option<Time>,
     /// Data segments that were sent again.
     pub retransmissions: u64,
-    /// Datagrams that were sent and did not arrive.
-    pub lost: u64,
     /// The smallest, the mean and the largest round trip.
     pub round_trip: Option<[Span; 3]>,
     /// Whether it gave up.
     pub failed: bool,
+    /// Of requests and responses.
+    pub requests: Option<RequestSummary>,
+    /// Of datagrams.
+    pub datagrams: Option<DatagramSummary>,
 }
 
 impl FlowRecord {
@@ -74,12 +78,39 @@ pub struct FlowSummary {
     pub goodput_bps: f64,
     /// Data segments that were sent again.
     pub retransmissions: u64,
-    /// Datagrams that were sent and did not arrive.
-    pub lost: u64,
     /// Round trips; `null` without a sample.
     pub rtt_ns: Option<RoundTrips>,
     /// Whether it gave up.
     pub failed: bool,
+    /// Of requests and responses; else `null`.
+    pub requests: Option<RequestSummary>,
+    /// Of datagrams; else `null`.
+    pub datagrams: Option<DatagramSummary>,
+}
+
+/// Requests and responses of a flow. Times are from a request to the end of its response.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct RequestSummary {
+    pub completed: u64,
+    pub min_s: Option<f64>,
+    pub mean_s: Option<f64>,
+    pub max_s: Option<f64>,
+}
+
+/// Datagrams of a flow, as its receiver saw them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct DatagramSummary {
+    pub sent: u64,
+    pub received: u64,
+    pub lost: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+    pub delay_min_s: Option<f64>,
+    pub delay_mean_s: Option<f64>,
+    pub delay_max_s: Option<f64>,
+    pub jitter_s: f64,
 }
 
 /// Round trips of a flow.
@@ -145,16 +176,24 @@ impl Percentiles {
     }
 }
 
+/// What `summary.json` holds of flows.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    /// The first of them.
+    pub(crate) list: Vec<FlowSummary>,
+    /// How many there were in all.
+    pub(crate) seen: u64,
+    /// Each entry of the file.
+    pub(crate) groups: Vec<GroupSummary>,
+}
+
 /// Gathers flows and writes them down.
 pub(crate) struct FlowBook {
     csv: BufWriter<File>,
+    /// Where the series of flows goes, which is begun with the first of them.
+    series: (PathBuf, Option<BufWriter<File>>),
     end: Time,
-    /// The first flows.
-    pub(crate) flows: Vec<FlowSummary>,
-    /// How many there were in all.
-    pub(crate) seen: u64,
-    /// The entries whose flows are complete.
-    pub(crate) groups: Vec<GroupSummary>,
+    flows: Flows,
     open: Option<OpenGroup>,
 }
 
@@ -173,24 +212,55 @@ impl FlowBook {
         writeln!(
             csv,
             "flow,from,to,model,bytes,start_s,finish_s,completion_s,goodput_bps,retransmissions,\
-             lost,rtt_min_ns,rtt_mean_ns,rtt_max_ns,failed"
+             rtt_min_ns,rtt_mean_ns,rtt_max_ns,failed,requests,request_min_s,request_mean_s,\
+             request_max_s,sent,received,lost,duplicates,reordered,delay_min_s,delay_mean_s,\
+             delay_max_s,jitter_s"
         )?;
         Ok(Self {
             csv,
+            series: (folder.series("flows.csv"), None),
             end,
-            flows: Vec::new(),
-            seen: 0,
-            groups: Vec::new(),
+            flows: Flows::default(),
             open: None,
         })
     }
 
+    /// Writes down the congestion window of a flow, change by change.
+    pub(crate) fn add_series(&mut self, name: &str, points: &[WindowPoint]) -> io::Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        let (path, file) = &mut self.series;
+        let file = match file {
+            Some(file) => file,
+            None => {
+                let mut new = BufWriter::new(File::create(&*path)?);
+                writeln!(new, "time_s,flow,cwnd,ssthresh")?;
+                file.insert(new)
+            }
+        };
+        for point in points {
+            let (at, cwnd) = (point.at.as_s(), point.cwnd);
+            match point.ssthresh {
+                // No threshold has been set.
+                u32::MAX => writeln!(file, "{at},{name},{cwnd},")?,
+                ssthresh => writeln!(file, "{at},{name},{cwnd},{ssthresh}")?,
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a flow of the entry `group`; flows of an entry come together.
-    pub(crate) fn add(&mut self, group: &str, name: [String; 3], model: &str, record: &FlowRecord) -> io::Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        group: &str,
+        [name, from, to]: [String; 3],
+        model: &str,
+        record: &FlowRecord,
+    ) -> io::Result<()> {
         let goodput = record.goodput_bps(self.end);
         self.count(group, record, goodput);
-        self.seen += 1;
-        let [name, from, to] = name;
+        self.flows.seen += 1;
         let flow = FlowSummary {
             name,
             from,
@@ -202,17 +272,18 @@ impl FlowBook {
             completion_s: record.completion().map(Span::as_s),
             goodput_bps: goodput,
             retransmissions: record.retransmissions,
-            lost: record.lost,
             rtt_ns: record.round_trip.map(|[min, mean, max]| RoundTrips {
                 min: min.as_ns(),
                 mean: mean.as_ns(),
                 max: max.as_ns(),
             }),
             failed: record.failed,
+            requests: record.requests,
+            datagrams: record.datagrams,
         };
         self.write(&flow)?;
-        if self.flows.len() < FLOWS_MAX {
-            self.flows.push(flow);
+        if self.flows.list.len() < FLOWS_MAX {
+            self.flows.list.push(flow);
         }
         Ok(())
     }
@@ -223,9 +294,9 @@ impl FlowBook {
         let trip = |pick: fn(&RoundTrips) -> u64| {
             rtt.as_ref().map_or(String::new(), |rtt| pick(rtt).to_string())
         };
-        writeln!(
+        write!(
             self.csv,
-            "{},{},{},{},{},{},{},{},{:.0},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{:.0},{},{},{},{},{}",
             flow.name,
             flow.from,
             flow.to,
@@ -236,12 +307,27 @@ impl FlowBook {
             some(flow.completion_s),
             flow.goodput_bps,
             flow.retransmissions,
-            flow.lost,
             trip(|rtt| rtt.min),
             trip(|rtt| rtt.mean),
             trip(|rtt| rtt.max),
             flow.failed,
-        )
+        )?;
+        match &flow.requests {
+            Some(of) => {
+                let times = [of.min_s, of.mean_s, of.max_s].map(some);
+                write!(self.csv, ",{},{}", of.completed, times.join(","))?;
+            }
+            None => write!(self.csv, ",,,,")?,
+        }
+        match &flow.datagrams {
+            Some(of) => {
+                let counts = [of.sent, of.received, of.lost, of.duplicates, of.reordered];
+                let counts = counts.map(|count| count.to_string()).join(",");
+                let delays = [of.delay_min_s, of.delay_mean_s, of.delay_max_s].map(some);
+                writeln!(self.csv, ",{counts},{},{}", delays.join(","), of.jitter_s)
+            }
+            None => writeln!(self.csv, ",,,,,,,,,"),
+        }
     }
 
     fn count(&mut self, group: &str, record: &FlowRecord, goodput: f64) {
@@ -269,13 +355,17 @@ impl FlowBook {
         open.summary.goodput_bps = open.sum / flows;
         let jain = open.sum * open.sum / (flows * open.squares);
         open.summary.jain = Some(jain).filter(|jain| jain.is_finite());
-        self.groups.push(open.summary);
+        self.flows.groups.push(open.summary);
     }
 
     /// Writes out what is still buffered.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<Flows> {
         self.close();
-        self.csv.flush()
+        if let Some(file) = &mut self.series.1 {
+            file.flush()?;
+        }
+        self.csv.flush()?;
+        Ok(self.flows)
     }
 }
 
@@ -337,10 +427,10 @@ mod tests {
         book.add("x", name(), "tcp", &flow(300, Some(2))).unwrap();
         book.add("x", name(), "tcp", &flow(300, None)).unwrap();
         book.add("y", name(), "udp", &flow(0, None)).unwrap();
-        book.finish().unwrap();
+        let flows = book.finish().unwrap();
         let lines = std::fs::read_to_string(folder.flows()).unwrap();
         std::fs::remove_dir_all(&path).unwrap();
-        let [x, y] = book.groups.as_slice() else {
+        let [x, y] = flows.groups.as_slice() else {
             panic!("two entries")
         };
         assert_eq!((x.flows, x.finished, x.bytes), (2, 1, 600));
@@ -349,6 +439,6 @@ mod tests {
         assert_eq!(x.completion_s.unwrap().max, 1.0);
         assert_eq!((y.flows, y.jain), (1, None));
         assert_eq!(lines.lines().count(), 4);
-        assert!(lines.contains("f,a,b,tcp,300,1,2,1,2400,0,0,,,,false\n"), "{lines}");
+        assert!(lines.contains("f,a,b,tcp,300,1,2,1,2400,0,,,,false,,"), "{lines}");
     }
 }

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -30,7 +31,8 @@ use longhaul_linux::wait::{Bell, take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
 
-use crate::drive::{Command, Drive, Load, Parts, Report, Totals};
+use crate::drive::{Command, Drive, Load, ModelledHosts, Parts, Report, Totals};
+use crate::endpoints::Endpoints;
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
@@ -269,7 +271,8 @@ fn host_list(plan: &Plan) -> String {
 
 /// Whether hosts that only the machine limits hand over super-packets.
 fn offloads(plan: &Plan) -> bool {
-    plan.offload && orders_super_packets()
+    // Modelled hosts take packets, not super-packets.
+    plan.offload && plan.traffic.flows == 0 && orders_super_packets()
 }
 
 /// The receive ring of a plan's run on this machine.
@@ -331,6 +334,8 @@ struct Core {
     reports: Receiver<Report>,
     bell: Arc<Bell>,
     load: Arc<Load>,
+    /// Whether all modelled traffic that ends by itself has ended.
+    done: Arc<AtomicBool>,
     start_ns: u64,
     scheduling: Scheduling,
 }
@@ -364,6 +369,15 @@ impl Core {
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let timeline = Timeline::new(Arc::clone(&plan.schedule));
+        let done = Arc::new(AtomicBool::new(false));
+        let modelled = match plan.traffic.flows {
+            0 => None,
+            _ => {
+                let traffic = Endpoints::new(plan).traffic(plan);
+                let traffic = traffic.map_err(RunError::Traffic)?;
+                Some(ModelledHosts::new(traffic, plan.traffic.bounded, Arc::clone(&done)))
+            }
+        };
         let (cpu, ring_bell, tolerance) = (
             placement.core.as_ref().map(|core| core.cpu),
             Arc::clone(&bell),
@@ -391,6 +405,7 @@ impl Core {
                 bell: ring_bell,
                 commands: command_end,
                 timeline,
+                modelled,
                 reports: report_end,
                 load: loop_load,
                 real_time,
@@ -412,9 +427,15 @@ impl Core {
             reports,
             bell,
             load,
+            done,
             start_ns,
             scheduling,
         })
+    }
+
+    /// Whether all modelled traffic that ends by itself has ended.
+    fn traffic_is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> Time {

@@ -23,7 +23,7 @@ use longhaul_proto::RouterReplies;
 use crate::drive::Report;
 use crate::endpoints::{self, Endpoints};
 use crate::fidelity::{Judge, Second, second_of};
-use crate::flows::FlowBook;
+use crate::flows::Flows;
 use crate::folder::RunFolder;
 use crate::plan::Plan;
 use crate::run::{Observer, Progress, RunError, io_error};
@@ -88,13 +88,13 @@ impl<'a> Simulation<'a> {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
             slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            trace_hash: true,
             ..EngineConfig::default()
         };
         let responder = Box::new(RouterReplies::new());
         let engine = Engine::new(plan.topology.clone(), config, responder);
         let timeline = Timeline::new(Arc::clone(&plan.schedule));
-        let ends_when_done = plan.traffic.bounded > 0;
-        let end = (plan.duration, ends_when_done);
+        let end = (plan.duration, plan.traffic.bounded);
         let drive = Drive::new(engine, traffic, timeline, end, endpoints.hosts(), true);
         let names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone());
         let names = match plan.topology.pipes().len() {
@@ -163,7 +163,7 @@ impl<'a> Simulation<'a> {
             duration: self.plan.duration,
             speed,
             hops_per_s,
-            flows_done: self.drive.traffic.finished(),
+            flows_done: self.drive.traffic.progress().0 as u64,
             flows: self.plan.traffic.flows,
         });
     }
@@ -209,13 +209,11 @@ impl<'a> Simulation<'a> {
     fn finish(mut self, folder: &RunFolder) -> Result<Summary, RunError> {
         let plan = self.plan;
         let end = self.drive.engine.now();
-        let (flows, groups, flows_seen) = match self.flows(folder, end) {
-            Ok(book) => (book.flows, book.groups, book.seen),
-            Err(error) => {
-                self.error.get_or_insert(format!("writing flows: {error}"));
-                Default::default()
-            }
-        };
+        let flows = endpoints::write_down(plan, &self.drive.traffic, folder, end);
+        let flows = flows.unwrap_or_else(|error| {
+            self.error.get_or_insert(format!("writing flows: {error}"));
+            Flows::default()
+        });
         if let Err(error) = self.series.finish() {
             self.error
                 .get_or_insert(format!("writing time series: {error}"));
@@ -255,9 +253,9 @@ impl<'a> Simulation<'a> {
             error: self.error,
             warnings,
             programs: Vec::new(),
-            flows,
-            flows_seen,
-            flow_groups: groups,
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
             events,
             events_seen: self.drive.begun_in_all,
             pipes,
@@ -270,14 +268,6 @@ impl<'a> Simulation<'a> {
             }],
             efficiency: None,
         })
-    }
-
-    /// Writes down all flows.
-    fn flows(&self, folder: &RunFolder, end: Time) -> std::io::Result<FlowBook> {
-        let mut book = FlowBook::create(folder, end)?;
-        endpoints::write_down(self.plan, &self.drive.traffic, &mut book)?;
-        book.finish()?;
-        Ok(book)
     }
 }
 

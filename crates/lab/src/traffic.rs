@@ -12,6 +12,7 @@ mod draw;
 use std::sync::Arc;
 
 use longhaul_core::rng::Stream;
+use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Span, Time, Topology};
 
 pub use draw::Draw;
@@ -115,28 +116,35 @@ pub enum Work {
         /// Whether all use one connection.
         keep: bool,
     },
-    /// UDP.
-    Datagrams {
-        /// Payload of a packet in bytes.
-        packet: u32,
+    /// Packets at a rate; of TCP full segments.
+    Paced {
+        /// Payload of a datagram in bytes, or settings of TCP.
+        by: Carrier,
+        /// Payload per second.
+        rate: Rate,
         /// When packets are sent.
         gaps: Gaps,
-        /// How long it sends and how long it is silent, in turn.
-        on_off: Option<(Draw, Draw)>,
-        /// How much payload; without end if absent.
-        bytes: Option<Draw>,
     },
+}
+
+/// What carries packets at a rate.
+#[derive(Debug, Clone)]
+pub enum Carrier {
+    /// Settings of both ends.
+    Tcp(TcpChoice),
+    /// Payload of each datagram in bytes.
+    Udp(u32),
 }
 
 /// Times between packets.
 #[derive(Debug, Clone)]
 pub enum Gaps {
-    /// Even, at so many bits of payload per second.
-    Even(longhaul_core::units::Rate),
-    /// Random and independent (Poisson), at so many bits of payload per second.
-    Poisson(longhaul_core::units::Rate),
-    /// By a distribution of times.
-    Drawn(Draw),
+    /// Even.
+    Even,
+    /// Random and independent (Poisson).
+    Poisson,
+    /// Even while it sends; how long it sends and how long it is silent, in turn.
+    OnOff(Draw, Draw),
 }
 
 pub use choice::{TcpChoice, algorithm};
@@ -196,8 +204,9 @@ impl FlowGroup {
         self.stop.is_some()
             || matches!(self.pairs, Pairs::Recorded(_))
             || match &self.work {
-                Work::Bulk { bytes, .. } | Work::Datagrams { bytes, .. } => bytes.is_some(),
+                Work::Bulk { bytes, .. } => bytes.is_some(),
                 Work::Requests { count, .. } => count.is_some(),
+                Work::Paced { .. } => false,
             }
     }
 
@@ -316,8 +325,8 @@ impl Iterator for PairFlows<'_> {
         let number = self.number;
         self.number += 1;
         let bytes = match &self.of.work {
-            Work::Bulk { bytes, .. } | Work::Datagrams { bytes, .. } => bytes.as_ref(),
-            Work::Requests { .. } => None,
+            Work::Bulk { bytes, .. } => bytes.as_ref(),
+            Work::Requests { .. } | Work::Paced { .. } => None,
         };
         // A distribution may come to nothing; a flow carries something.
         let bytes = bytes.map(|bytes| bytes.next(&mut self.stream).max(1));

@@ -8,7 +8,7 @@ use longhaul_core::units::{Bytes, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wrap::{At, Either, GapWord, OneOrMany, Quantity};
+use super::wrap::{At, Either, OneOrMany, Quantity};
 
 /// A quantity, or a distribution of it.
 pub(crate) type Varying<T> = Either<Quantity<T>, At<DrawSpec<T>>>;
@@ -57,21 +57,20 @@ pub(crate) struct TrafficSpec {
     pub(crate) requests: Option<At<u64>>,
     /// Whether all requests share a connection, or each has its own. Default: `keep`.
     pub(crate) connection: Option<At<ConnectionSpec>>,
-    /// UDP: payload sent per second.
+    /// Payload per second, instead of as fast as TCP takes it. Datagrams need it.
     pub(crate) rate: Option<Quantity<Rate>>,
     /// UDP: payload of a packet. Default: what the MTU has room for.
     pub(crate) packet: Option<Quantity<Bytes>>,
-    /// UDP: time between two packets, instead of even gaps at `rate`; `poisson` is random gaps
-    /// at `rate`.
-    pub(crate) gaps: Option<Either<Quantity<GapWord>, At<DrawSpec<Span>>>>,
-    /// UDP: how long it sends before it is silent.
+    /// How packets follow each other at `rate`. Default: `even`.
+    pub(crate) gaps: Option<At<GapsSpec>>,
+    /// How long it sends at `rate` before it is silent.
     pub(crate) on: Option<Varying<Span>>,
-    /// UDP: how long it is silent.
+    /// How long it is silent.
     pub(crate) off: Option<Varying<Span>>,
     /// A CSV file of flows, instead of `from`, `to`, `start` and `bytes`; relative to the
     /// experiment file.
     pub(crate) replay: Option<At<String>>,
-    /// Whether congestion window, threshold and goodput are written down over time.
+    /// Whether congestion window and threshold are written down over time.
     /// Default: false.
     pub(crate) series: bool,
 }
@@ -101,6 +100,16 @@ pub(crate) enum ModelSpec {
     Tcp,
     /// Datagrams.
     Udp,
+}
+
+/// How packets follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", expecting = "`even` or `poisson`")]
+pub(crate) enum GapsSpec {
+    /// At equal distances.
+    Even,
+    /// At random and independent ones: a Poisson process.
+    Poisson,
 }
 
 /// What becomes of a connection after a response.

@@ -122,31 +122,6 @@ impl FromStr for Outage {
     }
 }
 
-/// The time between two packets, or a word for how it is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GapWord {
-    Every(Span),
-    Poisson,
-}
-
-impl FromStr for GapWord {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        match text.trim() {
-            "poisson" => Ok(Self::Poisson),
-            name if name.starts_with(|c: char| c.is_ascii_alphabetic()) => Err(UnitError {
-                problem: format!(
-                    "`{}` is neither a time between packets nor `poisson`",
-                    super::error::shown(name)
-                ),
-                example: "1 ms` or `poisson",
-            }),
-            gap => gap.parse().map(Self::Every),
-        }
-    }
-}
-
 /// What a text says of a queue: its length, or the name of its discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueWord {
@@ -493,11 +468,6 @@ quantity_schema! {
         "type": "string",
         "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?bit/s\\s*$",
         "examples": ["10 Mbit/s"]
-    },
-    GapWord: {
-        "type": "string",
-        "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*(ns|us|µs|ms|s|min|h)|poisson)\\s*$",
-        "examples": ["1 ms", "poisson"]
     },
     Bytes: {
         "type": "string",

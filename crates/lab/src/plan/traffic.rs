@@ -23,7 +23,7 @@ use crate::traffic::{Draw, Each, FlowGroup, Pairs, TrafficPlan, at};
 /// The most flows of an experiment.
 pub const MAX_FLOWS: u64 = 10_000_000;
 /// The most flows whose state is written down over time.
-pub const MAX_SERIES: u64 = 1000;
+const MAX_SERIES: u64 = 1000;
 
 /// What traffic is lowered with.
 pub(crate) struct Context<'a> {

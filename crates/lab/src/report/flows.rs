@@ -90,11 +90,17 @@ fn flows(summary: &Summary) -> String {
 fn row(flow: &FlowSummary) -> Vec<Cell> {
     let round_trip = flow.rtt_ns.map(|rtt| rtt.mean as f64 / 1e9);
     let time = |value: Option<f64>| Cell::number(value.map_or("—".to_owned(), precise));
-    let remark = match (flow.failed, flow.lost) {
-        (true, _) => "gave up".to_owned(),
-        (false, 0) => String::new(),
-        (false, lost) => format!("{} lost", of(lost, "datagram")),
-    };
+    let mut remarks = Vec::new();
+    if flow.failed {
+        remarks.push("gave up".to_owned());
+    }
+    if let Some(requests) = &flow.requests {
+        let mean = requests.mean_s.map_or("—".to_owned(), precise);
+        remarks.push(format!("{}, mean {mean}", of(requests.completed, "request")));
+    }
+    if let Some(datagrams) = flow.datagrams.filter(|datagrams| datagrams.lost > 0) {
+        remarks.push(format!("{} lost", of(datagrams.lost, "datagram")));
+    }
     vec![
         Cell::text(&flow.name),
         Cell::text(&flow.from),
@@ -106,7 +112,7 @@ fn row(flow: &FlowSummary) -> Vec<Cell> {
         Cell::number(si(flow.goodput_bps, "bit/s")),
         Cell::number(count(flow.retransmissions)),
         time(round_trip),
-        Cell::text(remark),
+        Cell::text(remarks.join("; ")),
     ]
 }
 

@@ -286,9 +286,10 @@ fn flow(number: u64) -> FlowSummary {
         completion_s: Some(1.0),
         goodput_bps: 8e6,
         retransmissions: 3,
-        lost: 0,
         rtt_ns: None,
         failed: false,
+        requests: None,
+        datagrams: None,
     }
 }
 

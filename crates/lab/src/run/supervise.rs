@@ -20,7 +20,9 @@ use super::callers::Caller;
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::drive::{Report, Totals};
+use crate::endpoints;
 use crate::fidelity::{Judge, STARVED_NS};
+use crate::flows::Flows;
 use crate::folder::RunFolder;
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
@@ -28,7 +30,7 @@ use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    CoreSummary, EventSummary, Machine, Packets, PipeCounts, PipeSummary, ProgramSummary, Summary,
+    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
     per_second, seconds,
 };
 
@@ -239,8 +241,7 @@ impl<'a> Supervisor<'a> {
         match self.phase {
             Phase::Running => {
                 let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
-                let none = self.programs.list().is_empty();
-                if over || self.error.is_some() || (!none && self.programs.are_done()) {
+                if over || self.error.is_some() || self.has_ended() {
                     self.stop(observer)?;
                 }
                 Ok(true)
@@ -251,6 +252,15 @@ impl<'a> Supervisor<'a> {
                 Ok((self.programs.any_running() || guests) && now.since(since) < patience)
             }
         }
+    }
+
+    /// Whether everything that ends by itself has ended, if there is anything.
+    fn has_ended(&self) -> bool {
+        let programs = !self.programs.list().is_empty();
+        let traffic = self.plan.traffic.bounded > 0;
+        (programs || traffic)
+            && (!programs || self.programs.are_done())
+            && (!traffic || self.core.traffic_is_done())
     }
 
     fn stop(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
@@ -449,6 +459,15 @@ impl<'a> Supervisor<'a> {
             self.error
                 .get_or_insert(format!("writing time series: {error}"));
         }
+        let flows = match &totals.traffic {
+            None => Flows::default(),
+            Some(traffic) => endpoints::write_down(plan, traffic, self.folder, simulated)
+                .unwrap_or_else(|error| {
+                    self.error
+                        .get_or_insert(format!("writing flows: {error}"));
+                    Flows::default()
+                }),
+        };
         let summary = Summary {
             experiment: plan.name.clone(),
             clock: "real".to_owned(),
@@ -466,9 +485,9 @@ impl<'a> Supervisor<'a> {
             error: self.error.take(),
             warnings: std::mem::take(&mut self.warnings),
             programs,
-            flows: Vec::new(),
-            flows_seen: 0,
-            flow_groups: Vec::new(),
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
             events: std::mem::take(&mut self.events),
             events_seen: self.events_seen,
             pipes: plan
@@ -499,7 +518,11 @@ impl<'a> Supervisor<'a> {
 /// What is worth knowing before the first packet.
 fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     let mut warnings = plan.warnings.clone();
-    if plan.offload && !super::offloads(plan) {
+    if plan.offload && plan.traffic.flows > 0 {
+        warnings.push(
+            "`offload` has no effect: modelled hosts take packets, not super-packets".to_owned(),
+        );
+    } else if plan.offload && !super::offloads(plan) {
         warnings.push(
             "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
              and later can)"

@@ -62,8 +62,8 @@ pub(super) struct Drive {
     timeline: Timeline,
     /// The run's bound.
     end: Option<Time>,
-    /// Whether the run ends with its traffic.
-    ends_when_done: bool,
+    /// How many flows end by themselves; the run ends with them.
+    bounded: u64,
     /// The first pipes of modelled hosts.
     first: Vec<PipeId>,
     /// First pipes whose starts of service are events, for good.
@@ -88,7 +88,7 @@ impl Drive {
         engine: Engine,
         traffic: Traffic,
         timeline: Timeline,
-        (end, ends_when_done): (Option<Span>, bool),
+        (end, bounded): (Option<Span>, u64),
         hosts: &[NodeId],
         windows: bool,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Drive {
             begun: Vec::new(),
             begun_in_all: 0,
             end: end.map(|end| Time::ZERO + end),
-            ends_when_done,
+            bounded,
             engine,
             traffic,
             timeline,
@@ -184,7 +184,7 @@ impl Drive {
         if time < self.cell_end {
             return None;
         }
-        if self.ends_when_done && self.traffic.is_done() {
+        if self.bounded > 0 && self.traffic.progress().0 as u64 >= self.bounded {
             self.engine.advance_before(self.cell_end);
             return Some(Stop::Done);
         }

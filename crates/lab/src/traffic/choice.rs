@@ -1,8 +1,5 @@
 //! The TCP of modelled flows: what the file says, over what the hosts are set to.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use longhaul_proto::tcp::{Algorithm, Config, EcnMode};
 
 use crate::plan::TcpProfile;
@@ -45,26 +42,4 @@ pub fn algorithm(name: &str) -> Option<Algorithm> {
     let mut all = Algorithm::ALL.iter();
     all.find(|(known, _)| *known == name)
         .map(|(_, algorithm)| *algorithm)
-}
-
-/// Settings that have been made: flows share them.
-#[derive(Debug, Default)]
-pub(crate) struct Configs {
-    /// By group and the profiles of the two hosts.
-    known: HashMap<(usize, TcpProfile, TcpProfile), Arc<Config>>,
-}
-
-impl Configs {
-    /// The settings of a flow of group number `group`, which chooses `choice`.
-    pub(crate) fn get(
-        &mut self,
-        group: usize,
-        choice: &TcpChoice,
-        from: &TcpProfile,
-        to: &TcpProfile,
-    ) -> Arc<Config> {
-        let key = (group, from.clone(), to.clone());
-        let config = self.known.entry(key);
-        Arc::clone(config.or_insert_with(|| Arc::new(choice.config(from, to))))
-    }
 }

@@ -126,7 +126,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
     let found = match asked {
         Asked::Uniform(bounds) => return uniform(at, &bounds, two, faults),
         Asked::Exponential(mean) => {
-            return mean_of(mean).map(|mean| Draw::exponential(mean.as_ns()));
+            return mean_of(mean).map(|mean| Draw::Exponential(mean.as_ns()));
         }
         Asked::Normal([mean, deviation]) => {
             Distribution::normal(mean_of(mean)?, Span::from_ns(deviation?))

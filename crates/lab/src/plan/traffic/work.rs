@@ -1,16 +1,17 @@
-//! What flows do: a transfer, requests and responses, or datagrams.
+//! What flows do: a transfer, requests and responses, or packets at a rate.
 //!
 //! Which of them an entry means follows from its fields, and a field that goes with another one
 //! is an error rather than nothing.
 
 use longhaul_core::Span;
 use longhaul_core::units::Bytes;
+use longhaul_proto::traffic::LEAST_PAYLOAD;
 
 use super::{Context, draw, tcp};
 use crate::file::error::{Faults, Pos};
-use crate::file::traffic::{ConnectionSpec, ModelSpec, TrafficSpec, Varying};
-use crate::file::wrap::{At, Either, GapWord, Quantity};
-use crate::traffic::{Draw, Gaps, TcpChoice, Work};
+use crate::file::traffic::{ConnectionSpec, GapsSpec, ModelSpec, TrafficSpec, Varying};
+use crate::file::wrap::{At, Either, Quantity};
+use crate::traffic::{Carrier, Draw, Gaps, TcpChoice, Work};
 
 /// The shortest time between two packets of a flow on average, 10 million a second.
 const GAP_MIN: Span = Span::from_ns(100);
@@ -33,9 +34,13 @@ pub(super) fn read(
         None => None,
     };
     if udp {
-        return datagrams(place, spec, ipv6, bytes, context, faults);
+        let by = Carrier::Udp(packet(spec, ipv6, context, faults)?);
+        return paced(place, spec, by, faults);
     }
     let tcp = tcp::read(place, spec, ipv6, context, faults)?;
+    if spec.rate.is_some() {
+        return paced(place, spec, Carrier::Tcp(tcp), faults);
+    }
     match (&spec.request, &spec.response) {
         (None, None) => Some(Work::Bulk { tcp, bytes }),
         (Some(_), Some(_)) => requests(spec, tcp, faults),
@@ -60,18 +65,16 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
         ("request", spec.request.as_ref().map(at_of)),
         ("response", spec.response.as_ref().map(at_of)),
     ];
-    let of_udp = [
-        ("rate", spec.rate.as_ref().map(Quantity::at)),
-        ("packet", spec.packet.as_ref().map(Quantity::at)),
-        (
-            "gaps",
-            spec.gaps.as_ref().map(|gaps| match gaps {
-                Either::Short(word) => word.at(),
-                Either::Long(spec) => spec.at,
-            }),
-        ),
+    let rate = spec.rate.as_ref().map(Quantity::at);
+    let of_udp = [("packet", spec.packet.as_ref().map(Quantity::at))];
+    let of_rates = [
+        ("gaps", spec.gaps.as_ref().map(|f| f.at)),
         ("on", spec.on.as_ref().map(at_of)),
         ("off", spec.off.as_ref().map(at_of)),
+    ];
+    let amount = [
+        ("bytes", spec.bytes.as_ref().map(at_of)),
+        ("replay", spec.replay.as_ref().map(|f| f.at)),
     ];
     let of_requests = [
         ("think", spec.think.as_ref().map(at_of)),
@@ -89,6 +92,16 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
     match udp {
         true => refuse(&of_tcp, "goes with TCP only", "remove it, or write `model: tcp`"),
         false => refuse(&of_udp, "goes with UDP only", "remove it, or write `model: udp`"),
+    }
+    if rate.is_none() && !udp {
+        refuse(&of_rates, "goes with a `rate`", "add `rate: 10 Mbit/s`, or remove it");
+    }
+    if rate.is_some() || udp {
+        let hint = "remove it: traffic at a rate ends at its `stop`, or with the run";
+        refuse(&amount, "does not go with a rate", hint);
+    }
+    if asks {
+        refuse(&[("rate", rate)], "does not go with requests", "remove it, or `request`");
     }
     if !asks {
         let hint = "add their sizes, like `request: 200 B, response: 50 kB`, or remove it";
@@ -131,46 +144,44 @@ fn requests(spec: &TrafficSpec, tcp: TcpChoice, faults: &mut Faults) -> Option<W
     })
 }
 
-fn datagrams(
-    place: Pos,
-    spec: &TrafficSpec,
-    ipv6: bool,
-    bytes: Option<Draw>,
-    context: &Context<'_>,
-    faults: &mut Faults,
-) -> Option<Work> {
-    let packet = packet(spec, ipv6, context, faults);
-    let gaps = gaps(place, spec, faults);
-    let on_off = match (&spec.on, &spec.off) {
-        (None, None) => Some(None),
-        (Some(on), Some(off)) => {
-            let on = draw::positive(on, "on", faults);
-            let off = draw::varying(off, faults);
-            on.zip(off).map(Some)
-        }
-        (on, _) => {
-            let lacks = if on.is_some() { "off" } else { "on" };
-            let message = "`on` and `off` go together";
-            faults.add(place, message, format!("add `{lacks}: 500 ms`"));
-            None
-        }
+/// Packets at a rate.
+fn paced(place: Pos, spec: &TrafficSpec, by: Carrier, faults: &mut Faults) -> Option<Work> {
+    let Some(field) = &spec.rate else {
+        let message = "nothing says how fast it sends";
+        faults.add(place, message, "add `rate: 10 Mbit/s`");
+        return None;
     };
-    let (packet, gaps, on_off) = (packet?, gaps?, on_off?);
-    if let Gaps::Even(rate) | Gaps::Poisson(rate) = gaps
+    let rate = field.get(faults)?;
+    if let Carrier::Udp(packet) = by
         && u128::from(packet) * 8_000_000_000
             < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
     {
-        let at = spec.rate.as_ref().map_or(place, Quantity::at);
         let message = format!("more than 10 million packets of {packet} B per second");
-        faults.add(at, message, "write a lower `rate` or a larger `packet`");
+        faults.add(field.at(), message, "write a lower `rate` or a larger `packet`");
         return None;
     }
-    Some(Work::Datagrams {
-        packet,
-        gaps,
-        on_off,
-        bytes,
-    })
+    let gaps = spec.gaps.as_ref().map(|gaps| (gaps.at, gaps.value));
+    let gaps = match (&spec.on, &spec.off, gaps) {
+        (None, None, Some((_, GapsSpec::Poisson))) => Gaps::Poisson,
+        (None, None, _) => Gaps::Even,
+        (Some(_), Some(_), Some((at, GapsSpec::Poisson))) => {
+            let message = "`on` and `off` go with even gaps";
+            faults.add(at, message, "remove `gaps`, or `on` and `off`");
+            return None;
+        }
+        (Some(on), Some(off), _) => {
+            let on = draw::positive(on, "on", faults);
+            let off = draw::positive(off, "off", faults);
+            Gaps::OnOff(on?, off?)
+        }
+        (on, ..) => {
+            let lacks = if on.is_some() { "off" } else { "on" };
+            let message = "`on` and `off` go together";
+            faults.add(place, message, format!("add `{lacks}: 500 ms`"));
+            return None;
+        }
+    };
+    Some(Work::Paced { by, rate, gaps })
 }
 
 /// The payload of a packet.
@@ -185,51 +196,14 @@ fn packet(
         return Some(most);
     };
     let Bytes(bytes) = packet.get(faults)?;
-    let message = if bytes == 0 {
-        "packets without payload measure nothing".to_owned()
+    let least = u64::from(LEAST_PAYLOAD);
+    let message = if bytes < least {
+        format!("a packet of {bytes} B has no room for its number and time")
     } else if bytes > u64::from(most) {
         format!("a packet of {bytes} B does not fit the smallest MTU, {}", context.mtu)
     } else {
         return u32::try_from(bytes).ok();
     };
-    faults.add(packet.at(), message, format!("write 1 B to {most} B"));
+    faults.add(packet.at(), message, format!("write {least} B to {most} B"));
     None
-}
-
-fn gaps(place: Pos, spec: &TrafficSpec, faults: &mut Faults) -> Option<Gaps> {
-    let rate = match &spec.rate {
-        Some(rate) => Some(rate.get(faults)?),
-        None => None,
-    };
-    let drawn = match (&spec.gaps, rate) {
-        (None, Some(rate)) => return Some(Gaps::Even(rate)),
-        (None, None) => {
-            let message = "nothing says how fast it sends";
-            faults.add(place, message, "add `rate: 10 Mbit/s`, or `gaps: 1 ms`");
-            return None;
-        }
-        (Some(Either::Short(word)), rate) => match (word.get(faults)?, rate) {
-            (GapWord::Poisson, Some(rate)) => return Some(Gaps::Poisson(rate)),
-            (GapWord::Poisson, None) => {
-                let message = "`poisson` does not say how fast";
-                let hint = "add `rate: 10 Mbit/s`, or write `gaps: { exponential: 1 ms }`";
-                faults.add(word.at(), message, hint);
-                return None;
-            }
-            (GapWord::Every(span), _) => (word.at(), Draw::Constant(span.as_ns())),
-        },
-        (Some(Either::Long(spec)), _) => (spec.at, draw::spread(spec, faults)?),
-    };
-    let (at, gap) = drawn;
-    if rate.is_some() {
-        let hint = "remove one; `rate` with `gaps: poisson` is random";
-        faults.add(at, "`rate` and `gaps` both say how fast it sends", hint);
-        return None;
-    }
-    if gap.mean() < GAP_MIN.as_ns() as f64 {
-        let message = "more than 10 million packets per second";
-        faults.add(at, message, "write longer gaps, like `1 ms`");
-        return None;
-    }
-    Some(Gaps::Drawn(gap))
 }
