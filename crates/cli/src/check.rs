@@ -8,8 +8,7 @@ use longhaul_core::topology::{Balance, NodeKind, Pipe};
 use longhaul_core::{Span, Time};
 use longhaul_lab::described;
 use longhaul_lab::elements::Elements;
-use longhaul_lab::plan::{Plan, Ready};
-use longhaul_lab::run::ring_configs;
+use longhaul_lab::plan::{Plan, Ready, RunClock};
 use longhaul_lab::schedule::Event;
 use serde_json::{Value, json};
 
@@ -18,6 +17,7 @@ use crate::demands::Outlook;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
+use crate::{memory, traffic};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +30,6 @@ Exits with 2 if the file is wrong, else with 0: warnings are no error.";
 
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 40;
-/// Kernel memory of one host: measured over 500 of them.
-const HOST_BYTES: u64 = 300 << 10;
 
 /// Parse and plan an experiment file and print what it means; runs nothing
 #[derive(Debug, clap::Args)]
@@ -86,13 +84,22 @@ fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Strin
         0 => String::new(),
         lans => format!(", {}", style::number(lans, "lan")),
     };
+    let flows = match plan.traffic.flows {
+        0 => String::new(),
+        1 => ", 1 modelled flow".to_owned(),
+        flows => format!(", {} modelled flows", style::grouped(flows)),
+    };
     let mut text = format!(
-        "{}: {}, {}{lans}, {}, {}; seed {}{}\n",
+        "{}: {}, {}{lans}, {}, {}{flows}; {}seed {}{}\n",
         style.bold(&plan.name),
         style::number(plan.hosts.len(), "host"),
         style::number(of_kind(NodeKind::Router), "router"),
         style::number(plan.topology.pipes().len() / 2, "link"),
         style::number(plan.programs.len(), "program"),
+        match plan.clock {
+            RunClock::Real => "",
+            RunClock::Virtual => "virtual time, ",
+        },
         plan.seed,
         plan.duration
             .map_or(String::new(), |d| format!("; at most {}", style::span(d))),
@@ -111,7 +118,8 @@ fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Strin
     }
     section("programs", programs(plan));
     section("events", events(plan));
-    section("memory", memory(plan));
+    section("traffic", traffic::section(plan));
+    section("memory", memory::section(plan));
     let demands = outlook.line().map(|line| format!("  {line}\n"));
     section("demands", demands.unwrap_or_default());
     let ahead = outlook.warnings();
@@ -322,56 +330,6 @@ fn programs(plan: &Plan) -> String {
     }))
 }
 
-/// What a run takes, in bytes.
-struct Memory {
-    ring: u64,
-    hosts: u64,
-    /// Of one connection of the host with the largest buffers, to receive and to send.
-    socket: (u64, u64),
-}
-
-impl Memory {
-    fn of(plan: &Plan) -> Self {
-        let tcp = || plan.hosts.iter().map(|host| &host.tcp);
-        Self {
-            ring: ring_configs(plan)
-                .iter()
-                .map(|ring| ring.bytes() as u64)
-                .sum(),
-            hosts: HOST_BYTES * plan.hosts.len() as u64,
-            socket: (
-                tcp().map(|tcp| tcp.rmem_max).max().unwrap_or(0),
-                tcp().map(|tcp| tcp.wmem_max).max().unwrap_or(0),
-            ),
-        }
-    }
-}
-
-fn memory(plan: &Plan) -> String {
-    let memory = Memory::of(plan);
-    let (receive, send) = memory.socket;
-    let pool = format!(
-        "up to {} ({} packets of {} bytes)",
-        style::bytes(plan.memory_bytes()),
-        style::grouped(plan.packet_slots() as u64),
-        style::grouped(plan.slot_bytes() as u64)
-    );
-    let rows = [
-        ("packet pool", pool),
-        ("receive ring", style::bytes(memory.ring)),
-        ("hosts", format!("about {}", style::bytes(memory.hosts))),
-        (
-            "each TCP connection",
-            format!(
-                "up to {} to receive, {} to send",
-                style::bytes(receive),
-                style::bytes(send)
-            ),
-        ),
-    ];
-    style::table(&rows.map(|(what, size)| vec![what.to_owned(), size]))
-}
-
 fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value {
     let topology = &plan.topology;
     let seconds = |span: Option<Span>| span.map(Span::as_s);
@@ -410,9 +368,8 @@ fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value
         .spread(|path| path.delay)
         .map(|three| three.map(|p| p.delay.as_ns()));
     let delay = delay.map(|[min, median, max]| json!({ "min": min, "median": median, "max": max }));
-    let memory = Memory::of(plan);
     json!({
-        "name": plan.name, "seed": plan.seed, "duration_s": seconds(plan.duration),
+        "name": plan.name, "clock": plan.clock.name(), "seed": plan.seed, "duration_s": seconds(plan.duration),
         "tolerance_ns": plan.tolerance.as_ns(),
         "hosts": hosts.collect::<Vec<_>>(),
         "routers": routers
@@ -429,11 +386,9 @@ fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value
         "path_delay_ns": delay,
         "paths_complete": paths.complete && full,
         "paths": list.collect::<Vec<_>>(),
-        "memory": {
-            "packet_slots": plan.packet_slots(), "slot_bytes": plan.slot_bytes(),
-            "packet_pool_bytes": plan.memory_bytes(), "ring_bytes": memory.ring,
-            "hosts_bytes": memory.hosts,
-        },
+        "traffic": traffic::as_json(plan),
+        "flows": plan.traffic.flows,
+        "memory": memory::as_json(plan),
         "events": events_json(plan),
         "convergence_s": plan.schedule.convergence.as_s(),
         "demands": outlook.json(),

@@ -2,7 +2,7 @@
 
 use longhaul_lab::calibrate::demands::{Comparison, Demands};
 use longhaul_lab::calibrate::{self, Calibration, Known};
-use longhaul_lab::plan::Plan;
+use longhaul_lab::plan::{Plan, RunClock};
 use serde_json::{Value, json};
 
 use crate::style;
@@ -16,7 +16,8 @@ pub(crate) struct Outlook {
 impl Outlook {
     /// Looks at both.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let demands = Demands::of(plan);
+        // A virtual run asks nothing of the machine but time.
+        let demands = Demands::of(plan).filter(|_| plan.clock == RunClock::Real);
         // Where nothing is asked for, nothing need be known.
         let known = match &demands {
             Some(_) => calibrate::known(),
@@ -28,6 +29,9 @@ impl Outlook {
     /// The warnings of `run`, for which nothing is searched where the machine is not calibrated.
     pub(crate) fn warnings_of(plan: &Plan) -> Vec<String> {
         let known = calibrate::known();
+        if plan.clock == RunClock::Virtual {
+            return Vec::new();
+        }
         if !matches!(known, Known::Calibrated(_)) {
             return Vec::new();
         }

@@ -17,7 +17,7 @@ pub(crate) struct Overrides {
     /// What all random draws follow from, instead of the file's seed
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// The clock, instead of the file's: real
+    /// The clock, instead of the file's: real or virtual
     #[arg(long, value_name = "CLOCK")]
     pub(crate) clock: Option<String>,
 }

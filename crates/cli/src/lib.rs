@@ -9,6 +9,7 @@
 
 mod calibrate;
 mod check;
+mod compare;
 mod completions;
 mod demands;
 mod doctor;
@@ -17,6 +18,7 @@ mod experiment;
 mod get;
 mod list;
 mod load;
+mod memory;
 mod paths;
 mod progress;
 mod result;
@@ -24,6 +26,7 @@ mod run;
 mod set;
 mod style;
 mod topology;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -59,6 +62,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Compare(compare::Args),
     Exec(exec::Args),
     Set(set::Args),
     Get(get::Args),
@@ -106,6 +110,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Run(args) => run::main(&args, &elements),
         Command::Check(args) => check::main(&args, &elements),
+        Command::Compare(args) => compare::main(&args),
         Command::Exec(args) => exec::main(&args),
         Command::Set(args) => set::main(&args),
         Command::Get(args) => get::main(&args),

@@ -6,9 +6,9 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use longhaul_core::Span;
+use longhaul_core::{Span, Time};
 use longhaul_lab::fidelity::State;
-use longhaul_lab::plan::Plan;
+use longhaul_lab::plan::{Plan, RunClock};
 use longhaul_lab::run::{Observer, Progress};
 
 use crate::style::{self, Style};
@@ -17,6 +17,9 @@ use crate::style::{self, Style};
 const LINES: Span = Span::from_s(10);
 /// The steps of the bar.
 const STEPS: u64 = 1000;
+
+/// Plain lines of a virtual run are so many reports apart: about ten seconds.
+const REPORTS: u64 = 50;
 
 enum Way {
     Bar(ProgressBar),
@@ -32,6 +35,10 @@ pub(crate) struct Reporter {
     way: Way,
     style: Style,
     experiment: String,
+    /// Whether the run has no clock to follow.
+    is_virtual: bool,
+    /// Reports of a virtual run so far.
+    reports: u64,
 }
 
 impl Reporter {
@@ -50,6 +57,8 @@ impl Reporter {
             way,
             style: Style::stderr(),
             experiment: plan.name.clone(),
+            is_virtual: plan.clock == RunClock::Virtual,
+            reports: 0,
         };
         reporter.look("{wide_msg}");
         reporter
@@ -138,6 +147,54 @@ impl Reporter {
     }
 }
 
+impl Reporter {
+    /// A virtual run under way.
+    fn simulating(&mut self, progress: &Progress) {
+        let &Progress::Simulating {
+            time,
+            duration,
+            speed,
+            hops_per_s,
+            flows_done,
+            flows,
+        } = progress
+        else {
+            return;
+        };
+        let left = duration.map(|duration| duration.saturating_sub(time.since(Time::ZERO)));
+        let ends = left.filter(|_| speed > 0.0).map_or(String::new(), |left| {
+            format!(", {:.0} s to go", left.as_s() / speed)
+        });
+        let of = duration.map_or(String::new(), |duration| {
+            format!(" of {}", style::span(duration))
+        });
+        let text = format!(
+            "{:.1} s{of} simulated, {speed:.1} times as fast as real time, {} packet-hops/s, \
+             {}/{} flows ended{ends}",
+            time.as_s(),
+            style::short(hops_per_s as u64),
+            style::grouped(flows_done),
+            style::grouped(flows),
+        );
+        match &mut self.way {
+            Way::Bar(bar) => {
+                if let Some(duration) = duration {
+                    let part = time.as_s() / duration.as_s().max(1e-9);
+                    bar.set_position((part.min(1.0) * STEPS as f64) as u64);
+                }
+                bar.set_message(text);
+            }
+            Way::Lines { .. } => {
+                self.reports += 1;
+                if self.reports % REPORTS == 0 {
+                    style::tell(format_args!("{}: {text}", self.experiment));
+                }
+            }
+            Way::Silent => {}
+        }
+    }
+}
+
 impl Observer for Reporter {
     fn progress(&mut self, progress: &Progress) {
         match progress {
@@ -151,7 +208,7 @@ impl Observer for Reporter {
                 if let Way::Bar(bar) = &self.way {
                     bar.set_position(0);
                     bar.set_message(format!("{}: started", self.experiment));
-                } else {
+                } else if !self.is_virtual {
                     self.line(&format!(
                         "{}: all hosts are up, programs start",
                         self.experiment
@@ -163,6 +220,13 @@ impl Observer for Reporter {
                     self.look("{wide_msg}");
                 }
                 self.running(progress);
+            }
+            Progress::Simulating { duration, .. } => {
+                match duration {
+                    Some(_) => self.look("[{bar:20}] {wide_msg}"),
+                    None => self.look("{wide_msg}"),
+                }
+                self.simulating(progress);
             }
             Progress::Note(note) => self.line(note),
             Progress::Stopping => match &self.way {

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use longhaul_lab::fidelity::{Quantiles, State, Verdict};
+use longhaul_lab::flows::GroupSummary;
 use longhaul_lab::summary::{Packets, ProgramSummary, Summary};
 
 use crate::style::{self, Style};
@@ -12,6 +13,8 @@ use crate::style::{self, Style};
 /// The last lines of a failed program's log that are shown, and how much is read for them.
 const LOG_LINES: usize = 8;
 const LOG_BYTES: u64 = 8 << 10;
+/// Entries of traffic that are shown.
+const GROUPS: usize = 12;
 
 /// The whole text.
 pub(crate) fn text(summary: &Summary, style: Style) -> String {
@@ -44,7 +47,17 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
         );
     }
     line("packets", &packets(&summary.packets));
-    line("programs", &programs(&summary.programs));
+    for group in summary.flow_groups.iter().take(GROUPS) {
+        line("flows", &flows(group));
+    }
+    if summary.flow_groups.len() > GROUPS {
+        let more = summary.flow_groups.len() - GROUPS;
+        line("flows", &format!("and those of {more} more entries"));
+    }
+    let is_virtual = summary.clock == "virtual";
+    if !is_virtual {
+        line("programs", &programs(&summary.programs));
+    }
     line(
         "time",
         &format!(
@@ -54,6 +67,13 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
             summary.setup_s * 1e3
         ),
     );
+    if is_virtual {
+        let hops = style::short(summary.hops_per_s as u64);
+        line("speed", &format!("{hops} packet-hops/s"));
+    }
+    if let Some(hash) = &summary.trace_hash {
+        line("trace", hash);
+    }
     for warning in &summary.warnings {
         line("warning", warning);
     }
@@ -61,11 +81,48 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
     text
 }
 
+/// The flows of an entry of the file.
+fn flows(group: &GroupSummary) -> String {
+    let time = |s: f64| style::measured((s * 1e9) as u64);
+    let finished = match group.flows {
+        1 => String::new(),
+        _ => format!(
+            "{} of {} finished, ",
+            style::grouped(group.finished),
+            style::grouped(group.flows)
+        ),
+    };
+    let completion = match (&group.completion_s, group.flows) {
+        (None, 1) => "not finished, ".to_owned(),
+        (None, _) => String::new(),
+        (Some(times), 1) => format!("finished in {}, ", time(times.max)),
+        (Some(times), _) => {
+            format!("in {} (p50), {} (p99), ", time(times.p50), time(times.p99))
+        }
+    };
+    let jain = match group.jain {
+        Some(jain) if group.flows > 1 => format!(", Jain's index {jain:.3}"),
+        _ => String::new(),
+    };
+    format!(
+        "{}: {finished}{completion}{} at {}bit/s{jain}",
+        style::clean(&group.name),
+        style::bytes(group.bytes),
+        style::short(group.goodput_bps as u64),
+    )
+}
+
 /// The word, what speaks against the run, and what that means.
 fn verdict(verdict: &Verdict, style: Style) -> String {
     let seconds = |n: u64| style::number(n as usize, "second");
     let (bad, all) = (verdict.bad_seconds, seconds(verdict.seconds));
     let mut text = match verdict.state {
+        State::Faithful if verdict.lateness_ns.is_none() => {
+            format!(
+                "{}: time was virtual, nothing could be late",
+                style.good("faithful")
+            )
+        }
         State::Faithful => {
             format!(
                 "{}: the emulation kept its promise ({all} judged)",

@@ -15,6 +15,7 @@
 //! second it hands a [`Report`] to the run.
 
 mod changes;
+mod modelled;
 mod offload;
 mod patience;
 
@@ -33,11 +34,14 @@ use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::cpu::{self, Scheduling};
 use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
+use longhaul_proto::traffic::Traffic;
 
 use crate::clock::RealClock;
 use crate::fidelity::{Delays, Second, second_of};
 use crate::schedule::Timeline;
+pub(crate) use changes::apply_steps;
 pub use changes::{Command, Look};
+pub use modelled::ModelledHosts;
 use patience::Patience;
 
 /// Most arrivals taken before what is due is sent.
@@ -147,7 +151,7 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 /// Histograms over the whole run.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Totals {
     /// Lateness of every packet sent.
     pub lateness: Delays,
@@ -155,6 +159,8 @@ pub struct Totals {
     pub staleness: Delays,
     /// CPU time of the loop's thread.
     pub cpu: Span,
+    /// What has become of modelled flows.
+    pub traffic: Option<Traffic>,
 }
 
 /// Everything that the loop works with.
@@ -167,6 +173,7 @@ pub struct Drive<I> {
     commands: Receiver<Command>,
     /// What the file has scheduled.
     timeline: Timeline,
+    modelled: Option<ModelledHosts>,
     reports: SyncSender<Report>,
     /// The nodes of the hosts, by host number.
     nodes: Vec<NodeId>,
@@ -213,6 +220,8 @@ pub struct Parts<I> {
     pub commands: Receiver<Command>,
     /// What the file has scheduled.
     pub timeline: Timeline,
+    /// Hosts that are modelled, also beside a kernel.
+    pub modelled: Option<ModelledHosts>,
     /// Where reports go.
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
@@ -237,6 +246,7 @@ impl<I: PacketIo> Drive<I> {
             bell: parts.bell,
             commands: parts.commands,
             timeline: parts.timeline,
+            modelled: parts.modelled,
             reports: parts.reports,
             nodes: parts.nodes,
             hosts,
@@ -287,7 +297,7 @@ impl<I: PacketIo> Drive<I> {
                 (_, Reached::Stamp(stamp)) => self.engine.advance(stamp.min(now)),
                 (None, Reached::All) => self.engine.advance(now),
             }
-            let sent = self.send_due();
+            let sent = self.send_due() + self.serve_modelled();
             if !self.obey() {
                 break;
             }
@@ -303,6 +313,7 @@ impl<I: PacketIo> Drive<I> {
         let now = self.clock.now();
         self.close_second(now, true);
         self.totals.cpu = Span::from_ns(cpu::own_cpu_ns());
+        self.totals.traffic = self.modelled.map(ModelledHosts::into_traffic);
         Ok(self.totals)
     }
 
@@ -370,6 +381,14 @@ impl<I: PacketIo> Drive<I> {
         self.patience.iter_mut().for_each(Patience::caught_up);
     }
 
+    /// Learns anew how old frames may be.
+    fn find_leads(&mut self) {
+        for (lead, &node) in self.leads.iter_mut().zip(&self.nodes) {
+            *lead = self.engine.lead(node);
+        }
+        self.lead = self.leads.iter().min().copied().unwrap_or_default();
+    }
+
     /// Learns anew how old a host's frames may be, since its pipe has changed.
     fn find_lead(&mut self, pipe: PipeId) {
         let node = self.engine.topology().pipe(pipe).from;
@@ -431,13 +450,19 @@ impl<I: PacketIo> Drive<I> {
 
     /// The next frame that leaves. Without offload it is one complete packet.
     fn next_parcel(&mut self) -> Option<Parcel> {
-        self.engine.poll_parcel(NEIGHBOURS, &mut self.leaving)
+        loop {
+            let parcel = self.engine.poll_parcel(NEIGHBOURS, &mut self.leaving)?;
+            if !self.keep(&parcel) {
+                return Some(parcel);
+            }
+        }
     }
 
     /// Waits for the next due packet, the schedule, an arrival, the bell or the end of the second.
     fn wait(&mut self, now: Time) -> io::Result<()> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
-        let planned = [self.engine.next_due(), self.timeline.next_at()];
+        let timer = self.modelled.as_ref().and_then(ModelledHosts::next_timer);
+        let planned = [self.engine.next_due(), self.timeline.next_at(), timer];
         let next = planned.into_iter().flatten().fold(end_of_second, Time::min);
         let deadline = self.clock.to_monotonic(next);
         self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;

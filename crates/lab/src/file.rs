@@ -14,6 +14,7 @@ pub(crate) mod generate;
 pub(crate) mod link;
 pub(crate) mod set;
 pub(crate) mod spec;
+pub(crate) mod traffic;
 pub(crate) mod tree;
 pub(crate) mod wrap;
 

@@ -6,6 +6,7 @@
 //! DIR/logs/NAME.out .err raw output of each program
 //! DIR/hosts/NAME/        each host's working folder
 //! DIR/series/*.csv       time series
+//! DIR/flows.csv          modelled flows
 //! DIR/summary.json report.html
 //! DIR/control.sock       while the run is under way
 //! ```
@@ -52,12 +53,13 @@ pub struct RunFolder {
 /// What makes a folder a run's.
 const MARK: &str = "experiment.yaml";
 /// Everything that a run writes.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     MARK,
     "hosts.txt",
     "logs",
     "hosts",
     "series",
+    "flows.csv",
     "summary.json",
     "report.html",
     "control.sock",
@@ -149,6 +151,11 @@ impl RunFolder {
     /// A time series.
     pub fn series(&self, name: &str) -> PathBuf {
         self.path.join("series").join(name)
+    }
+
+    /// What became of modelled flows.
+    pub fn flows(&self) -> PathBuf {
+        self.path.join("flows.csv")
     }
 
     /// The control socket.

@@ -5,14 +5,17 @@
 //! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links, [`pipe`]
 //! says what they do, [`addresses`] gives addresses, [`paths`] finds unreachable pairs and
 //! buffers, [`queues`] what queues hold and which are too short or too long, [`events`] what
-//! happens when, [`programs`] orders programs. Problems of independent entries are all reported.
+//! happens when, [`programs`] orders programs, [`traffic`] makes groups of flows, [`clock`] decides
+//! whether they can end. Problems of independent entries are all reported.
 //!
 //! Traces and tables that a file names are read with it, relative to its folder.
 //!
 //! Left out: whether this machine can run the plan (`doctor`, and the run itself).
 
 mod addresses;
+mod clock;
 mod events;
+mod hosts;
 mod lans;
 mod links;
 mod nodes;
@@ -21,11 +24,13 @@ mod pipe;
 mod positions;
 mod programs;
 mod queues;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use longhaul_core::engine::MODELLED_SLOT;
 use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
@@ -34,20 +39,18 @@ use regex::bytes::Regex;
 use crate::elements::Elements;
 use crate::file::error::{Errors, Faults, shown};
 use crate::file::link::ChangeSpec;
-use crate::file::spec::{Clock, Experiment, Tcp};
+use crate::file::spec::Experiment;
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
 use crate::patch::Patch;
 use crate::schedule::Schedule;
+use crate::traffic::TrafficPlan;
 
+use clock::Limits;
+pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub(crate) use nodes::check_host_name;
+pub use traffic::MAX_FLOWS;
 
-/// The most hosts of an experiment.
-pub const MAX_HOSTS: usize = 20_000;
-/// The most routers, and the most lans.
-pub const MAX_ROUTERS: usize = 100_000;
-/// The most links.
-pub const MAX_LINKS: usize = 200_000;
 /// The most programs, each counted once per host that it runs on.
 pub const MAX_PROGRAMS: usize = 10_000;
 
@@ -64,6 +67,8 @@ const TCP_BUFFER: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
 pub struct Plan {
     /// What it is called.
     pub name: String,
+    /// What drives its time.
+    pub clock: RunClock,
     /// What every random draw follows from.
     pub seed: u64,
     /// Upper bound of the run.
@@ -80,6 +85,8 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// The programs, in the natural order of their names.
     pub programs: Vec<ProgramPlan>,
+    /// The modelled flows.
+    pub traffic: Arc<TrafficPlan>,
     /// The pipes of each entry of the file that stands for several links, by what it is called
     /// there: `x-y` after groups, or its name.
     pub groups: BTreeMap<String, Vec<PipeId>>,
@@ -109,7 +116,7 @@ pub struct HostPlan {
 }
 
 /// The TCP of a host's kernel, pinned whatever the machine's defaults are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TcpProfile {
     /// Congestion control.
     pub congestion: String,
@@ -235,9 +242,12 @@ impl Plan {
     }
 
     /// How many packets the pool must hold: what may be under way and in queues, at most what
-    /// fits into 1 GiB.
+    /// fits into 1 GiB; in a virtual run, whose packets are headers alone, at most 16 million.
     pub fn packet_slots(&self) -> usize {
         let wanted = queues::packets_inside(&self.topology, &self.schedule, self.offload);
+        if self.clock == RunClock::Virtual {
+            return wanted.clamp(queues::POOL_MIN, queues::VIRTUAL_MAX);
+        }
         let fits = queues::POOL_BYTES / self.slot_bytes();
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
@@ -247,8 +257,12 @@ impl Plan {
         self.packet_slots().div_ceil(16).min(BUFFERS_MAX)
     }
 
-    /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes.
+    /// The size of a slot: the largest frame of the experiment, in steps of 256 bytes; in a
+    /// virtual run, the headers of a modelled packet.
     pub fn slot_bytes(&self) -> usize {
+        if self.clock == RunClock::Virtual {
+            return MODELLED_SLOT;
+        }
         let pipes = self.topology.pipes().iter().map(|pipe| pipe.mtu);
         let mtu = pipes.max().unwrap_or(self.mtu).max(self.mtu) as usize;
         (mtu + longhaul_core::packet::ETHERNET_LEN).next_multiple_of(256)
@@ -310,12 +324,14 @@ fn lower(
     faults: &mut Faults,
 ) -> Option<Plan> {
     let name = name(spec, file_name, faults);
-    check_clock(spec, faults);
+    let seed = spec.seed.as_ref().map_or(1, |seed| seed.value);
+    let limits = Limits::of(clock::read(spec, faults));
     let duration = positive(
         spec.duration.as_ref(),
         "a run of no time does nothing",
         faults,
     );
+    clock::check(spec, limits.clock, duration, faults);
     let tolerance = positive(
         spec.tolerance.as_ref(),
         "no packet can be on time to 0 s",
@@ -329,13 +345,19 @@ fn lower(
         mtu: mtu(spec.mtu.as_ref(), faults).unwrap_or(MTU_DEFAULT),
         framing: framing.unwrap_or_default(),
     };
-    let tcp = TcpWish::new(spec.tcp.as_ref(), faults);
+    let tcp = hosts::TcpWish::new(spec.tcp.as_ref(), faults);
 
     let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let context = pipe::Context::new(folder, elements);
 
-    let nodes = nodes::expand(&spec.topology, faults);
-    let mut links = links::expand(&spec.topology, &nodes, &defaults, &context, faults);
+    let nodes = nodes::expand(&spec.topology, &limits, faults);
+    let mut links = links::expand(
+        &spec.topology,
+        &nodes,
+        (&defaults, &limits),
+        &context,
+        faults,
+    );
     lans::check(&spec.topology, &nodes, &links, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let positions = positions::read(&spec.topology, faults);
@@ -353,7 +375,7 @@ fn lower(
     };
     paths::check_reachable(&topology, &nodes, faults);
     let reach = paths::measure(&topology);
-    let hosts = hosts(
+    let hosts = hosts::lower(
         spec,
         &topology,
         &nodes,
@@ -369,9 +391,38 @@ fn lower(
     };
     let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
+    let traffic = traffic::lower(
+        &spec.traffic,
+        &traffic::Context {
+            limits,
+            topology: &topology,
+            nodes: &nodes,
+            hosts: &hosts,
+            folder,
+            seed,
+            duration,
+            mtu: topology
+                .pipes()
+                .iter()
+                .map(|pipe| pipe.mtu)
+                .min()
+                .unwrap_or(defaults.mtu),
+        },
+        &mut warnings,
+        faults,
+    );
+    clock::check_end(
+        spec,
+        limits.clock,
+        (&traffic, &programs),
+        duration,
+        &mut warnings,
+        faults,
+    );
     Some(Plan {
         name,
-        seed: spec.seed.as_ref().map_or(1, |seed| seed.value),
+        clock: limits.clock,
+        seed,
         duration,
         mtu: defaults.mtu,
         tolerance: tolerance.unwrap_or(Span::from_us(200)),
@@ -379,6 +430,7 @@ fn lower(
         topology,
         hosts,
         programs,
+        traffic: Arc::new(traffic),
         groups,
         schedule: Arc::new(schedule),
         elements: elements.clone(),
@@ -416,17 +468,6 @@ fn name(spec: &Experiment, file_name: &str, faults: &mut Faults) -> String {
     }
 }
 
-fn check_clock(spec: &Experiment, faults: &mut Faults) {
-    let Some(clock) = &spec.clock else { return };
-    let asked = match clock.value {
-        Clock::Real => return,
-        Clock::Virtual => "virtual",
-        Clock::Dilated(_) => "dilated",
-    };
-    let message = format!("this version runs only the real clock, not the {asked} one");
-    faults.add(clock.at, message, "write `clock: real`, or leave it out");
-}
-
 /// A span that must not be zero.
 fn positive(field: Option<&Quantity<Span>>, problem: &str, faults: &mut Faults) -> Option<Span> {
     let field = field?;
@@ -459,107 +500,4 @@ fn mtu(field: Option<&Quantity<Mtu>>, faults: &mut Faults) -> Option<u32> {
         "write a number such as `1500` or `9000`",
     );
     None
-}
-
-/// The TCP that a file asks for; what is absent is pinned to the defaults.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TcpWish {
-    congestion: Option<String>,
-    rmem: Option<u64>,
-    wmem: Option<u64>,
-    ecn: Option<bool>,
-}
-
-impl TcpWish {
-    fn new(spec: Option<&Tcp>, faults: &mut Faults) -> Self {
-        let Some(spec) = spec else {
-            return Self::default();
-        };
-        let mut buffer = |field: &Option<Quantity<longhaul_core::units::Bytes>>| {
-            let field = field.as_ref()?;
-            let bytes = field.get(faults)?.0;
-            if !TCP_BUFFER.contains(&bytes) {
-                let message = "a TCP buffer must have between 4 KiB and 1 GiB";
-                faults.add(field.at(), message, "write it like `16 MiB`");
-            }
-            Some(bytes)
-        };
-        let (rmem, wmem) = (buffer(&spec.rmem), buffer(&spec.wmem));
-        let congestion = spec.congestion.as_ref().map(|name| {
-            // The kernel's bound is TCP_CA_NAME_MAX, 16 with the closing zero.
-            let fits = (1..16).contains(&name.value.len());
-            let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            if !fits || !name.value.chars().all(known) {
-                let message = format!("`{}` is no congestion control", shown(&name.value));
-                faults.add(
-                    name.at,
-                    message,
-                    "write a name such as `cubic`, `reno` or `bbr`",
-                );
-            }
-            name.value.clone()
-        });
-        Self {
-            congestion,
-            rmem,
-            wmem,
-            ecn: spec.ecn,
-        }
-    }
-
-    /// With what is absent here taken from `other`.
-    fn or(self, other: &Self) -> Self {
-        Self {
-            congestion: self.congestion.or_else(|| other.congestion.clone()),
-            rmem: self.rmem.or(other.rmem),
-            wmem: self.wmem.or(other.wmem),
-            ecn: self.ecn.or(other.ecn),
-        }
-    }
-}
-
-fn hosts(
-    spec: &Experiment,
-    topology: &Topology,
-    nodes: &nodes::Nodes,
-    reach: &paths::Reach,
-    (tcp, mtu): (&TcpWish, u32),
-    faults: &mut Faults,
-) -> Vec<HostPlan> {
-    let entries = &spec.topology.nodes.0;
-    let wishes: Vec<TcpWish> = entries
-        .iter()
-        .map(|(_, node)| {
-            let own = node.0.as_ref().and_then(|node| node.tcp.as_ref());
-            TcpWish::new(own.map(|own| &own.value), faults).or(tcp)
-        })
-        .collect();
-    let host = |(id, node): (NodeId, &longhaul_core::topology::Node)| {
-        let entry = nodes
-            .find(&node.name)
-            .map_or(0, |index| nodes.list[index].entry);
-        let wish = wishes.get(entry).unwrap_or(tcp);
-        let nic = topology.outgoing(id).to_vec();
-        let buffer = reach.tcp_buffer(id);
-        HostPlan {
-            node: id,
-            name: node.name.clone(),
-            mtu: nic
-                .iter()
-                .map(|pipe| topology.pipe(*pipe).mtu)
-                .min()
-                .unwrap_or(mtu),
-            tcp: TcpProfile {
-                congestion: wish
-                    .congestion
-                    .clone()
-                    .unwrap_or_else(|| "cubic".to_owned()),
-                rmem_max: wish.rmem.unwrap_or(buffer),
-                wmem_max: wish.wmem.unwrap_or(buffer),
-                ecn: wish.ecn.unwrap_or(false),
-            },
-            nic,
-        }
-    };
-    topology.hosts().map(host).collect()
 }

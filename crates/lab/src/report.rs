@@ -14,6 +14,7 @@
 
 mod chart;
 mod figures;
+mod flows;
 mod series;
 mod tables;
 #[cfg(test)]
@@ -48,7 +49,7 @@ pub fn html(summary: &Summary, folder: &Path) -> String {
         timing(summary),
         tables::packets(&summary.packets),
         tables::programs(&summary.programs, folder),
-        tables::flows(&summary.flows),
+        flows::section(summary),
         tables::events(summary),
         tables::pipes(summary),
         tables::cores(summary),
@@ -83,7 +84,9 @@ fn headline(summary: &Summary) -> String {
         State::Broken => ("✗", " Do not rely on this run's figures."),
     };
     let seconds = of(verdict.seconds, "second");
+    let is_virtual = verdict.lateness_ns.is_none();
     let sentence = match (verdict.seconds, verdict.bad_seconds) {
+        (_, 0) if is_virtual => "Time was virtual: nothing could be late.".to_owned(),
         (0, _) => "No second of this run was judged.".to_owned(),
         (1, 0) => "The run's only second kept the promise.".to_owned(),
         (_, 0) => format!("All {seconds} kept the promise."),
@@ -208,6 +211,12 @@ fn timing(summary: &Summary) -> String {
     ];
     let head = ["", "p50", "p90", "p99", "p99.9", "max", ""];
     let tolerance = nanoseconds(verdict.tolerance_ns);
+    if verdict.lateness_ns.is_none() {
+        return format!(
+            "<section>\n<h2>Fidelity</h2>\n{}</section>\n",
+            physical(summary)
+        );
+    }
     format!(
         "<section>\n<h2>Fidelity</h2>\n{}<p>A second keeps the promise when at most one packet \
          in 1000 is later than tolerated (by {tolerance}, or 1 % of its own path's delay where that is \

@@ -1,4 +1,4 @@
-//! One execution of a plan on the real clock: set up, drive, supervise, judge, clean up.
+//! One execution of a plan, here on the real clock (for the virtual one see `simulate`): set up, drive, supervise, judge, clean up.
 //!
 //! Two threads. The drive loop has a CPU to itself where there are two or more and touches
 //! nothing but packets; this one, beside the programs, starts and watches them, copies their
@@ -8,10 +8,13 @@ mod callers;
 mod links;
 mod supervise;
 
+pub(crate) use links::EVENTS_MAX;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -28,12 +31,14 @@ use longhaul_linux::wait::{Bell, take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
 
-use crate::drive::{Command, Drive, Load, Parts, Report, Totals};
+use crate::drive::{Command, Drive, Load, ModelledHosts, Parts, Report, Totals};
+use crate::endpoints::Endpoints;
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
 use crate::nic::{self, Governor, Limit};
-use crate::plan::{HostPlan, Plan};
+use crate::plan::{HostPlan, Plan, RunClock};
 use crate::schedule::Timeline;
+use crate::simulate;
 use crate::summary::{self, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
@@ -76,6 +81,21 @@ pub enum Progress {
         /// All programs.
         programs: usize,
     },
+    /// A virtual run is under way.
+    Simulating {
+        /// Experiment time.
+        time: Time,
+        /// Its upper bound.
+        duration: Option<Span>,
+        /// Experiment time over real time.
+        speed: f64,
+        /// Packet-hops per second.
+        hops_per_s: f64,
+        /// Modelled flows that have ended.
+        flows_done: u64,
+        /// All of them.
+        flows: u64,
+    },
     /// Something that the user should know at once.
     Note(String),
     /// The run is being wound up.
@@ -97,6 +117,9 @@ pub enum RunError {
     /// The sandbox could not be made.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// The modelled hosts could not be made.
+    #[error("modelled traffic: {0}")]
+    Traffic(longhaul_proto::traffic::Error),
     /// The system refused something else.
     #[error("{what}: {error}")]
     Io {
@@ -107,7 +130,7 @@ pub enum RunError {
     },
 }
 
-fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
+pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::Io { what, error }
 }
 
@@ -121,7 +144,13 @@ pub fn run(
 ) -> Result<Summary, RunError> {
     let begun_ns = monotonic_ns();
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
-    let result = run_in(plan, options, &folder, observer, begun_ns);
+    let result = match plan.clock {
+        RunClock::Real => run_in(plan, options, &folder, observer, begun_ns),
+        RunClock::Virtual => {
+            let summary = simulate::run(plan, &folder, observer, begun_ns);
+            summary.map(|summary| write_down(summary, &folder, begun_ns))
+        }
+    };
     if matches!(result, Err(RunError::Sandbox(_))) {
         folder.abandon();
     }
@@ -160,6 +189,11 @@ fn run_in(
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
+    Ok(write_down(summary, folder, begun_ns))
+}
+
+/// Writes the summary and the report.
+fn write_down(mut summary: Summary, folder: &RunFolder, begun_ns: u64) -> Summary {
     summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
     // A folder that cannot be written any more must not cost the result.
     if let Err(error) = folder.write("summary.json", &summary.to_json()) {
@@ -169,7 +203,7 @@ fn run_in(
     if let Err(error) = folder.write("report.html", &report) {
         summary.error.get_or_insert(error.to_string());
     }
-    Ok(summary)
+    summary
 }
 
 /// Which CPUs do what.
@@ -238,7 +272,11 @@ fn host_list(plan: &Plan) -> String {
 /// Whether there are hosts that only the machine limits, and they hand over super-packets.
 fn offloads(plan: &Plan) -> bool {
     let is_free = |host: &HostPlan| nic_limit(plan, host) == Limit::Machine;
-    plan.offload && orders_super_packets() && plan.hosts.iter().any(is_free)
+    // Modelled hosts take packets, not super-packets.
+    plan.offload
+        && plan.traffic.flows == 0
+        && orders_super_packets()
+        && plan.hosts.iter().any(is_free)
 }
 
 /// What limits the card of a host at the start.
@@ -302,6 +340,8 @@ struct Core {
     reports: Receiver<Report>,
     bell: Arc<Bell>,
     load: Arc<Load>,
+    /// Whether all modelled traffic that ends by itself has ended.
+    done: Arc<AtomicBool>,
     start_ns: u64,
     scheduling: Scheduling,
 }
@@ -335,6 +375,19 @@ impl Core {
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let timeline = Timeline::new(Arc::clone(&plan.schedule));
+        let done = Arc::new(AtomicBool::new(false));
+        let modelled = match plan.traffic.flows {
+            0 => None,
+            _ => {
+                let traffic = Endpoints::new(plan).traffic(plan);
+                let traffic = traffic.map_err(RunError::Traffic)?;
+                Some(ModelledHosts::new(
+                    traffic,
+                    plan.traffic.bounded,
+                    Arc::clone(&done),
+                ))
+            }
+        };
         let (cpu, ring_bell, tolerance) = (
             placement.core.as_ref().map(|core| core.cpu),
             Arc::clone(&bell),
@@ -362,6 +415,7 @@ impl Core {
                 bell: ring_bell,
                 commands: command_end,
                 timeline,
+                modelled,
                 reports: report_end,
                 load: loop_load,
                 real_time,
@@ -383,9 +437,15 @@ impl Core {
             reports,
             bell,
             load,
+            done,
             start_ns,
             scheduling,
         })
+    }
+
+    /// Whether all modelled traffic that ends by itself has ended.
+    fn traffic_is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> Time {

@@ -2,10 +2,12 @@
 //! docs/summary.md and do not change lightly.
 
 use longhaul_core::observe::{Counters, Dropped, PipeCounters, RefusedFrames};
+use longhaul_core::topology::{Pipe, PipeParams};
 use longhaul_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::fidelity::Verdict;
+use crate::flows::{FlowSummary, GroupSummary};
 
 /// The machine that a run was made on: the parameters of hardware and system that its figures
 /// depend on.
@@ -169,6 +171,19 @@ pub struct PipeSummary {
     pub framing: String,
 }
 
+impl PipeSummary {
+    /// A pipe at the end of a run that took until `end`, its parameters as they were then.
+    pub fn new(pipe: &Pipe, params: &PipeParams, counters: &PipeCounters, end: Time) -> Self {
+        let busy = per_second(counters.busy_ns, end.since(Time::ZERO)) / 1e9;
+        Self {
+            name: pipe.name.clone(),
+            counts: PipeCounts::from(counters),
+            utilisation: params.rate.map(|_| busy),
+            framing: pipe.params.framing.to_string(),
+        }
+    }
+}
+
 /// What became of the packets of a pipe.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PipeCounts {
@@ -249,25 +264,12 @@ pub struct CoreSummary {
     pub busy: f64,
 }
 
-/// One modelled flow.
-#[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs)]
-pub struct FlowSummary {
-    pub name: String,
-    pub from: String,
-    pub to: String,
-    pub bytes: u64,
-    pub start_s: f64,
-    pub finish_s: Option<f64>,
-    pub goodput_bps: f64,
-}
-
 /// The whole.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// The experiment's name.
     pub experiment: String,
-    /// The clock: real.
+    /// The clock: real or virtual.
     pub clock: String,
     /// The seed of all random draws.
     pub seed: u64,
@@ -297,14 +299,20 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// Every program.
     pub programs: Vec<ProgramSummary>,
-    /// Modelled flows: none in this version.
+    /// The first 10,000 modelled flows, entry by entry.
     pub flows: Vec<FlowSummary>,
+    /// How many there were in all; `flows.csv` has them.
+    pub flows_seen: u64,
+    /// The flows of each entry of `traffic` together.
+    pub flow_groups: Vec<GroupSummary>,
     /// The first 1000 events that happened; of a ramp its beginning.
     pub events: Vec<EventSummary>,
     /// How many happened in all.
     pub events_seen: u64,
-    /// Every pipe.
+    /// Every pipe; where there are more than 400,000, the 10,000 that carried most.
     pub pipes: Vec<PipeSummary>,
+    /// How many there were in all.
+    pub pipes_seen: usize,
     /// Every core.
     pub cores: Vec<CoreSummary>,
     /// Edge packets over all packets that cores processed; `null` with one core.

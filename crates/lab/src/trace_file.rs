@@ -1,4 +1,4 @@
-//! Readers of recorded series: traces of links, patterns of loss, tables of delays.
+//! Readers of recorded series: traces of links, patterns of loss, tables of delays, flows.
 //!
 //! Purpose: turn text files into the plain data that `longhaul-core` replays. docs/traces.md
 //! describes the formats for users. Files are read as streams, line by line into one buffer,
@@ -10,6 +10,7 @@
 //! opened as they are given.
 
 mod csv;
+mod flows;
 mod lines;
 mod lists;
 mod mahimahi;
@@ -29,6 +30,7 @@ use longhaul_core::trace::Trace;
 use longhaul_core::units::Framing;
 
 use crate::file::error::shown;
+pub use flows::FlowRow;
 
 /// The formats of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +126,15 @@ pub fn read_pattern(path: &Path) -> Result<Arc<[bool]>, TraceFault> {
 /// in nanoseconds at equal steps from 0 to 1: at most 4097.
 pub fn read_delays(path: &Path) -> Result<Arc<[f64]>, TraceFault> {
     in_file(path, parse_delays)
+}
+
+/// Reads recorded flows, and gives what `take` makes of each, in order of start; at most `most`.
+pub fn read_flows<T>(
+    path: &Path,
+    most: u64,
+    take: impl FnMut(FlowRow<'_>) -> Result<T, (String, String)>,
+) -> Result<Vec<T>, TraceFault> {
+    in_file(path, |input| flows::parse(input, most, take))
 }
 
 /// [`read_trace`] from any input.

@@ -31,12 +31,13 @@ mod wire;
 
 use std::sync::Arc;
 
+use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
 use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
-use crate::topology::{self, PipeParams};
+use crate::topology::{self, PipeId, PipeParams};
 use crate::units::Framing;
 use delay::{Delay, Moment};
 use loss::Loss;
@@ -99,6 +100,9 @@ pub(crate) struct Context<'a> {
     pub(crate) inside: &'a mut u64,
     /// Nothing comes out before this.
     pub(crate) floor: Time,
+    pub(crate) trace: &'a mut TraceHash,
+    /// The pipe's number.
+    pub(crate) id: PipeId,
 }
 
 impl Context<'_> {
@@ -169,6 +173,17 @@ impl Pipe {
         (self.head != NIL).then(|| pool[self.head].due)
     }
 
+    /// The first packet inside a plain pipe, `NIL` where there is none.
+    #[inline]
+    pub(crate) const fn first(&self) -> u32 {
+        self.head
+    }
+
+    /// The delay of a plain pipe.
+    pub(crate) fn constant_delay(&self) -> Option<Span> {
+        (!self.is_shaped()).then_some(self.delay.span)
+    }
+
     /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
     /// the queue has no room for it.
     #[inline]
@@ -232,6 +247,26 @@ impl Pipe {
             self.bytes += u64::from(bytes);
         }
         index
+    }
+
+    /// Takes out the first packets of a plain pipe, `indices`, after which `head` is the first.
+    #[inline]
+    pub(crate) fn pop_all(&mut self, indices: impl Iterator<Item = u32>, head: u32, pool: &Pool) {
+        for index in indices {
+            let packet = &pool[index];
+            let bytes = self.framing.counted(packet.ip_len);
+            self.queue.pop(index, bytes, packet.next);
+            if packet.lost {
+                self.drops_loss += 1;
+            } else {
+                self.packets += 1;
+                self.bytes += u64::from(bytes);
+            }
+        }
+        self.head = head;
+        if head == NIL {
+            self.tail = NIL;
+        }
     }
 
     /// Changes the pipe, which is called `name`, at `now`. Rate and framing hold at once, pro rata for the packet in
@@ -406,7 +441,8 @@ impl Pipe {
             if !has_departed {
                 self.hand_over(index, index == first, now, &mut shaped, context.pool);
             } else if context.pool[index].lost {
-                shaped.lose(index, Cause::Loss, context);
+                let sent = context.pool[index].sent();
+                shaped.lose(index, Cause::Loss, sent, context);
             } else {
                 shaped.flight.push(index, context.pool);
             }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TryRecvError};
 
 use longhaul_core::Time;
+use longhaul_core::engine::Engine;
 use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_linux::packet_io::PacketIo;
 
 use super::Drive;
 use crate::patch::Patch;
-use crate::schedule::Change;
+use crate::schedule::{Change, Timeline};
 
 /// What the run asks of the loop.
 #[derive(Debug)]
@@ -118,22 +119,34 @@ impl<I: PacketIo> Drive<I> {
 
     /// Takes the steps of the schedule at `at`, to which the engine has not been advanced yet.
     pub(super) fn take_steps(&mut self, at: Time) {
-        self.engine.advance_before(at);
-        loop {
-            let engine = &self.engine;
-            let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) else {
-                return;
-            };
-            for change in step.changes {
-                match change {
-                    Change::Params(pipe, patch) => self.set(pipe, &patch),
-                    Change::Up {
-                        pipe,
-                        up,
-                        keep_queue,
-                    } => self.switch(pipe, up, keep_queue),
-                    Change::Reroute => self.engine.reroute(),
+        apply_steps(&mut self.engine, &mut self.timeline, at, |_| {});
+        self.find_leads();
+    }
+}
+
+/// Advances an engine to `at`, and does there what `timeline` has scheduled up to then; `begun`
+/// is told the number of each event that begins.
+pub(crate) fn apply_steps(
+    engine: &mut Engine,
+    timeline: &mut Timeline,
+    at: Time,
+    mut begun: impl FnMut(usize),
+) {
+    engine.advance_before(at);
+    while let Some(step) = timeline.pop(at, |pipe| engine.params(pipe).clone()) {
+        step.begins.into_iter().for_each(&mut begun);
+        for change in step.changes {
+            match change {
+                Change::Params(pipe, patch) => {
+                    let params = patch.apply(engine.params(pipe));
+                    engine.set(pipe, params);
                 }
+                Change::Up {
+                    pipe,
+                    up,
+                    keep_queue,
+                } => engine.set_up(pipe, up, keep_queue),
+                Change::Reroute => engine.reroute(),
             }
         }
     }

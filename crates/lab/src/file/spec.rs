@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::generate::{Generate, Import};
 use super::link::{EventSpec, LinkSpec, RoutingSpec};
+use super::traffic::TrafficSpec;
 use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
 
 /// An experiment: a network, and the programs that run on its hosts.
@@ -47,6 +48,9 @@ pub(crate) struct Experiment {
     /// The programs to run, by name.
     #[serde(default)]
     pub(crate) programs: Named<Checked<Program>>,
+    /// Modelled flows, by name: they share the links with the packets of programs.
+    #[serde(default)]
+    pub(crate) traffic: Named<Checked<At<TrafficSpec>>>,
     /// What happens to links and routers during the run.
     #[serde(default)]
     pub(crate) events: Vec<Checked<At<EventSpec>>>,

@@ -465,6 +465,11 @@ quantity_schema! {
         "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B|ns|us|µs|ms|s|min|h)|drop_tail|red|codel|pie|fq_codel)\\s*$",
         "examples": ["250 packets", "64 KiB", "20 ms", "codel"]
     },
+    Rate: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?bit/s\\s*$",
+        "examples": ["10 Mbit/s"]
+    },
     Bytes: {
         "type": "string",
         "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMGT]|[KMGT]i)?B\\s*$",

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 
+use super::Defaults;
+use super::clock::Limits;
 use super::nodes::{NAME_HINT, Named, Nodes, check_name};
 use super::pipe::{self, Context};
-use super::{Defaults, MAX_LINKS};
 use crate::file::error::{Faults, Pos, shown};
 use crate::file::link::{BalanceSpec, LinkSpec};
 use crate::file::spec::TopologySpec;
@@ -48,7 +49,7 @@ struct Common<'a> {
 pub(crate) fn expand(
     spec: &TopologySpec,
     nodes: &Nodes,
-    defaults: &Defaults,
+    (defaults, limits): (&Defaults, &Limits),
     context: &Context<'_>,
     faults: &mut Faults,
 ) -> Links {
@@ -74,13 +75,10 @@ pub(crate) fn expand(
             continue;
         };
         let wanted = pairs.len().saturating_mul(common.bundle as usize);
-        if links.list.len().saturating_add(wanted) > MAX_LINKS {
-            let message = format!("the experiment has more than {MAX_LINKS} links");
-            faults.add(
-                *at,
-                message,
-                format!("at most {MAX_LINKS} links are supported"),
-            );
+        if links.list.len().saturating_add(wanted) > limits.links {
+            let most = limits.links;
+            let message = format!("the experiment has more than {most} links");
+            faults.add(*at, message, limits.hint(most, "links"));
             break;
         }
         for (member, pair) in pairs.into_iter().enumerate() {

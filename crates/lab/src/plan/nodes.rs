@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use longhaul_core::topology::NodeKind;
 
-use super::{MAX_HOSTS, MAX_ROUTERS};
+use super::clock::Limits;
 use crate::file::error::{Faults, Pos, near_miss, shown};
 use crate::file::spec::{Kind, NodeSpec, TopologySpec};
 use crate::file::wrap::At;
@@ -62,6 +62,11 @@ impl Nodes {
         self.by_name.get(name).copied()
     }
 
+    /// Whether a name is that of a node or group.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.groups.contains_key(name) || self.by_name.contains_key(name)
+    }
+
     /// The node or group of a name; an unknown one goes to `faults`.
     pub(crate) fn resolve(&self, name: &At<String>, faults: &mut Faults) -> Option<Named<'_>> {
         if let Some(members) = self.groups.get(&name.value) {
@@ -109,7 +114,7 @@ impl Nodes {
 }
 
 /// Expands the groups of a file.
-pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
+pub(crate) fn expand(spec: &TopologySpec, limits: &Limits, faults: &mut Faults) -> Nodes {
     let mut list = Vec::new();
     let mut wrong = Vec::new();
     let mut totals = [0; 3];
@@ -134,7 +139,7 @@ pub(crate) fn expand(spec: &TopologySpec, faults: &mut Faults) -> Nodes {
             let message = "a lan has no address: nothing is ever sent to it";
             faults.add(address.at, message, "remove `address`");
         }
-        let Some(count) = count(name.at, node, totals, faults) else {
+        let Some(count) = count(name.at, node, totals, limits, faults) else {
             wrong.push(name.value.clone());
             continue;
         };
@@ -176,12 +181,13 @@ fn count(
     at: Pos,
     node: &NodeSpec,
     totals: [usize; 3],
+    limits: &Limits,
     faults: &mut Faults,
 ) -> Option<Option<usize>> {
     let (kind, total) = (kind_name(node.kind), totals[node.kind as usize]);
     let limit = match node.kind {
-        Kind::Host => MAX_HOSTS,
-        Kind::Router | Kind::Lan => MAX_ROUTERS,
+        Kind::Host => limits.hosts,
+        Kind::Router | Kind::Lan => limits.routers,
     };
     let asked = node.count.as_ref().map(|count| count.value as usize);
     let at = node.count.as_ref().map_or(at, |count| count.at);
@@ -195,8 +201,7 @@ fn count(
     }
     if total + asked.unwrap_or(1) > limit {
         let message = format!("the experiment has more than {limit} {kind}s");
-        let hint = format!("at most {limit} {kind}s are supported");
-        faults.add(at, message, hint);
+        faults.add(at, message, limits.hint(limit, &format!("{kind}s")));
         return None;
     }
     Some(asked)

@@ -17,7 +17,7 @@ use longhaul_core::element::ElementFactory;
 use longhaul_core::params::{Reorder, Which};
 use longhaul_core::units::{Framing, UnitError};
 
-pub(crate) use recorded::Recordings;
+pub(crate) use recorded::{Recordings, refuse};
 
 use crate::elements::Elements;
 use crate::file::error::{Faults, Pos, near_miss, shown};
@@ -167,7 +167,7 @@ fn element(
 }
 
 /// The one of several choices that is there; none or several go to `faults`.
-fn only_one<T>(
+pub(crate) fn only_one<T>(
     at: Pos,
     choices: Vec<(&'static str, Option<T>)>,
     what: &str,

@@ -412,14 +412,6 @@ pub(crate) fn lower(
 }
 
 fn warn(drafts: &[Draft<'_>], warnings: &mut Vec<String>) {
-    if drafts.is_empty() {
-        warnings.push(
-            "there are no programs: the run lasts for its `duration`, or until it is interrupted"
-                .to_owned(),
-        );
-    } else if drafts.iter().all(|draft| draft.spec.service) {
-        warnings.push("all programs are services, which do not hold a run: it ends at once".into());
-    }
     const OPERATORS: [&str; 9] = ["|", "||", "&", "&&", ";", ">", ">>", "<", "2>&1"];
     for draft in drafts.iter().filter(|draft| !draft.spec.run.listed) {
         if let Some(word) = draft

@@ -23,6 +23,8 @@ use crate::schedule::{Action, Event, Schedule};
 pub(crate) const POOL_BYTES: usize = 1 << 30;
 /// The smallest pool in packets.
 pub(crate) const POOL_MIN: usize = 4096;
+/// The largest pool of a virtual run in packets; memory is mapped when it is first used.
+pub(crate) const VIRTUAL_MAX: usize = 16 << 20;
 /// More packets a second than one machine carries: a bound for what is under way.
 const MAX_PACKETS_PER_S: u64 = 2_000_000;
 /// The same where they come as super-packets.

@@ -10,13 +10,16 @@ pub(super) fn charts(summary: &Summary, series: &Series) -> String {
     let mut html = "<section>\n<h2>Over time</h2>\n".to_owned();
     let grid = &series.grid;
     if series.seconds.iter().any(Option::is_some) {
-        html += &lateness(summary, series).render(grid);
+        if summary.verdict.lateness_ns.is_some() {
+            html += &lateness(summary, series).render(grid);
+        }
         html += &packets(series).render(grid);
     }
     if !series.pipes.is_empty() {
         html += &throughput(series).render(grid);
     }
-    if series.seconds.iter().any(Option::is_some) {
+    let has_clock = summary.verdict.lateness_ns.is_some();
+    if has_clock && series.seconds.iter().any(Option::is_some) {
         html += &busy(series).render(grid);
     }
     if grid.width > 1 {

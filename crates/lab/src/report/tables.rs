@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::text::{count, escape, link, of, percent, ranges, seconds, si};
-use crate::summary::{FlowSummary, Packets, ProgramSummary, Summary};
+use crate::summary::{Packets, ProgramSummary, Summary};
 
 /// Most programs that are shown.
 const PROGRAMS_MAX: usize = 500;
 /// Most pipes, flows and cores that are shown.
-const ROWS_MAX: usize = 200;
+pub(super) const ROWS_MAX: usize = 200;
 
 /// A table's cell.
 pub(super) struct Cell {
@@ -263,27 +263,6 @@ fn remarks(program: &ProgramSummary) -> Cell {
     }
 }
 
-/// Modelled flows; no section where there are none.
-pub(super) fn flows(flows: &[FlowSummary]) -> String {
-    if flows.is_empty() {
-        return String::new();
-    }
-    let rows = flows.iter().take(ROWS_MAX).map(|flow| {
-        vec![
-            Cell::text(&flow.name),
-            Cell::text(&flow.from),
-            Cell::text(&flow.to),
-            Cell::number(si(flow.bytes as f64, "B")),
-            Cell::number(seconds(flow.start_s)),
-            Cell::number(flow.finish_s.map_or("—".to_owned(), seconds)),
-            Cell::number(si(flow.goodput_bps, "bit/s")),
-        ]
-    });
-    let head = ["flow", "from", "to", "payload", "start", "end", "goodput"];
-    let note = left_out(flows.len(), ROWS_MAX, "flow", "in the order of their names");
-    section("Flows", &(note + &table(&head, rows)))
-}
-
 /// What the file had scheduled; no section where there was nothing.
 pub(super) fn events(summary: &Summary) -> String {
     let events = &summary.events;
@@ -328,7 +307,12 @@ pub(super) fn pipes(summary: &Summary) -> String {
         "down",
         "framing",
     ];
-    let mut note = left_out(pipes.len(), ROWS_MAX, "pipe", "most bytes first");
+    let mut note = left_out(
+        summary.pipes_seen.max(pipes.len()),
+        ROWS_MAX,
+        "pipe",
+        "most bytes first",
+    );
     let hidden: u128 = pipes
         .iter()
         .skip(ROWS_MAX)
@@ -425,15 +409,20 @@ pub(super) fn run(summary: &Summary) -> String {
         ("run folder", summary.run.clone()),
     ];
     let rows = facts.map(|(name, value)| vec![Cell::text(name), Cell::text(value)]);
-    let files = [
+    let mut files = vec![
         "experiment.yaml",
         "hosts.txt",
         "summary.json",
         "series/seconds.csv",
         "series/pipes.csv",
     ];
+    if summary.flows_seen > 0 {
+        files.push("flows.csv");
+    }
     let links = files
+        .iter()
         .map(|file| format!("<a href=\"{file}\">{file}</a>"))
+        .collect::<Vec<_>>()
         .join(" · ");
     section(
         "Run and machine",

@@ -7,6 +7,7 @@ use super::html;
 use super::series::{COLUMNS, Grid, Series};
 use super::text::{count, escape, link, ranges, si};
 use crate::fidelity::{PhysicalDrops, Quantiles, State, Verdict};
+use crate::flows::{FlowSummary, GroupSummary};
 use crate::summary::*;
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\"&\u{202e}\0<!--";
@@ -153,9 +154,12 @@ fn summary() -> Summary {
         warnings: Vec::new(),
         programs: vec![program("client")],
         flows: Vec::new(),
+        flows_seen: 0,
+        flow_groups: Vec::new(),
         events: Vec::new(),
         events_seen: 0,
         pipes: vec![pipe("a>b", 3_000_000), pipe("b>a", 9_000)],
+        pipes_seen: 2,
         cores: vec![CoreSummary {
             pipes: 2,
             packets: 1_234_565,
@@ -244,11 +248,19 @@ fn hostile_texts_stay_texts() {
         name: hostile(),
         from: hostile(),
         to: hostile(),
-        bytes: 1,
         start_s: f64::NAN,
-        finish_s: None,
+        finish_s: Some(f64::NEG_INFINITY),
+        completion_s: Some(f64::NAN),
         goodput_bps: f64::INFINITY,
+        ..flow(1)
     };
+    summary.flow_groups = vec![GroupSummary {
+        name: hostile(),
+        goodput_bps: f64::NAN,
+        jain: Some(f64::INFINITY),
+        ..group()
+    }];
+    summary.flows_seen = 1;
     summary.flows = vec![flow];
     let folder = Folder::new("hostile");
     folder.write("series/seconds.csv", SECONDS);
@@ -260,6 +272,60 @@ fn hostile_texts_stay_texts() {
     check_markup(&html);
     assert!(!html.contains("<script") && !html.contains("<!--"));
     assert!(!html.contains('\u{202e}') && !html.contains('\0'));
+}
+
+fn flow(number: u64) -> FlowSummary {
+    FlowSummary {
+        name: format!("bulk#{number}"),
+        from: "a".into(),
+        to: "b".into(),
+        model: "tcp".into(),
+        bytes: 1_000_000,
+        start_s: 0.5,
+        finish_s: Some(1.5),
+        completion_s: Some(1.0),
+        goodput_bps: 8e6,
+        retransmissions: 3,
+        rtt_ns: None,
+        failed: false,
+        requests: None,
+        datagrams: None,
+    }
+}
+
+fn group() -> GroupSummary {
+    GroupSummary {
+        name: "bulk".into(),
+        flows: 1_000_000,
+        finished: 999_999,
+        failed: 1,
+        bytes: 10_000_000_000,
+        retransmissions: 7,
+        completion_s: crate::flows::Percentiles::of(&mut [0.25, 0.5]),
+        goodput_bps: 8e6,
+        jain: Some(0.875),
+    }
+}
+
+#[test]
+fn a_million_flows_make_a_page_of_bounded_size() {
+    let mut summary = summary();
+    summary.clock = "virtual".into();
+    summary.verdict.lateness_ns = None;
+    summary.flows = (0..10_000).map(flow).collect();
+    summary.flows_seen = 1_000_000;
+    summary.flow_groups = (0..5_000).map(|_| group()).collect();
+    let html = html(&summary, nowhere());
+    check_markup(&html);
+    assert!(html.len() < 400_000, "{}", html.len());
+    for text in [
+        "The first 200 of 1,000,000 flows",
+        "0.875",
+        "nothing could be late",
+    ] {
+        assert!(html.contains(text), "{text}");
+    }
+    assert!(!html.contains("Lateness"));
 }
 
 #[test]

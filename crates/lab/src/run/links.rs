@@ -26,7 +26,7 @@ use crate::{assign, described};
 /// How long the drive loop may take to answer a command.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The most events that a summary tells of.
-const EVENTS_MAX: usize = 1000;
+pub(crate) const EVENTS_MAX: usize = 1000;
 
 impl Supervisor<'_> {
     /// Changes a link, and the shapers of hosts whose network card it is.

@@ -20,7 +20,9 @@ use super::callers::Caller;
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::drive::{Report, Totals};
+use crate::endpoints;
 use crate::fidelity::{Judge, STARVED_NS};
+use crate::flows::Flows;
 use crate::folder::RunFolder;
 use crate::nic::{self, Governor, Limit};
 use crate::plan::Plan;
@@ -28,8 +30,8 @@ use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    CoreSummary, EventSummary, Machine, Packets, PipeCounts, PipeSummary, ProgramSummary, Summary,
-    per_second, seconds,
+    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second,
+    seconds,
 };
 
 /// How often the supervisor looks after programs when nothing calls for it.
@@ -239,8 +241,7 @@ impl<'a> Supervisor<'a> {
         match self.phase {
             Phase::Running => {
                 let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
-                let none = self.programs.list().is_empty();
-                if over || self.error.is_some() || (!none && self.programs.are_done()) {
+                if over || self.error.is_some() || self.has_ended() {
                     self.stop(observer)?;
                 }
                 Ok(true)
@@ -251,6 +252,15 @@ impl<'a> Supervisor<'a> {
                 Ok((self.programs.any_running() || guests) && now.since(since) < patience)
             }
         }
+    }
+
+    /// Whether everything that ends by itself has ended, if there is anything.
+    fn has_ended(&self) -> bool {
+        let programs = !self.programs.list().is_empty();
+        let traffic = self.plan.traffic.bounded > 0;
+        (programs || traffic)
+            && (!programs || self.programs.are_done())
+            && (!traffic || self.core.traffic_is_done())
     }
 
     fn stop(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
@@ -428,13 +438,7 @@ impl<'a> Supervisor<'a> {
         let changed = &self.params;
         let pipe = |((pipe, number), counters): ((&Pipe, u32), &PipeCounters)| {
             let params = changed.get(&PipeId(number)).unwrap_or(&pipe.params);
-            let busy = per_second(counters.busy_ns, simulated.since(Time::ZERO)) / 1e9;
-            PipeSummary {
-                name: pipe.name.clone(),
-                counts: PipeCounts::from(counters),
-                utilisation: params.rate.map(|_| busy),
-                framing: pipe.params.framing.to_string(),
-            }
+            PipeSummary::new(pipe, params, counters, simulated)
         };
         for program in self
             .programs
@@ -455,6 +459,14 @@ impl<'a> Supervisor<'a> {
             self.error
                 .get_or_insert(format!("writing time series: {error}"));
         }
+        let flows = match &totals.traffic {
+            None => Flows::default(),
+            Some(traffic) => endpoints::write_down(plan, traffic, self.folder, simulated)
+                .unwrap_or_else(|error| {
+                    self.error.get_or_insert(format!("writing flows: {error}"));
+                    Flows::default()
+                }),
+        };
         let summary = Summary {
             experiment: plan.name.clone(),
             clock: "real".to_owned(),
@@ -472,7 +484,9 @@ impl<'a> Supervisor<'a> {
             error: self.error.take(),
             warnings: std::mem::take(&mut self.warnings),
             programs,
-            flows: Vec::new(),
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
             events: std::mem::take(&mut self.events),
             events_seen: self.events_seen,
             pipes: plan
@@ -483,6 +497,7 @@ impl<'a> Supervisor<'a> {
                 .zip(&pipes)
                 .map(pipe)
                 .collect(),
+            pipes_seen: plan.topology.pipes().len(),
             cores: vec![CoreSummary {
                 pipes: plan.topology.pipes().len(),
                 packets: counters.entered + counters.created,
@@ -502,7 +517,11 @@ impl<'a> Supervisor<'a> {
 /// What is worth knowing before the first packet.
 fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     let mut warnings = plan.warnings.clone();
-    if plan.offload && !longhaul_linux::sandbox::orders_super_packets() {
+    if plan.offload && plan.traffic.flows > 0 {
+        warnings.push(
+            "`offload` has no effect: modelled hosts take packets, not super-packets".to_owned(),
+        );
+    } else if plan.offload && !longhaul_linux::sandbox::orders_super_packets() {
         warnings.push(
             "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
              and later can)"

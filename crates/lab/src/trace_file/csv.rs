@@ -112,7 +112,7 @@ fn rows(input: impl BufRead, interpolate: bool, most: usize) -> Result<Vec<Sampl
 }
 
 /// Whether a line is blank or a comment.
-fn is_silent(line: &[u8]) -> bool {
+pub(super) fn is_silent(line: &[u8]) -> bool {
     matches!(line.trim_ascii_start().first(), None | Some(b'#'))
 }
 
@@ -154,7 +154,7 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Vec<Column>, TraceFault> {
 }
 
 /// The cells of a line with their places, without the white space and quotes around them.
-fn cells(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(super) fn cells(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut place = 0;
     line.split(|&byte| byte == b',').map(move |cell| {
         let start = place + (cell.len() - cell.trim_ascii_start().len());

@@ -128,8 +128,8 @@ programs:
         "the queue of `a0>r` (10 packets) is far below the bandwidth-delay product of the longest \
          path through it (83333 packets): TCP may not fill the link; so are those of 5 more pipes",
         "the queue of `r>s` (20 packets)",
-        "all programs are services",
         "`web` passes `|` to its program",
+        "all programs are services",
     ];
     assert_eq!(warnings.len(), starts.len(), "{warnings:#?}");
     for (warning, start) in warnings.iter().zip(starts) {

@@ -87,7 +87,7 @@ impl<'a> Recordings<'a> {
 }
 
 /// Puts a problem of a file at the place of its name, with its own place in the message.
-fn refuse(name: &At<String>, fault: &TraceFault, faults: &mut Faults) {
+pub(crate) fn refuse(name: &At<String>, fault: &TraceFault, faults: &mut Faults) {
     let place = match (fault.line, fault.column) {
         (0, _) => String::new(),
         (line, 0) => format!(":{line}"),

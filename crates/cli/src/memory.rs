@@ -1,0 +1,115 @@
+//! What a run takes of the machine's memory, before it is run.
+
+use longhaul_lab::plan::{Plan, RunClock};
+use longhaul_lab::run::ring_configs;
+use serde_json::{Value, json};
+
+use crate::style;
+
+/// Kernel memory of one host: measured over 500 of them.
+const HOST_BYTES: u64 = 300 << 10;
+/// What a virtual run keeps of a node, of a pipe and of a flow that is not under way.
+const NODE_BYTES: u64 = 500;
+const PIPE_BYTES: u64 = 1100;
+const FLOW_BYTES: u64 = 64;
+/// What a flow takes while it is under way, both ends.
+const UNDER_WAY_BYTES: u64 = 2000;
+
+/// Beside the packet pool.
+enum Memory {
+    Real {
+        ring: u64,
+        hosts: u64,
+        /// Of one connection of the host with the largest buffers, to receive and to send.
+        socket: (u64, u64),
+    },
+    Virtual {
+        network: u64,
+        flows: u64,
+    },
+}
+
+impl Memory {
+    fn of(plan: &Plan) -> Self {
+        if plan.clock == RunClock::Virtual {
+            let (nodes, pipes) = (plan.topology.nodes().len(), plan.topology.pipes().len());
+            return Self::Virtual {
+                network: nodes as u64 * NODE_BYTES + pipes as u64 * PIPE_BYTES,
+                flows: plan.traffic.flows * FLOW_BYTES,
+            };
+        }
+        let tcp = || plan.hosts.iter().map(|host| &host.tcp);
+        Self::Real {
+            ring: ring_configs(plan)
+                .iter()
+                .map(|ring| ring.bytes() as u64)
+                .sum(),
+            hosts: HOST_BYTES * plan.hosts.len() as u64,
+            socket: (
+                tcp().map(|tcp| tcp.rmem_max).max().unwrap_or(0),
+                tcp().map(|tcp| tcp.wmem_max).max().unwrap_or(0),
+            ),
+        }
+    }
+}
+
+/// The section of `check`.
+pub(crate) fn section(plan: &Plan) -> String {
+    let pool = format!(
+        "up to {} ({} packets of {} bytes)",
+        style::bytes(plan.memory_bytes()),
+        style::grouped(plan.packet_slots() as u64),
+        style::grouped(plan.slot_bytes() as u64)
+    );
+    let mut rows = vec![("packet pool", pool)];
+    match Memory::of(plan) {
+        Memory::Real {
+            ring,
+            hosts,
+            socket: (receive, send),
+        } => rows.extend([
+            ("receive ring", style::bytes(ring)),
+            ("hosts", format!("about {}", style::bytes(hosts))),
+            (
+                "each TCP connection",
+                format!(
+                    "up to {} to receive, {} to send",
+                    style::bytes(receive),
+                    style::bytes(send)
+                ),
+            ),
+        ]),
+        Memory::Virtual { network, flows } => rows.extend([
+            ("network", format!("about {}", style::bytes(network))),
+            (
+                "flows",
+                format!(
+                    "about {}, and {} for each that is under way",
+                    style::bytes(flows),
+                    style::bytes(UNDER_WAY_BYTES)
+                ),
+            ),
+        ]),
+    }
+    let row = |(what, size): (&str, String)| vec![what.to_owned(), size];
+    style::table(&rows.into_iter().map(row).collect::<Vec<_>>())
+}
+
+/// The same as JSON.
+pub(crate) fn as_json(plan: &Plan) -> Value {
+    let mut value = json!({
+        "packet_slots": plan.packet_slots(), "slot_bytes": plan.slot_bytes(),
+        "packet_pool_bytes": plan.memory_bytes(),
+    });
+    match Memory::of(plan) {
+        Memory::Real { ring, hosts, .. } => {
+            value["ring_bytes"] = json!(ring);
+            value["hosts_bytes"] = json!(hosts);
+        }
+        Memory::Virtual { network, flows } => {
+            value["network_bytes"] = json!(network);
+            value["flows_bytes"] = json!(flows);
+        }
+    }
+    value
+}

@@ -1,0 +1,417 @@
+//! Look-ahead windows: many events at once, with the results of one at a time.
+//!
+//! Theory: what enters a pipe comes out no sooner than the pipe's delay later. So in a stretch of
+//! time no longer than the least delay of the pipes concerned, nothing that happens makes
+//! anything else happen in it: all that comes out of pipes in the stretch is known when it
+//! begins. A window takes that out of the wheel, pipe by pipe, finds for each packet the pipe
+//! that it goes into, and lets each of those pipes take what it gets, in the order of events.
+//! Memory is touched in the order of pipes, each of which serves several packets while its state is
+//! in the cache, and nothing is kept sorted for longer than a window.
+//!
+//! That is done where a window has nothing but the usual: packets that come out of plain pipes with
+//! enough delay and are lost, are at home, or go on into another such pipe. Where it has anything
+//! else (a reply, a fragment, a lan, equal paths, a pipe that is shaped or short, an end of the
+//! engine's step), its events are sorted and done one at a time, in between those of the heap.
+//! Either way, every pipe sees the same packets in the same order at the same times, so that all
+//! results are the same.
+//!
+//! What decides is the topology alone: windows are as wide as the least delay of any plain pipe
+//! that has at least [`LEAST_WIDTH`]; pipes with less stand in the heap.
+//!
+//! Left out: widths that follow changes of delays; several cores, which need just these windows.
+
+use super::Engine;
+use super::hash::Fate;
+use crate::pending::wheel::Wheel;
+use crate::pending::{self, Key};
+use crate::pipe::Pipe;
+use crate::pipe::delay::Moment;
+use crate::pool::NIL;
+use crate::route::NextHop;
+use crate::time::Time;
+use crate::topology::{NodeId, NodeKind, PipeId};
+
+/// Narrower windows than this, in ns, hold too few packets to pay.
+const LEAST_WIDTH: u64 = 16_000;
+
+/// Wider windows than this, in ns, would not fit the order of events.
+const MOST_WIDTH: u64 = 1 << 30;
+
+/// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
+const SLOTS_PER_WINDOW: u64 = 32;
+
+/// A packet comes out of a plain pipe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    /// (time since the window's beginning in ns, rank) in one number.
+    order: u64,
+    pub(super) pipe: u32,
+    pub(super) index: u32,
+    /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
+    pub(super) next: u32,
+    /// The event before it in the same inbox.
+    link: u32,
+    /// Whether it is its pipe's last one in the window.
+    pub(super) is_last: bool,
+}
+
+impl Event {
+    /// It is lost in its pipe.
+    const LOST: u32 = u32::MAX;
+    /// It has arrived.
+    const HOME: u32 = u32::MAX - 1;
+    /// Anything else becomes of it. Numbers of pipes are below all of these.
+    pub(super) const ELSE: u32 = u32::MAX - 2;
+}
+
+/// What a pipe gives to a window.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    pipe: u32,
+    /// One more than the place of its last event.
+    end: u32,
+    /// Its head afterwards, and when that is due.
+    head: u32,
+    due: Moment,
+}
+
+/// The open window, and what is needed for it.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// The least delay of the pipes that have windows, in ns; 0 for no windows at all.
+    width: u64,
+    /// Use windows however few packets there are, for tests.
+    pub(super) is_eager: bool,
+    /// By pipe: the largest packet that it takes; 0 for pipes without windows.
+    fits: Box<[u32]>,
+    /// When the window begins, in ns.
+    start: u64,
+    /// By pipe, each pipe's in order.
+    events: Vec<Event>,
+    shares: Vec<Share>,
+    pipes: Vec<u32>,
+    /// By pipe: the last event that goes into it.
+    inbox: Box<[u32]>,
+    fed: Vec<u32>,
+    /// Places of events, sorted by the order of events.
+    tray: Vec<u128>,
+    /// How much of the tray has been done, where it holds a whole window.
+    done: usize,
+}
+
+/// A place in the tray: (order, place).
+const fn tray_entry(order: u64, place: u32) -> u128 {
+    (order as u128) << 64 | place as u128
+}
+
+impl Window {
+    /// For such pipes, with a wheel for them. `eager` uses windows wherever they are valid.
+    pub(super) fn new(pipes: &[Pipe], eager: Option<bool>) -> (Self, Wheel) {
+        let least = if eager == Some(true) { 1 } else { LEAST_WIDTH };
+        let delays = pipes.iter().filter_map(Pipe::constant_delay);
+        let (mut width, mut longest) = (u64::MAX, 0);
+        for delay in delays.map(|delay| delay.as_ns()).filter(|&ns| ns >= least) {
+            width = width.min(delay);
+            longest = longest.max(delay);
+        }
+        if width == u64::MAX || eager == Some(false) {
+            width = 0;
+        }
+        let width = width.min(MOST_WIDTH);
+        let shift = (width / SLOTS_PER_WINDOW).max(1).ilog2();
+        let known = if width > 0 { pipes.len() } else { 0 };
+        let wheel = Wheel::new(known, shift, longest.saturating_mul(2));
+        let mut window = Self {
+            width,
+            is_eager: eager == Some(true),
+            fits: vec![0; pipes.len()].into(),
+            start: 0,
+            events: Vec::new(),
+            shares: Vec::new(),
+            pipes: Vec::new(),
+            inbox: vec![NIL; known].into(),
+            fed: Vec::new(),
+            tray: Vec::new(),
+            done: 0,
+        };
+        for (pipe, id) in pipes.iter().zip(0..) {
+            window.know(PipeId(id), pipe);
+        }
+        (window, wheel)
+    }
+
+    /// How many pipes gave something to the last window.
+    #[inline]
+    pub(super) const fn crowd(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Finds out whether a pipe has windows.
+    pub(super) fn know(&mut self, id: PipeId, pipe: &Pipe) {
+        let delay = pipe.constant_delay().map_or(0, |delay| delay.as_ns());
+        let has_windows = self.width > 0 && delay >= self.width;
+        self.fits[id.index()] = if has_windows { pipe.mtu } else { 0 };
+    }
+
+    /// The largest packet that a pipe with windows takes; 0 for one without.
+    #[inline]
+    pub(super) fn fits(&self, pipe: PipeId) -> u32 {
+        self.fits[pipe.index()]
+    }
+
+    /// The key of the next event of a window that is done one event at a time.
+    #[inline]
+    pub(super) fn first(&self) -> Key {
+        match self.tray.get(self.done) {
+            Some(&entry) => {
+                let order = (entry >> 64) as u64;
+                pending::key(self.moment(order), order as u32)
+            }
+            None => Key::MAX,
+        }
+    }
+
+    /// Takes that event out, which must exist.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Event {
+        let place = self.tray[self.done] as u32;
+        self.done += 1;
+        self.events[place as usize]
+    }
+
+    #[inline]
+    fn moment(&self, order: u64) -> Moment {
+        Moment {
+            time: Time::from_ns(self.start + (order >> 32)),
+            microstep: 0,
+        }
+    }
+
+    /// Sorts the window, to be done one event at a time.
+    fn sort(&mut self) {
+        let entries = self.events.iter().zip(0..);
+        self.tray.clear();
+        self.tray
+            .extend(entries.map(|(event, place)| tray_entry(event.order, place)));
+        self.tray.sort_unstable();
+        self.done = 0;
+    }
+}
+
+impl Engine {
+    /// Opens the next window, whose first event is at `least` ns: does it, or leaves it sorted.
+    pub(super) fn open_window(&mut self, least: u64, heap: Key, end: Key) {
+        let wheel = &self.wheel;
+        let first = wheel.slot_of(least);
+        let whole = wheel
+            .slot_of(least.saturating_add(self.window.width))
+            .max(first + 1);
+        let end_ns = pending::time(end)
+            .as_ns()
+            .saturating_add(u64::from(end as u64 > 0));
+        let step = whole.min(wheel.slot_of(end_ns));
+        let until = wheel.slot_of(pending::time(heap).as_ns());
+        let (slots, at_once) = if step <= first {
+            (first + 1, false)
+        } else if until <= first {
+            (whole, false)
+        } else {
+            (step.min(until), true)
+        };
+        let is_usual = self.look_ahead(least, slots);
+        if at_once && is_usual {
+            self.do_window();
+        } else {
+            self.window.sort();
+        }
+    }
+
+    /// Finds all that comes out of the pipes in the wheel before slot `end`, and where it goes;
+    /// changes nothing else. Says whether it all may be done at once.
+    fn look_ahead(&mut self, start: u64, end: u64) -> bool {
+        let window = &mut self.window;
+        window.start = start;
+        window.events.clear();
+        window.shares.clear();
+        window.pipes.clear();
+        self.wheel.take(end, &mut window.pipes);
+        let end = self.wheel.start_of(end);
+        let mut is_usual = true;
+        for number in 0..window.pipes.len() {
+            let id = window.pipes[number];
+            let pipe = &self.pipes[id as usize];
+            let node = NodeId(pipe.to);
+            let kind = self.nodes[node.index()].kind;
+            let rank = u64::from(pipe.rank);
+            let mut index = pipe.first();
+            let mut due = Moment::default();
+            while index != NIL {
+                let packet = &self.pool[index];
+                due = packet.due;
+                let ns = due.time.as_ns();
+                if ns >= end || due.microstep > 0 {
+                    is_usual &= ns >= end;
+                    break;
+                }
+                let next = if packet.lost {
+                    Event::LOST
+                } else if kind == NodeKind::Router {
+                    if packet.destination == node.0
+                        || packet.hop_limit <= 1
+                        || packet.destination >= super::lan::GROUP
+                    {
+                        Event::ELSE
+                    } else {
+                        match self
+                            .routes
+                            .next_hop(&self.topology, node, NodeId(packet.destination))
+                        {
+                            Some(NextHop::One(next))
+                                if packet.ip_len <= window.fits[next.index()] =>
+                            {
+                                next.0
+                            }
+                            _ => Event::ELSE,
+                        }
+                    }
+                } else if kind == NodeKind::Host && packet.destination == node.0 {
+                    Event::HOME
+                } else {
+                    Event::ELSE
+                };
+                is_usual &= next != Event::ELSE;
+                window.events.push(Event {
+                    order: (ns - start) << 32 | rank,
+                    pipe: id,
+                    index,
+                    next,
+                    link: NIL,
+                    is_last: false,
+                });
+                index = packet.next;
+            }
+            if let Some(event) = window.events.last_mut() {
+                event.is_last = true;
+            }
+            window.shares.push(Share {
+                pipe: id,
+                end: window.events.len() as u32,
+                head: index,
+                due,
+            });
+        }
+        is_usual
+    }
+
+    /// Does the window at once.
+    fn do_window(&mut self) {
+        if self.trace.is_on() {
+            self.hash_window();
+        }
+        self.inside -= self.window.events.len() as u64;
+        let mut first = 0;
+        for number in 0..self.window.shares.len() {
+            let share = self.window.shares[number];
+            let events = &self.window.events[first..share.end as usize];
+            first = share.end as usize;
+            let indices = events.iter().map(|event| event.index);
+            self.pipes[share.pipe as usize].pop_all(indices, share.head, &self.pool);
+            if share.head != NIL {
+                self.announce(PipeId(share.pipe), share.due);
+            }
+        }
+        self.hand_over();
+        self.serve_inboxes();
+    }
+
+    /// Hashes what comes out of pipes in the window.
+    fn hash_window(&mut self) {
+        for event in &self.window.events {
+            let (time, fate) = if event.next == Event::LOST {
+                (self.pool[event.index].sent(), Fate::Loss)
+            } else {
+                (self.window.moment(event.order).time, Fate::Out)
+            };
+            self.trace.pipe(PipeId(event.pipe), event.index, time, fate);
+        }
+    }
+
+    /// Puts each packet of the window into the inbox of its next pipe; those that are lost or
+    /// have arrived end here.
+    fn hand_over(&mut self) {
+        self.window.tray.clear();
+        self.window.done = 0;
+        let mut lost = 0;
+        for place in 0..self.window.events.len() {
+            let event = &mut self.window.events[place];
+            match event.next {
+                Event::LOST => {
+                    lost += 1;
+                    self.pool.release(event.index);
+                }
+                Event::HOME => self.window.tray.push(tray_entry(event.order, place as u32)),
+                next => {
+                    let last = &mut self.window.inbox[next as usize];
+                    if *last == NIL {
+                        self.window.fed.push(next);
+                    }
+                    event.link = std::mem::replace(last, place as u32);
+                }
+            }
+        }
+        self.counters.dropped.loss += lost;
+        self.counters.hops += self.window.events.len() as u64 - lost;
+        self.window.tray.sort_unstable();
+        for number in 0..self.window.tray.len() {
+            let place = self.window.tray[number] as u32;
+            self.deliver(self.window.events[place as usize].index);
+        }
+        self.window.tray.clear();
+    }
+
+    /// Lets each pipe take what is in its inbox.
+    fn serve_inboxes(&mut self) {
+        for number in 0..self.window.fed.len() {
+            let pipe = self.window.fed[number];
+            let window = &mut self.window;
+            let mut place = std::mem::replace(&mut window.inbox[pipe as usize], NIL);
+            let event = window.events[place as usize];
+            if event.link == NIL {
+                let at = window.moment(event.order);
+                self.pass_on(PipeId(pipe), event.index, at);
+                continue;
+            }
+            window.tray.clear();
+            while place != NIL {
+                let event = &window.events[place as usize];
+                window.tray.push(tray_entry(event.order, place));
+                place = event.link;
+            }
+            window.tray.sort_unstable();
+            for number in 0..self.window.tray.len() {
+                let event = self.window.events[self.window.tray[number] as u32 as usize];
+                let at = self.window.moment(event.order);
+                self.pass_on(PipeId(pipe), event.index, at);
+            }
+        }
+        self.window.fed.clear();
+        self.window.tray.clear();
+    }
+
+    /// Gives back to the pending set what is left of an open window.
+    pub(super) fn close_window(&mut self) {
+        let window = &mut self.window;
+        let rest = std::mem::take(&mut window.tray);
+        for &entry in &rest[self.window.done.min(rest.len())..] {
+            let event = self.window.events[entry as u32 as usize];
+            if event.is_last
+                && let Some(due) = self.pipes[event.pipe as usize].next_due(&self.pool)
+            {
+                self.announce(PipeId(event.pipe), due);
+            }
+        }
+        self.window.tray = rest;
+        self.window.tray.clear();
+        self.window.done = 0;
+    }
+}

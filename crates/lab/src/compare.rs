@@ -1,0 +1,437 @@
+//! Two runs side by side: what their summaries say of flows, pipes and packets, and by how much
+//! it differs.
+//!
+//! Runs **agree** where the same flows have carried the same and took as long, within a tolerance.
+//! On the real clock every packet may be late by a little, and a flow waits for a packet once in
+//! each of its round trips: a difference of no more than the largest lateness times its round
+//! trips is **explained** by that. Flows that have not finished are held to their goodput.
+//!
+//! Left out: flows beyond those of `summary.json` (the figures of whole entries are compared), and
+//! time series.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::fidelity::{Quantiles, State};
+use crate::flows::{FlowSummary, GroupSummary};
+
+/// Largest summary that is read.
+const SUMMARY_MAX: u64 = 2 << 30;
+
+/// Why a run cannot be compared.
+#[derive(Debug, Error)]
+#[error("{path}: {problem}")]
+pub struct CompareError {
+    path: String,
+    problem: String,
+}
+
+/// What of a summary is compared. Fields that later or earlier versions lack have defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The clock.
+    pub clock: String,
+    /// The seed.
+    pub seed: u64,
+    /// The run folder.
+    pub run: String,
+    /// The verdict.
+    pub verdict: VerdictFigures,
+    /// The hash over all events.
+    #[serde(default)]
+    pub trace_hash: Option<String>,
+    /// Experiment time.
+    pub simulated_s: f64,
+    /// Packets.
+    pub packets: PacketFigures,
+    /// Flows.
+    #[serde(default, skip_serializing)]
+    flows: Vec<FlowSummary>,
+    /// Flows in all.
+    #[serde(default)]
+    pub flows_seen: u64,
+    #[serde(default, skip_serializing)]
+    flow_groups: Vec<GroupSummary>,
+    #[serde(default, skip_serializing)]
+    pipes: Vec<PipeFigures>,
+}
+
+/// What of a verdict is compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictFigures {
+    /// The word.
+    pub state: State,
+    /// Lateness; `null` in a virtual run.
+    pub lateness_ns: Option<Quantiles>,
+}
+
+/// What of the packets is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct PacketFigures {
+    pub entered: u64,
+    pub delivered: u64,
+    pub hops: u64,
+}
+
+/// What of a pipe is compared.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct PipeFigures {
+    name: String,
+    packets: u64,
+    bytes: u64,
+    drops: u64,
+    utilisation: Option<f64>,
+}
+
+/// A figure of both runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pair {
+    /// Of the first run.
+    pub first: f64,
+    /// Of the second run.
+    pub second: f64,
+    /// (second − first) / first; `null` where the first is zero and the second is not.
+    pub difference: Option<f64>,
+}
+
+impl Pair {
+    fn new(first: f64, second: f64) -> Self {
+        let difference = if first == second {
+            Some(0.0)
+        } else {
+            Some((second - first) / first).filter(|d| d.is_finite())
+        };
+        Self {
+            first,
+            second,
+            difference,
+        }
+    }
+
+    /// The difference as a share of the first, infinite where that is zero.
+    fn share(&self) -> f64 {
+        self.difference.map_or(f64::INFINITY, f64::abs)
+    }
+}
+
+/// A flow of both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowPair {
+    /// Its name.
+    pub name: String,
+    /// Payload that arrived.
+    pub bytes: Pair,
+    /// Completion times, where it finished in both.
+    pub completion_s: Option<Pair>,
+    /// Goodputs.
+    pub goodput_bps: Pair,
+    /// Data segments sent again.
+    pub retransmissions: Pair,
+    /// Whether it agrees.
+    pub agrees: bool,
+    /// Whether that is so because lateness explains the difference.
+    pub explained: bool,
+}
+
+/// An entry of the file in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupPair {
+    /// Its name.
+    pub name: String,
+    /// Flows that finished.
+    pub finished: Pair,
+    /// Payload of all.
+    pub bytes: Pair,
+    /// Means of the completion times.
+    pub completion_mean_s: Option<Pair>,
+    /// Medians of the completion times.
+    pub completion_p50_s: Option<Pair>,
+    /// 99 % of the completion times are below.
+    pub completion_p99_s: Option<Pair>,
+    /// Means of the goodputs.
+    pub goodput_bps: Pair,
+    /// Jain's indices.
+    pub jain: Option<Pair>,
+}
+
+/// A pipe of both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct PipePair {
+    pub name: String,
+    pub packets: Pair,
+    pub bytes: Pair,
+    pub drops: Pair,
+    pub utilisation: Option<Pair>,
+}
+
+/// Two runs side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The two runs.
+    pub runs: [Figures; 2],
+    /// Whether flows agree, and nothing else speaks against it.
+    pub agree: bool,
+    /// What speaks against it.
+    pub reasons: Vec<String>,
+    /// The share by which figures may differ.
+    pub tolerance: f64,
+    /// Whether the trace hashes are the same; `null` where a run has none.
+    pub same_trace: Option<bool>,
+    /// The largest difference between two completion times, and of which flow.
+    pub worst: Option<(String, f64)>,
+    /// Flows that both summaries have.
+    pub flows: Vec<FlowPair>,
+    /// Entries of the file.
+    pub flow_groups: Vec<GroupPair>,
+    /// Pipes that both summaries have.
+    pub pipes: Vec<PipePair>,
+}
+
+/// The figures of the run in a folder.
+pub fn read(folder: &Path) -> Result<Figures, CompareError> {
+    let path = folder.join("summary.json");
+    let fail = |problem: String| CompareError {
+        path: path.display().to_string(),
+        problem,
+    };
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            fail("there is no such file: name the folder of a run that has ended".to_owned())
+        }
+        _ => fail(format!("cannot read it: {error}")),
+    };
+    if fs::metadata(&path).map_err(unreadable)?.len() > SUMMARY_MAX {
+        return Err(fail("it is too large to be a summary".to_owned()));
+    }
+    let text = fs::read(&path).map_err(unreadable)?;
+    serde_json::from_slice(&text).map_err(|error| fail(format!("this is no summary: {error}")))
+}
+
+/// Compares two runs; figures may differ by the share `tolerance`.
+pub fn compare(first: Figures, second: Figures, tolerance: f64) -> Comparison {
+    let lateness = [&first, &second].map(|run| run.verdict.lateness_ns.map_or(0, |l| l.max));
+    let lateness_s = lateness.iter().sum::<u64>() as f64 / 1e9;
+    let others: HashMap<&str, &FlowSummary> = by_name(&second.flows, |flow| &flow.name);
+    let both = first.flows.iter();
+    let both = both.filter_map(|a| Some((a, *others.get(a.name.as_str())?)));
+    let flows: Vec<FlowPair> = both
+        .map(|(a, b)| flow_pair(a, b, tolerance, lateness_s))
+        .collect();
+    let reasons = reasons(&first, &second, &flows);
+    let completions = flows
+        .iter()
+        .filter_map(|flow| Some((flow.name.clone(), flow.completion_s?.difference?)));
+    let worst = completions.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+    let hashes = first.trace_hash.as_ref().zip(second.trace_hash.as_ref());
+    Comparison {
+        agree: reasons.is_empty(),
+        reasons,
+        tolerance,
+        same_trace: hashes.map(|(a, b)| a == b),
+        worst,
+        flow_groups: groups(&first, &second),
+        pipes: pipes(&first, &second),
+        flows,
+        runs: [first, second],
+    }
+}
+
+fn by_name<'a, T>(list: &'a [T], name: fn(&T) -> &String) -> HashMap<&'a str, &'a T> {
+    list.iter()
+        .map(|item| (name(item).as_str(), item))
+        .collect()
+}
+
+fn flow_pair(a: &FlowSummary, b: &FlowSummary, tolerance: f64, lateness_s: f64) -> FlowPair {
+    let times = a.completion_s.zip(b.completion_s);
+    let completion = times.map(|(a, b)| Pair::new(a, b));
+    let goodput = Pair::new(a.goodput_bps, b.goodput_bps);
+    let same_end = a.completion_s.is_some() == b.completion_s.is_some();
+    let measured = completion.unwrap_or(goodput);
+    let close = same_end && measured.share() <= tolerance;
+    let rtt_s = [a, b].map(|flow| {
+        flow.rtt_ns
+            .map_or(f64::INFINITY, |rtt| rtt.min as f64 / 1e9)
+    });
+    let explained = completion.is_some_and(|pair| {
+        // One for the handshake, one for each round trip.
+        let trips = 1.0 + pair.first.max(pair.second) / rtt_s[0].min(rtt_s[1]).max(1e-9);
+        !close && (pair.second - pair.first).abs() <= lateness_s * trips
+    });
+    FlowPair {
+        name: a.name.clone(),
+        bytes: Pair::new(a.bytes as f64, b.bytes as f64),
+        completion_s: completion,
+        goodput_bps: goodput,
+        retransmissions: Pair::new(a.retransmissions as f64, b.retransmissions as f64),
+        agrees: close || explained,
+        explained,
+    }
+}
+
+/// What speaks against agreement.
+fn reasons(first: &Figures, second: &Figures, flows: &[FlowPair]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if first.flows_seen != second.flows_seen {
+        reasons.push(format!(
+            "{} flows and {} flows",
+            first.flows_seen, second.flows_seen
+        ));
+    }
+    let alone = first.flows.len().max(second.flows.len()) - flows.len();
+    if alone > 0 {
+        reasons.push(format!("{alone} flows are in one run only"));
+    }
+    let unfinished = |pair: &&FlowPair| !pair.agrees;
+    let apart = flows.iter().filter(unfinished).count();
+    if apart > 0 {
+        reasons.push(format!("{apart} of {} flows differ", flows.len()));
+    }
+    let carried = |pair: &&FlowPair| pair.completion_s.is_some() && pair.bytes.share() > 0.0;
+    let unequal = flows.iter().filter(carried).count();
+    if unequal > 0 {
+        reasons.push(format!("{unequal} flows have not carried the same"));
+    }
+    if first.flows.is_empty() && second.flows.is_empty() {
+        let (a, b) = (first.packets, second.packets);
+        if a != b {
+            reasons.push("no flows to compare, and the packets differ".to_owned());
+        }
+    }
+    reasons
+}
+
+fn groups(first: &Figures, second: &Figures) -> Vec<GroupPair> {
+    let others = by_name(&second.flow_groups, |group| &group.name);
+    let both = first.flow_groups.iter();
+    let both = both.filter_map(|a| Some((a, *others.get(a.name.as_str())?)));
+    both.map(|(a, b)| {
+        let times = a.completion_s.zip(b.completion_s);
+        GroupPair {
+            name: a.name.clone(),
+            finished: Pair::new(a.finished as f64, b.finished as f64),
+            bytes: Pair::new(a.bytes as f64, b.bytes as f64),
+            completion_mean_s: times.map(|(a, b)| Pair::new(a.mean, b.mean)),
+            completion_p50_s: times.map(|(a, b)| Pair::new(a.p50, b.p50)),
+            completion_p99_s: times.map(|(a, b)| Pair::new(a.p99, b.p99)),
+            goodput_bps: Pair::new(a.goodput_bps, b.goodput_bps),
+            jain: a.jain.zip(b.jain).map(|(a, b)| Pair::new(a, b)),
+        }
+    })
+    .collect()
+}
+
+fn pipes(first: &Figures, second: &Figures) -> Vec<PipePair> {
+    let others = by_name(&second.pipes, |pipe| &pipe.name);
+    let both = first.pipes.iter();
+    let both = both.filter_map(|a| Some((a, *others.get(a.name.as_str())?)));
+    let pair = |a: u64, b: u64| Pair::new(a as f64, b as f64);
+    both.map(|(a, b)| PipePair {
+        name: a.name.clone(),
+        packets: pair(a.packets, b.packets),
+        bytes: pair(a.bytes, b.bytes),
+        drops: pair(a.drops, b.drops),
+        utilisation: a
+            .utilisation
+            .zip(b.utilisation)
+            .map(|(a, b)| Pair::new(a, b)),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::RoundTrips;
+
+    fn run(completions: &[Option<f64>], lateness: Option<u64>) -> Figures {
+        let flow = |(number, completion): (usize, &Option<f64>)| FlowSummary {
+            name: format!("f{number}"),
+            from: "a".into(),
+            to: "b".into(),
+            model: "tcp".into(),
+            bytes: 1000,
+            start_s: 0.0,
+            finish_s: *completion,
+            completion_s: *completion,
+            goodput_bps: 8000.0 / completion.unwrap_or(10.0),
+            retransmissions: 0,
+            rtt_ns: Some(RoundTrips {
+                min: 10_000_000,
+                mean: 10_000_000,
+                max: 10_000_000,
+            }),
+            failed: false,
+            requests: None,
+            datagrams: None,
+        };
+        Figures {
+            experiment: "x".into(),
+            clock: "virtual".into(),
+            seed: 1,
+            run: "/r".into(),
+            verdict: VerdictFigures {
+                state: State::Faithful,
+                lateness_ns: lateness.map(|max| Quantiles {
+                    max,
+                    ..Quantiles::default()
+                }),
+            },
+            trace_hash: lateness.is_none().then(|| "1".to_owned()),
+            simulated_s: 1.0,
+            packets: PacketFigures {
+                entered: 1,
+                delivered: 1,
+                hops: 1,
+            },
+            flows: completions.iter().enumerate().map(flow).collect(),
+            flows_seen: completions.len() as u64,
+            flow_groups: Vec::new(),
+            pipes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn equal_runs_agree() {
+        let both = || run(&[Some(1.0), None], None);
+        let found = compare(both(), both(), 0.0);
+        assert!(found.agree, "{:?}", found.reasons);
+        assert_eq!((found.same_trace, found.flows.len()), (Some(true), 2));
+    }
+
+    #[test]
+    fn differences_beyond_the_tolerance_are_told() {
+        let (a, b) = (run(&[Some(1.0)], None), run(&[Some(1.02)], None));
+        assert!(compare(a.clone(), b.clone(), 0.021).agree);
+        let found = compare(a, b, 0.01);
+        assert_eq!(found.reasons, ["1 of 1 flows differ"]);
+        let (name, worst) = found.worst.unwrap();
+        assert!(name == "f0" && (worst - 0.02).abs() < 1e-9);
+    }
+
+    #[test]
+    fn lateness_explains_so_much_for_each_round_trip() {
+        // 101 round trips of 10 ms, 0.2 ms each: 20.2 ms.
+        let a = run(&[Some(1.0)], None);
+        let late = |completion| run(&[Some(completion)], Some(200_000));
+        let found = compare(a.clone(), late(1.02), 0.01);
+        assert!(found.agree && found.flows[0].explained);
+        assert!(!compare(a, late(1.03), 0.01).agree);
+    }
+
+    #[test]
+    fn flows_of_one_run_only_are_told() {
+        let found = compare(run(&[Some(1.0)], None), run(&[Some(1.0), None], None), 1.0);
+        assert_eq!(found.reasons.len(), 2, "{:?}", found.reasons);
+        let found = compare(run(&[Some(1.0)], None), run(&[None], None), 1.0);
+        assert!(!found.agree);
+    }
+}

@@ -1,0 +1,282 @@
+//! From the flows of a plan to the endpoints of a run, and back from their results to names.
+//!
+//! Flows are gone through three times in the same order (the specifications, the results, the
+//! names), so that nothing is kept beside what the endpoints keep themselves.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+
+use longhaul_core::{NodeId, Time};
+use longhaul_proto::tcp::Config;
+use longhaul_proto::traffic::{
+    Amount, Application, Error, FlowResult, FlowSpec, Host, IpVersion, Name, Outcome, Peer,
+    Traffic, Transport,
+};
+
+use crate::flows::{DatagramSummary, FlowBook, FlowRecord, Flows, RequestSummary};
+use crate::folder::RunFolder;
+use crate::plan::{Plan, TcpProfile};
+use crate::traffic::{Carrier, Draw, Flow, FlowGroup, Gaps, TcpChoice, Work};
+
+/// The endpoints of a plan.
+pub(crate) struct Endpoints {
+    /// The hosts that have any, by number.
+    hosts: Vec<NodeId>,
+}
+
+impl Endpoints {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut has = vec![false; plan.topology.nodes().len()];
+        for group in &plan.traffic.groups {
+            for (from, to) in group.pairs.iter() {
+                has[from.index()] = true;
+                // A program's host has a kernel.
+                has[to.index()] |= group.port.is_none();
+            }
+        }
+        let hosts = has.into_iter().zip((0..).map(NodeId));
+        Self {
+            hosts: hosts
+                .filter(|(has, _)| *has)
+                .map(|(_, node)| node)
+                .collect(),
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> &[NodeId] {
+        &self.hosts
+    }
+
+    /// Makes them.
+    pub(crate) fn traffic(&self, plan: &Plan) -> Result<Traffic, Error> {
+        let mut makers = Makers::new(plan);
+        let flows = plan.traffic.flows(&plan.topology, plan.seed);
+        let flows = flows.map(|flow| makers.spec(&flow));
+        let named = plan.traffic.groups.iter().filter(|g| g.port.is_some());
+        let programs = named.flat_map(|group| group.pairs.iter().map(|(_, to)| to));
+        let mut nodes: Vec<NodeId> = self.hosts.iter().copied().chain(programs).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let host = |node: NodeId| {
+            let addresses = plan.topology.node(node);
+            Host {
+                node,
+                ipv4: addresses.ipv4,
+                ipv6: addresses.ipv6,
+            }
+        };
+        let hosts = nodes.into_iter().map(host).collect();
+        Traffic::new(hosts, flows, plan.seed)
+    }
+}
+
+/// Makes specifications, and shares what they have in common.
+struct Makers<'a> {
+    plan: &'a Plan,
+    /// The TCP of each node, as a number.
+    profiles: Vec<u32>,
+    by_profile: Vec<&'a TcpProfile>,
+    /// By group and the profiles of the two hosts.
+    configs: HashMap<(usize, u32, u32), Arc<Config>>,
+    /// The group and its name for the flows of the pair that came last.
+    name: (Option<(usize, NodeId, NodeId)>, Arc<str>, u32),
+}
+
+impl<'a> Makers<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut known: HashMap<&TcpProfile, u32> = HashMap::new();
+        let mut by_profile = Vec::new();
+        let mut profiles = vec![0; plan.topology.nodes().len()];
+        for host in &plan.hosts {
+            profiles[host.node.index()] = *known.entry(&host.tcp).or_insert_with(|| {
+                by_profile.push(&host.tcp);
+                by_profile.len() as u32 - 1
+            });
+        }
+        Self {
+            plan,
+            profiles,
+            by_profile,
+            configs: HashMap::new(),
+            name: (None, "".into(), 0),
+        }
+    }
+
+    fn spec(&mut self, flow: &Flow) -> FlowSpec {
+        let plan = self.plan;
+        let group = &plan.traffic.groups[flow.group];
+        let version = match group.ipv6 {
+            true => IpVersion::V6,
+            false => IpVersion::V4,
+        };
+        FlowSpec {
+            name: self.name(flow, group),
+            from: flow.from,
+            to: match group.port {
+                Some(port) => Peer::Program(flow.to, port),
+                None => Peer::Model(flow.to),
+            },
+            transport: match &group.work {
+                Work::Bulk { tcp, .. }
+                | Work::Requests { tcp, .. }
+                | Work::Paced {
+                    by: Carrier::Tcp(tcp),
+                    ..
+                } => Transport::Tcp(self.config(flow, tcp), version),
+                Work::Paced {
+                    by: Carrier::Udp(payload),
+                    ..
+                } => Transport::Udp {
+                    payload: *payload,
+                    ip: version,
+                },
+            },
+            application: application(&group.work, flow),
+            start: flow.start,
+            stop: group.stop,
+            series: group.series,
+        }
+    }
+
+    /// Names are what the draws of endpoints follow from. Where there are draws, the flows of a
+    /// pair share its name and have their own numbers, so that other pairs change nothing about
+    /// them; where there are none, the flows of an entry share its name, which takes no memory.
+    fn name(&mut self, flow: &Flow, group: &FlowGroup) -> Name {
+        let draws = !matches!(group.work, Work::Bulk { .. });
+        let pair = match draws {
+            true => (flow.group, flow.from, flow.to),
+            false => (flow.group, NodeId(0), NodeId(0)),
+        };
+        if self.name.0 != Some(pair) {
+            let mut name = group.name.clone();
+            if draws {
+                let node = |id| self.plan.topology.node(id).name.as_str();
+                let _ = write!(name, "@{}>{}", node(flow.from), node(flow.to));
+            }
+            self.name = (Some(pair), name.into(), 0);
+        }
+        let (_, shared, number) = &mut self.name;
+        *number += 1;
+        Name {
+            group: Arc::clone(shared),
+            number: Some(*number - 1),
+        }
+    }
+
+    fn config(&mut self, flow: &Flow, choice: &TcpChoice) -> Arc<Config> {
+        let [from, to] = [flow.from, flow.to].map(|node| self.profiles[node.index()]);
+        match self.configs.entry((flow.group, from, to)) {
+            Entry::Occupied(entry) => Arc::clone(entry.get()),
+            Entry::Vacant(entry) => {
+                let [from, to] = [from, to].map(|profile| self.by_profile[profile as usize]);
+                Arc::clone(entry.insert(Arc::new(choice.config(from, to))))
+            }
+        }
+    }
+}
+
+fn application(work: &Work, flow: &Flow) -> Application {
+    match work {
+        Work::Bulk { .. } => Application::Bulk {
+            bytes: flow.bytes.map(Amount::Fixed),
+        },
+        Work::Requests {
+            request,
+            response,
+            think,
+            count,
+            keep,
+            ..
+        } => Application::Requests {
+            requests: *count,
+            request: amount(request),
+            response: amount(response),
+            think: amount(think),
+            new_connection: !keep,
+        },
+        Work::Paced { rate, gaps, .. } => {
+            let rate = *rate;
+            match gaps {
+                Gaps::Even => Application::Constant { rate },
+                Gaps::Poisson => Application::Poisson { rate },
+                Gaps::OnOff(on, off) => Application::OnOff {
+                    rate,
+                    on: amount(on),
+                    off: amount(off),
+                },
+            }
+        }
+    }
+}
+
+fn amount(draw: &Draw) -> Amount {
+    match draw {
+        Draw::Constant(number) => Amount::Fixed(*number),
+        Draw::Exponential(mean) => Amount::Exponential(*mean as f64),
+        Draw::Random(distribution) => Amount::Drawn(distribution.clone()),
+    }
+}
+
+/// Writes down what has become, by the `end` of a run, of all flows that have started.
+pub(crate) fn write_down(
+    plan: &Plan,
+    traffic: &Traffic,
+    folder: &RunFolder,
+    end: Time,
+) -> io::Result<Flows> {
+    let mut book = FlowBook::create(folder, end)?;
+    let flows = plan.traffic.flows(&plan.topology, plan.seed);
+    for (flow, result) in flows.zip(traffic.flows()) {
+        if result.outcome == Outcome::Waiting {
+            continue;
+        }
+        let node = |id| plan.topology.node(id).name.clone();
+        let group = &plan.traffic.groups[flow.group];
+        let model = match group.work {
+            Work::Paced {
+                by: Carrier::Udp(_),
+                ..
+            } => "udp",
+            _ => "tcp",
+        };
+        let name = plan.traffic.name(&flow, &plan.topology);
+        book.add_series(&name, result.series)?;
+        let names = [name, node(flow.from), node(flow.to)];
+        book.add(&group.name, names, model, &record(&result))?;
+    }
+    book.finish()
+}
+
+fn record(result: &FlowResult<'_>) -> FlowRecord {
+    let failed = matches!(result.outcome, Outcome::Reset | Outcome::TimedOut);
+    FlowRecord {
+        bytes: result.bytes,
+        start: result.start,
+        finish: result
+            .finish
+            .filter(|_| result.outcome == Outcome::Finished),
+        retransmissions: result.retransmissions,
+        round_trip: result.rtt.map(|rtt| [rtt.least, rtt.mean, rtt.most]),
+        failed,
+        requests: result.requests.map(|requests| RequestSummary {
+            completed: requests.completed,
+            min_s: requests.least.map(|span| span.as_s()),
+            mean_s: requests.mean().map(|span| span.as_s()),
+            max_s: requests.least.map(|_| requests.most.as_s()),
+        }),
+        datagrams: result.datagrams.map(|datagrams| DatagramSummary {
+            sent: datagrams.sent,
+            received: datagrams.received,
+            lost: datagrams.lost(),
+            duplicates: datagrams.duplicates,
+            reordered: datagrams.reordered,
+            delay_min_s: datagrams.least_delay.map(|span| span.as_s()),
+            delay_mean_s: datagrams.mean_delay().map(|span| span.as_s()),
+            delay_max_s: datagrams.least_delay.map(|_| datagrams.most_delay.as_s()),
+            jitter_s: datagrams.jitter / 1e9,
+        }),
+    }
+}

@@ -1,0 +1,160 @@
+//! The clock of an experiment: what it allows, how large it may be, and how it comes to its end.
+//!
+//! A virtual run has modelled traffic alone, and may be much larger than one whose hosts are made
+//! of namespaces.
+
+use longhaul_core::Span;
+
+use super::{ProgramPlan, traffic};
+use crate::file::error::{Faults, Pos, shown};
+use crate::file::spec::{Clock, Experiment};
+use crate::traffic::TrafficPlan;
+
+/// The most hosts of an experiment on the real clock.
+pub const MAX_HOSTS: usize = 20_000;
+/// The most routers of an experiment on the real clock, and the most lans.
+pub const MAX_ROUTERS: usize = 100_000;
+/// The most links of an experiment on the real clock.
+pub const MAX_LINKS: usize = 200_000;
+/// The most modelled flows of an experiment on the real clock.
+const MAX_LIVE_FLOWS: u64 = 100_000;
+/// The longest virtual run: far from the end of 64-bit time, which is 584 years.
+const LONGEST: Span = Span::from_s(100 * 365 * 86_400);
+
+/// What drives a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunClock {
+    /// The machine's clock.
+    #[default]
+    Real,
+    /// None: time jumps to whatever comes next.
+    Virtual,
+}
+
+impl RunClock {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
+/// How large an experiment may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) clock: RunClock,
+    pub(crate) hosts: usize,
+    pub(crate) routers: usize,
+    pub(crate) links: usize,
+    pub(crate) flows: u64,
+}
+
+impl Limits {
+    pub(crate) const fn of(clock: RunClock) -> Self {
+        match clock {
+            RunClock::Real => Self {
+                clock,
+                hosts: MAX_HOSTS,
+                routers: MAX_ROUTERS,
+                links: MAX_LINKS,
+                flows: MAX_LIVE_FLOWS,
+            },
+            RunClock::Virtual => Self {
+                clock,
+                hosts: 1_000_000,
+                routers: 1_000_000,
+                links: 2_000_000,
+                flows: traffic::MAX_FLOWS,
+            },
+        }
+    }
+
+    /// What to say of a number beyond its limit.
+    pub(crate) fn hint(&self, limit: impl std::fmt::Display, what: &str) -> String {
+        match self.clock {
+            RunClock::Real => {
+                format!("at most {limit} {what} are supported; `clock: virtual` takes more")
+            }
+            RunClock::Virtual => format!("at most {limit} {what} are supported"),
+        }
+    }
+}
+
+/// The clock that a file asks for.
+pub(super) fn read(spec: &Experiment, faults: &mut Faults) -> RunClock {
+    match &spec.clock {
+        None => RunClock::Real,
+        Some(clock) => match clock.value {
+            Clock::Real => RunClock::Real,
+            Clock::Virtual => RunClock::Virtual,
+            Clock::Dilated(_) => {
+                let message = "this version runs the real and the virtual clock, not a dilated one";
+                faults.add(clock.at, message, "write `clock: real` or `clock: virtual`");
+                RunClock::Real
+            }
+        },
+    }
+}
+
+/// Refuses what goes with another clock.
+pub(super) fn check(
+    spec: &Experiment,
+    clock: RunClock,
+    duration: Option<Span>,
+    faults: &mut Faults,
+) {
+    if clock == RunClock::Real {
+        return;
+    }
+    if let Some((first, _)) = spec.programs.0.first() {
+        let more = match spec.programs.0.len() - 1 {
+            0 => String::new(),
+            more => format!(" (nor {more} more)"),
+        };
+        let message = format!(
+            "a virtual run cannot run the program `{}`{more}: programs keep the machine's time",
+            shown(&first.value)
+        );
+        let hint = "model what it sends in `traffic:`, or write `clock: real`";
+        faults.add(first.at, message, hint);
+    }
+    if let (Some(field), Some(duration)) = (&spec.duration, duration)
+        && duration > LONGEST
+    {
+        let message = format!("a virtual run lasts at most 100 years, and {duration} is longer");
+        faults.add(field.at(), message, "write at most `876000 h`");
+    }
+}
+
+/// Refuses an experiment that cannot end; warns of what ends by hand or at once.
+pub(super) fn check_end(
+    spec: &Experiment,
+    clock: RunClock,
+    (traffic, programs): (&TrafficPlan, &[ProgramPlan]),
+    duration: Option<Span>,
+    warnings: &mut Vec<String>,
+    faults: &mut Faults,
+) {
+    let services = programs.iter().all(|program| program.service);
+    let goes_on = traffic.flows > 0 && traffic.bounded == 0 && services;
+    if goes_on && duration.is_none() {
+        let at = spec.traffic.0.first().map_or(Pos::default(), |(n, _)| n.at);
+        let message = "this traffic never ends, and nothing else ends the run";
+        let hint = "add `duration: 60 s` to the experiment, or `bytes`, `requests` or `stop` to it";
+        faults.add(at, message, hint);
+    }
+    match (clock, programs.is_empty(), traffic.flows) {
+        (RunClock::Virtual, _, 0) => warnings.push(
+            "there is no traffic: in a virtual run nothing will happen but its events".to_owned(),
+        ),
+        (RunClock::Real, true, 0) => warnings.push(
+            "there are no programs: the run lasts for its `duration`, or until it is interrupted"
+                .to_owned(),
+        ),
+        (RunClock::Real, false, 0) if services => warnings
+            .push("all programs are services, which do not hold a run: it ends at once".to_owned()),
+        _ => {}
+    }
+}

@@ -1,0 +1,78 @@
+//! Flows that were recorded: a CSV file of starts, hosts and bytes.
+
+use std::sync::Arc;
+
+use longhaul_core::topology::NodeKind;
+use longhaul_core::{NodeId, Time};
+
+use super::{Context, MAX_FLOWS};
+use crate::file::error::{Faults, Pos, shown};
+use crate::file::traffic::TrafficSpec;
+use crate::file::wrap::At;
+use crate::trace_file::{FlowRow, read_flows};
+use crate::traffic::{Pairs, Recorded};
+
+/// The flows of a file.
+pub(super) fn ends(
+    file: &At<String>,
+    spec: &TrafficSpec,
+    context: &Context<'_>,
+    faults: &mut Faults,
+) -> Option<(Pairs, Option<u16>)> {
+    let before = faults.count();
+    let list = |list: &crate::file::wrap::OneOrMany| list.items.first().map(|item| item.at);
+    let said: [(&str, Option<Pos>); 8] = [
+        ("from", list(&spec.from)),
+        ("to", list(&spec.to)),
+        ("pattern", spec.pattern.as_ref().map(|f| f.at)),
+        ("flows", spec.flows.as_ref().map(|f| f.at)),
+        ("start", spec.start.as_ref().map(super::work::at_of)),
+        ("every", spec.every.as_ref().map(super::work::at_of)),
+        ("bytes", spec.bytes.as_ref().map(super::work::at_of)),
+        ("request", spec.request.as_ref().map(super::work::at_of)),
+    ];
+    for (field, at) in said {
+        if let Some(at) = at {
+            let message = format!("`{field}` beside `replay`: the file says it");
+            faults.add(at, message, "remove one of the two");
+        }
+    }
+    let found = read_flows(&context.folder.join(&file.value), MAX_FLOWS, |row| {
+        flow(&row, context)
+    });
+    match found {
+        Ok(_) if faults.count() > before => None,
+        Ok(list) => Some((Pairs::Recorded(Arc::from(list)), None)),
+        Err(fault) => {
+            crate::plan::pipe::refuse(file, &fault, faults);
+            None
+        }
+    }
+}
+
+/// A row with its hosts; else what is wrong with it, and what to write.
+fn flow(row: &FlowRow<'_>, context: &Context<'_>) -> Result<Recorded, (String, String)> {
+    let host = |name: &str| -> Result<NodeId, (String, String)> {
+        let node = context.topology.find(name);
+        let is_host = |id: &NodeId| context.topology.node(*id).kind == NodeKind::Host;
+        node.filter(is_host).ok_or_else(|| {
+            let message = format!("there is no host called `{}`", shown(name));
+            (message, "name hosts of the experiment".to_owned())
+        })
+    };
+    let (from, to) = (host(row.from)?, host(row.to)?);
+    if from == to {
+        let message = format!("a flow from `{}` to itself would cross no link", row.from);
+        return Err((message, "remove the row, or name another host".to_owned()));
+    }
+    if row.bytes == 0 {
+        let message = "a flow of 0 bytes carries nothing".to_owned();
+        return Err((message, "remove the row, or write at least 1".to_owned()));
+    }
+    Ok(Recorded {
+        start: Time::from_ns(row.start_ns),
+        from,
+        to,
+        bytes: row.bytes,
+    })
+}

@@ -1,0 +1,309 @@
+//! One execution of a plan on the virtual clock: build, drive, write down.
+//!
+//! No namespaces, no programs, no waiting: one thread computes as fast as it can, so a virtual run
+//! works wherever the binary does. It is faithful by construction; only packets that found no
+//! memory could break that, and they are counted and judged as in any run.
+//!
+//! The drive loop ([`drive`]) reads no clock. This module does, for the progress and the speed
+//! that it reports: nothing of what is simulated depends on it.
+
+mod drive;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use longhaul_core::engine::{Engine, EngineConfig};
+use longhaul_core::topology::PipeId;
+use longhaul_core::{Span, Time};
+use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::cpu;
+use longhaul_linux::wait::{take_signal, termination_signals};
+use longhaul_proto::RouterReplies;
+
+use crate::drive::Report;
+use crate::endpoints::{self, Endpoints};
+use crate::fidelity::{Judge, Second, second_of};
+use crate::flows::Flows;
+use crate::folder::RunFolder;
+use crate::plan::Plan;
+use crate::run::{Observer, Progress, RunError, io_error};
+use crate::schedule::Timeline;
+use crate::series::Series;
+use crate::summary::{
+    self, CoreSummary, EventSummary, Packets, PipeSummary, Summary, per_second, seconds,
+};
+use drive::{Drive, Outcome, Stop};
+
+/// Rounds of the loop between two looks at the clock.
+const ROUNDS: u32 = 256;
+/// How often the observer hears of the run, in nanoseconds of real time.
+const PROGRESS_NS: u64 = 200_000_000;
+/// Pipes are written down second by second where there are at most so many.
+const PIPES_MAX: usize = 100_000;
+/// So many pipes are in `summary.json`; of more, the busiest.
+const PIPES_SHOWN: usize = 400_000;
+/// The pipes in `summary.json` of an experiment with more.
+const BUSIEST: usize = 10_000;
+
+/// Runs a plan whose clock is virtual; the summary lacks the figures that only the caller knows.
+pub(crate) fn run(
+    plan: &Plan,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+    begun_ns: u64,
+) -> Result<Summary, RunError> {
+    let signals = termination_signals().map_err(io_error("blocking signals"))?;
+    let mut simulation = Simulation::new(plan, folder, signals)?;
+    let setup = Span::from_ns(monotonic_ns() - begun_ns);
+    observer.progress(&Progress::Started);
+    simulation.go(observer)?;
+    let mut summary = simulation.finish(folder)?;
+    summary.setup_s = setup.as_s();
+    Ok(summary)
+}
+
+/// A virtual run under way.
+struct Simulation<'a> {
+    plan: &'a Plan,
+    drive: Drive,
+    series: Series,
+    judge: Judge,
+    signals: OwnedFd,
+    /// The second that is being simulated.
+    second: u64,
+    received: u64,
+    pool_seen: u64,
+    error: Option<String>,
+    stop: Option<Stop>,
+    /// CPU time of the drive loop.
+    cpu: Span,
+    meter: Meter,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(plan: &'a Plan, folder: &RunFolder, signals: OwnedFd) -> Result<Self, RunError> {
+        let endpoints = Endpoints::new(plan);
+        let traffic = endpoints.traffic(plan).map_err(RunError::Traffic)?;
+        let config = EngineConfig {
+            seed: plan.seed,
+            slot_size: plan.slot_bytes(),
+            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            trace_hash: true,
+            ..EngineConfig::default()
+        };
+        let responder = Box::new(RouterReplies::new());
+        let engine = Engine::new(plan.topology.clone(), config, responder);
+        let timeline = Timeline::new(Arc::clone(&plan.schedule));
+        let end = (plan.duration, plan.traffic.bounded);
+        let drive = Drive::new(engine, traffic, timeline, end, endpoints.hosts(), true);
+        let names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone());
+        let names = match plan.topology.pipes().len() {
+            ..=PIPES_MAX => names.collect(),
+            _ => Vec::new(),
+        };
+        let hosts = plan.hosts.iter().map(|host| host.name.clone()).collect();
+        Ok(Self {
+            plan,
+            drive,
+            series: Series::create(folder, names).map_err(io_error("time series"))?,
+            judge: Judge::new(plan.tolerance, hosts),
+            signals,
+            second: 0,
+            received: 0,
+            pool_seen: 0,
+            error: None,
+            stop: None,
+            cpu: Span::ZERO,
+            meter: Meter {
+                told_ns: monotonic_ns(),
+                ..Meter::default()
+            },
+        })
+    }
+
+    /// Drives to the end.
+    fn go(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        while self.stop.is_none() && self.error.is_none() {
+            let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
+            let before = cpu::own_cpu_ns();
+            let outcome = self.drive.run(horizon, ROUNDS);
+            self.cpu += Span::from_ns(cpu::own_cpu_ns() - before);
+            match outcome {
+                Outcome::More => {}
+                Outcome::Reached => self.close_second(false)?,
+                Outcome::Over(stop) => self.stop = Some(stop),
+            }
+            self.tell(observer);
+        }
+        if self.stop == Some(Stop::Stuck) {
+            self.error = Some(format!(
+                "time does not pass any more at {} s: hosts answer each other on a path without any \
+                 delay and rate; give one of its links a `delay`",
+                self.drive.engine.now().as_s()
+            ));
+        }
+        self.close_second(true)
+    }
+
+    /// Looks at the clock and for signals now and then.
+    fn tell(&mut self, observer: &mut dyn Observer) {
+        let now_ns = monotonic_ns();
+        if now_ns.saturating_sub(self.meter.told_ns) < PROGRESS_NS {
+            return;
+        }
+        if let Some(signal) = take_signal(self.signals.as_fd()) {
+            observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
+            self.error = Some(format!("interrupted by signal {signal}"));
+        }
+        let time = self.drive.engine.now();
+        let hops = self.drive.engine.counters().hops;
+        let (speed, hops_per_s) = self.meter.look(now_ns, time, hops);
+        observer.progress(&Progress::Simulating {
+            time,
+            duration: self.plan.duration,
+            speed,
+            hops_per_s,
+            flows_done: self.drive.traffic.progress().0 as u64,
+            flows: self.plan.traffic.flows,
+        });
+    }
+
+    /// Writes down the second that is over.
+    fn close_second(&mut self, last: bool) -> Result<(), RunError> {
+        let engine = &self.drive.engine;
+        let counters = *engine.counters();
+        // What happens at the end of a second belongs to the next one.
+        let number = second_of(engine.now() - Span::from_ns(1));
+        let mut second = Second {
+            number,
+            packets: self.drive.received - self.received,
+            ..Second::default()
+        };
+        second.drops.pool = counters.pool_exhausted - self.pool_seen;
+        (self.received, self.pool_seen) = (self.drive.received, counters.pool_exhausted);
+        self.judge.idle_until(number);
+        self.judge.second(&second);
+        let pipes = match engine.topology().pipes().len() {
+            pipes if pipes <= PIPES_MAX => pipes,
+            _ => 0,
+        };
+        let pipes = (0..pipes as u32).map(|pipe| engine.pipe_counters(PipeId(pipe)));
+        let report = Report {
+            second,
+            counters,
+            pipes: pipes.collect(),
+            inside: engine.inside(),
+            multicast_data: 0,
+            last,
+        };
+        self.series
+            .add(&report)
+            .map_err(io_error("writing time series"))?;
+        // Seconds in which nothing happens are passed over.
+        let next = self.drive.next_at().map_or(number + 1, second_of);
+        self.second = next.max(number + 1);
+        Ok(())
+    }
+
+    /// Writes down what has come of it.
+    fn finish(mut self, folder: &RunFolder) -> Result<Summary, RunError> {
+        let plan = self.plan;
+        let end = self.drive.engine.now();
+        let flows = endpoints::write_down(plan, &self.drive.traffic, folder, end);
+        let flows = flows.unwrap_or_else(|error| {
+            self.error.get_or_insert(format!("writing flows: {error}"));
+            Flows::default()
+        });
+        if let Err(error) = self.series.finish() {
+            self.error
+                .get_or_insert(format!("writing time series: {error}"));
+        }
+        let engine = &self.drive.engine;
+        let counters = engine.counters();
+        let all = plan.topology.pipes().len();
+        let pipes = plan.topology.pipes().iter().zip((0..).map(PipeId));
+        let mut pipes: Vec<PipeSummary> = pipes
+            .map(|(pipe, id)| {
+                PipeSummary::new(pipe, engine.params(id), &engine.pipe_counters(id), end)
+            })
+            .collect();
+        if all > PIPES_SHOWN {
+            pipes.sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.bytes));
+            pipes.truncate(BUSIEST);
+        }
+        let event = |(at, number): &(Time, usize)| EventSummary {
+            at_s: at.as_s(),
+            event: plan.schedule.events[*number].text.clone(),
+        };
+        let events = self.drive.begun.iter().map(event).collect();
+        let mut warnings = plan.warnings.clone();
+        warnings.extend(self.stop.and_then(warning).map(str::to_owned));
+        Ok(Summary {
+            experiment: plan.name.clone(),
+            clock: plan.clock.name().to_owned(),
+            seed: plan.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: folder.path().display().to_string(),
+            machine: summary::machine(None, "ordinary", Vec::new(), allowed_cpus()),
+            verdict: self.judge.virtual_verdict(),
+            packets: Packets::new(counters, engine.inside(), 0),
+            trace_hash: Some(format!("{:016x}", engine.trace_hash())),
+            simulated_s: seconds(end),
+            wall_s: 0.0,
+            setup_s: 0.0,
+            hops_per_s: per_second(counters.hops, self.cpu),
+            error: self.error,
+            warnings,
+            programs: Vec::new(),
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
+            events,
+            events_seen: self.drive.begun_in_all,
+            pipes,
+            pipes_seen: all,
+            cores: vec![CoreSummary {
+                pipes: all,
+                packets: counters.entered + counters.created,
+                cross_core: 0,
+                busy: self.cpu.as_s() / end.as_s().max(1e-9),
+            }],
+            efficiency: None,
+        })
+    }
+}
+
+/// What is worth knowing about the end of a run.
+fn warning(stop: Stop) -> Option<&'static str> {
+    match stop {
+        Stop::Idle => Some("nothing was left to happen before all traffic had ended"),
+        Stop::Done | Stop::Duration | Stop::Stuck => None,
+    }
+}
+
+fn allowed_cpus() -> usize {
+    cpu::allowed().map_or(1, |cpus| cpus.len())
+}
+
+/// How fast it goes, over the time since the last look.
+#[derive(Debug, Default)]
+struct Meter {
+    told_ns: u64,
+    time: Time,
+    hops: u64,
+}
+
+impl Meter {
+    /// Experiment time over real time, and packet-hops per second.
+    fn look(&mut self, now_ns: u64, time: Time, hops: u64) -> (f64, f64) {
+        let passed = (now_ns - self.told_ns).max(1) as f64 / 1e9;
+        let speed = time.since(self.time).as_s() / passed;
+        let rate = (hops - self.hops) as f64 / passed;
+        *self = Self {
+            told_ns: now_ns,
+            time,
+            hops,
+        };
+        (speed, rate)
+    }
+}

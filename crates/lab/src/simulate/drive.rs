@@ -1,0 +1,277 @@
+//! The drive loop of the virtual clock: time jumps to whatever comes next.
+//!
+//! Purpose: join the engine to modelled hosts without any clock. Theory: a packet that a host
+//! sends at T enters the host's first pipe, which no other host feeds, and comes out no sooner
+//! than that pipe's delay later. So the engine may do a whole **window** of its events, as long
+//! as the smallest such delay, before the hosts are asked what they make of them: whatever they
+//! send within the window cannot come out within it. Packets then enter at the times at which
+//! they were sent, for which the engine accepts arrivals in its past. Windows only save work:
+//! results do not depend on them, which a test holds to windows of nothing.
+//!
+//! Where a first pipe is not plain (its start of service is an event of the engine's) or has no
+//! delay, there are no windows, and the engine and the hosts take turns event by event.
+//!
+//! All spans of time here are half open: what happens at their end belongs to the next one. What
+//! the file has scheduled comes before packets of the same time. A run is over at the end of the
+//! [`GRID`] cell in which its traffic is done, so that this too depends on no window.
+//!
+//! Left out: the clock that people wait by, and everything that is written down.
+
+use longhaul_core::engine::{Egress, Engine, Modelled, Refused};
+use longhaul_core::topology::PipeId;
+use longhaul_core::{NodeId, Span, Time};
+use longhaul_proto::traffic::Traffic;
+
+use crate::drive::apply_steps;
+use crate::run::EVENTS_MAX;
+use crate::schedule::Timeline;
+
+/// How finely the end of a run is told.
+pub(super) const GRID: Span = Span::from_ms(10);
+/// So many rounds at one point in time are a circle: hosts answer each other without any delay.
+const ROUNDS_MAX: u64 = 20_000_000;
+
+/// Why a drive loop came to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// All traffic that ends by itself has ended.
+    Done,
+    /// The run's bound has been reached.
+    Duration,
+    /// Nothing will ever happen again.
+    Idle,
+    /// Time does not pass any more.
+    Stuck,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// There is more to do before the horizon.
+    More,
+    /// Everything before the horizon is done.
+    Reached,
+    /// The run is over.
+    Over(Stop),
+}
+
+/// Everything that the loop works with.
+pub(super) struct Drive {
+    pub(super) engine: Engine,
+    pub(super) traffic: Traffic,
+    timeline: Timeline,
+    /// The run's bound.
+    end: Option<Time>,
+    /// How many flows end by themselves; the run ends with them.
+    bounded: u64,
+    /// The first pipes of modelled hosts.
+    first: Vec<PipeId>,
+    /// First pipes whose starts of service are events, for good.
+    shaped: bool,
+    window: Span,
+    /// The end of the grid cell that time is in.
+    cell_end: Time,
+    /// Rounds since time has passed last.
+    rounds: u64,
+    /// Frames that came out at hosts.
+    pub(super) received: u64,
+    /// The first events that began, by number.
+    pub(super) begun: Vec<(Time, usize)>,
+    /// How many began in all.
+    pub(super) begun_in_all: u64,
+}
+
+impl Drive {
+    /// A loop at t = 0. `hosts` are those with modelled endpoints; without `windows`, everything
+    /// goes event by event.
+    pub(super) fn new(
+        engine: Engine,
+        traffic: Traffic,
+        timeline: Timeline,
+        (end, bounded): (Option<Span>, u64),
+        hosts: &[NodeId],
+        windows: bool,
+    ) -> Self {
+        let topology = engine.topology();
+        let first = hosts.iter().flat_map(|host| topology.outgoing(*host));
+        let mut drive = Self {
+            first: first.copied().collect(),
+            shaped: !windows,
+            window: Span::ZERO,
+            cell_end: Time::ZERO + GRID,
+            rounds: 0,
+            received: 0,
+            begun: Vec::new(),
+            begun_in_all: 0,
+            end: end.map(|end| Time::ZERO + end),
+            bounded,
+            engine,
+            traffic,
+            timeline,
+        };
+        drive.measure_window();
+        drive
+    }
+
+    /// How long the engine may go on alone.
+    fn measure_window(&mut self) {
+        let engine = &self.engine;
+        let is_shaped = |pipe: &PipeId| !engine.params(*pipe).is_plain() || !engine.is_up(*pipe);
+        self.shaped = self.shaped || self.first.iter().any(is_shaped);
+        let delays = self.first.iter().map(|pipe| engine.params(*pipe).delay);
+        self.window = match self.shaped {
+            true => Span::ZERO,
+            false => delays.min().unwrap_or(GRID).min(GRID),
+        };
+    }
+
+    /// When something happens next, if ever.
+    pub(super) fn next_at(&self) -> Option<Time> {
+        let next = [
+            self.engine.next_due(),
+            self.traffic.poll_timeout(),
+            self.timeline.next_at(),
+        ];
+        next.into_iter().flatten().min()
+    }
+
+    /// Goes on until everything before `horizon` is done, for at most `rounds` rounds.
+    pub(super) fn run(&mut self, horizon: Time, rounds: u32) -> Outcome {
+        for _ in 0..rounds {
+            let next = [self.engine.next_due(), self.traffic.poll_timeout()];
+            let next = next.into_iter().flatten().min();
+            let limit = self.end.map_or(horizon, |end| end.min(horizon));
+            let next = next.filter(|next| *next < limit);
+            let step = self.timeline.next_at().filter(|step| *step < limit);
+            let coming = next.into_iter().chain(step).min();
+            if let Some(stop) = self.enter_cell(coming.unwrap_or(limit)) {
+                return Outcome::Over(stop);
+            }
+            match (next, step) {
+                (None, None) => return self.rest(limit, horizon),
+                (next, Some(step)) if next.is_none_or(|next| step <= next) => {
+                    self.take_steps(step);
+                }
+                (Some(next), step) => {
+                    let bound = [Some(limit), step, Some(self.cell_end)];
+                    let bound = bound.into_iter().flatten().min().unwrap_or(limit);
+                    self.round(next, bound);
+                }
+                (None, Some(_)) => unreachable!("a step alone is taken above"),
+            }
+            if self.rounds > ROUNDS_MAX {
+                return Outcome::Over(Stop::Stuck);
+            }
+        }
+        Outcome::More
+    }
+
+    /// Does what the file has scheduled at `at`.
+    fn take_steps(&mut self, at: Time) {
+        let (begun, in_all) = (&mut self.begun, &mut self.begun_in_all);
+        apply_steps(&mut self.engine, &mut self.timeline, at, |number| {
+            if begun.len() < EVENTS_MAX {
+                begun.push((at, number));
+            }
+            *in_all += 1;
+        });
+        self.measure_window();
+    }
+
+    /// Moves on to the grid cell of `time`; a run whose traffic was done in a cell before it ends
+    /// with that cell.
+    fn enter_cell(&mut self, time: Time) -> Option<Stop> {
+        if time < self.cell_end {
+            return None;
+        }
+        if self.bounded > 0 && self.traffic.progress().0 as u64 >= self.bounded {
+            self.engine.advance_before(self.cell_end);
+            return Some(Stop::Done);
+        }
+        let cells = time.as_ns() / GRID.as_ns() + 1;
+        self.cell_end = Time::from_ns(cells.saturating_mul(GRID.as_ns()));
+        None
+    }
+
+    /// Nothing happens before `limit`.
+    fn rest(&mut self, limit: Time, horizon: Time) -> Outcome {
+        if self.next_at().is_none() && self.end.is_none() {
+            return Outcome::Over(Stop::Idle);
+        }
+        self.engine.advance_before(limit);
+        match self.end {
+            Some(end) if end <= horizon => Outcome::Over(Stop::Duration),
+            _ => Outcome::Reached,
+        }
+    }
+
+    /// A window from `next` on, at most to `bound`; without windows, all that happens at `next`.
+    fn round(&mut self, next: Time, bound: Time) {
+        let before = self.engine.now();
+        let until = match self.window {
+            Span::ZERO => {
+                self.engine.advance(next);
+                // What hosts do at this time belongs to it.
+                next + Span::from_ns(1)
+            }
+            window => {
+                let until = (next + window).min(bound);
+                self.engine.advance_before(until);
+                until
+            }
+        };
+        self.rounds = match self.engine.now() > before {
+            true => 0,
+            false => self.rounds + 1,
+        };
+        self.serve(until);
+    }
+
+    /// Lets the hosts handle what has come out, and their timers before `until`, in order of time;
+    /// at one time packets come first.
+    fn serve(&mut self, until: Time) {
+        let mut egress = self.engine.poll_egress();
+        loop {
+            let timer = self.traffic.poll_timeout().filter(|timer| *timer < until);
+            match (egress.take(), timer) {
+                (Some(packet), timer) if timer.is_none_or(|timer| packet.due <= timer) => {
+                    self.hand_over(packet);
+                    egress = self.engine.poll_egress();
+                }
+                (packet, Some(timer)) => {
+                    egress = packet;
+                    self.traffic.handle_timeout(timer);
+                }
+                (_, None) => return,
+            }
+            self.transmit();
+        }
+    }
+
+    /// Gives a packet to its host.
+    fn hand_over(&mut self, egress: Egress) {
+        debug_assert_eq!(egress.staleness, Span::ZERO, "a window was too long");
+        self.received += 1;
+        let headers = self.engine.frame(&egress);
+        let ip_len = egress.len - longhaul_core::packet::ETHERNET_LEN as u32;
+        self.traffic
+            .handle_packet(egress.due, egress.host, headers, ip_len);
+        self.engine.release(egress);
+    }
+
+    /// Takes what the hosts send.
+    fn transmit(&mut self) {
+        while let Some(packet) = self.traffic.poll_transmit() {
+            let modelled = Modelled {
+                to: packet.to,
+                headers: packet.headers,
+                ip_len: packet.ip_len,
+            };
+            let refused = self
+                .engine
+                .arrive_modelled(packet.host, packet.at, &modelled);
+            // A full pool is counted by the engine, and judged.
+            debug_assert!(matches!(refused, Ok(()) | Err(Refused::PoolExhausted)));
+        }
+    }
+}

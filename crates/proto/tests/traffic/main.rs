@@ -1,0 +1,4 @@
+//! Modelled traffic over the engine, in virtual time.
+
+mod flows;
+mod harness;
