@@ -22,10 +22,11 @@
 
 use super::Engine;
 use super::hash::Fate;
+use super::lan::GROUP;
 use crate::pending::wheel::Wheel;
 use crate::pending::{self, Key};
-use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
+use crate::pipe::{Pipe, Taken};
 use crate::pool::NIL;
 use crate::route::NextHop;
 use crate::time::Time;
@@ -39,6 +40,10 @@ const MOST_WIDTH: u64 = 1 << 30;
 
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
+
+/// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
+/// enough for all the answers to stay in the cache.
+const AT_A_TIME: usize = 64;
 
 /// A packet comes out of a plain pipe.
 #[derive(Debug, Clone, Copy)]
@@ -64,15 +69,23 @@ impl Event {
     pub(super) const ELSE: u32 = u32::MAX - 2;
 }
 
-/// What a pipe gives to a window.
+/// What a pipe gives to a window. While it is looked at, it is a lane: its packets are taken one
+/// after another, in turn with those of other pipes.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     pipe: u32,
-    /// One more than the place of its last event.
-    end: u32,
-    /// Its head afterwards, and when that is due.
+    /// Where it leads, and what that is.
+    node: u32,
+    kind: NodeKind,
+    rank: u32,
+    /// The first packet that is not taken, and when it is due.
     head: u32,
     due: Moment,
+    /// Where that goes.
+    way: Option<NextHop>,
+    /// The place of its last event.
+    last: u32,
+    taken: Taken,
 }
 
 /// The open window, and what is needed for it.
@@ -88,8 +101,12 @@ pub(super) struct Window {
     start: u64,
     /// By pipe, each pipe's in order.
     events: Vec<Event>,
+    /// Whether nothing but the usual happens.
+    is_usual: bool,
     shares: Vec<Share>,
     pipes: Vec<u32>,
+    /// Places of shares.
+    lanes: Vec<u32>,
     /// By pipe: the last event that goes into it.
     inbox: Box<[u32]>,
     fed: Vec<u32>,
@@ -128,7 +145,9 @@ impl Window {
             start: 0,
             events: Vec::new(),
             shares: Vec::new(),
+            is_usual: true,
             pipes: Vec::new(),
+            lanes: Vec::with_capacity(AT_A_TIME),
             inbox: vec![NIL; known].into(),
             fed: Vec::new(),
             tray: Vec::new(),
@@ -231,76 +250,126 @@ impl Engine {
     fn look_ahead(&mut self, start: u64, end: u64) -> bool {
         let window = &mut self.window;
         window.start = start;
+        window.is_usual = true;
         window.events.clear();
         window.shares.clear();
         window.pipes.clear();
         self.wheel.take(end, &mut window.pipes);
         let end = self.wheel.start_of(end);
-        let mut is_usual = true;
-        for number in 0..window.pipes.len() {
-            let id = window.pipes[number];
+        for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
+            self.set_lanes(first);
+            while !self.window.lanes.is_empty() {
+                self.leave_lanes(end);
+                self.find_ways();
+                self.take_one_each();
+            }
+        }
+        self.window.is_usual
+    }
+
+    /// Begins with the heads of the next few pipes.
+    fn set_lanes(&mut self, first: usize) {
+        let window = &mut self.window;
+        let last = window.pipes.len().min(first + AT_A_TIME);
+        for &id in &window.pipes[first..last] {
             let pipe = &self.pipes[id as usize];
-            let node = NodeId(pipe.to);
-            let kind = self.nodes[node.index()].kind;
-            let rank = u64::from(pipe.rank);
-            let mut index = pipe.first();
-            let mut due = Moment::default();
-            while index != NIL {
-                let packet = &self.pool[index];
-                due = packet.due;
-                let ns = due.time.as_ns();
-                if ns >= end || due.microstep > 0 {
-                    is_usual &= ns >= end;
-                    break;
-                }
-                let next = if packet.lost {
-                    Event::LOST
-                } else if kind == NodeKind::Router {
-                    if packet.destination == node.0
-                        || packet.hop_limit <= 1
-                        || packet.destination >= super::lan::GROUP
-                    {
-                        Event::ELSE
-                    } else {
-                        match self
-                            .routes
-                            .next_hop(&self.topology, node, NodeId(packet.destination))
-                        {
-                            Some(NextHop::One(next))
-                                if packet.ip_len <= window.fits[next.index()] =>
-                            {
-                                next.0
-                            }
-                            _ => Event::ELSE,
-                        }
-                    }
-                } else if kind == NodeKind::Host && packet.destination == node.0 {
-                    Event::HOME
-                } else {
-                    Event::ELSE
-                };
-                is_usual &= next != Event::ELSE;
-                window.events.push(Event {
-                    order: (ns - start) << 32 | rank,
-                    pipe: id,
-                    index,
-                    next,
-                    link: NIL,
-                    is_last: false,
-                });
-                index = packet.next;
-            }
-            if let Some(event) = window.events.last_mut() {
-                event.is_last = true;
-            }
+            window.lanes.push(window.shares.len() as u32);
             window.shares.push(Share {
                 pipe: id,
-                end: window.events.len() as u32,
-                head: index,
-                due,
+                node: pipe.to,
+                rank: pipe.rank,
+                kind: NodeKind::Router,
+                head: pipe.first(),
+                way: None,
+                last: 0,
+                due: Moment::default(),
+                taken: Taken::from(pipe.first()),
             });
         }
-        is_usual
+        for share in &mut window.shares[first..] {
+            share.kind = self.nodes[share.node as usize].kind;
+        }
+    }
+
+    /// Takes away the lanes whose next packet is not due before `end` ns.
+    fn leave_lanes(&mut self, end: u64) {
+        let window = &mut self.window;
+        let mut touched = 0;
+        // Nothing in this loop waits for anything but memory, of which much comes at a time.
+        for &lane in &window.lanes {
+            let head = window.shares[lane as usize].head;
+            if head != NIL {
+                touched ^= self.pool[head].next;
+            }
+        }
+        std::hint::black_box(touched);
+        let mut left = 0;
+        for number in 0..window.lanes.len() {
+            let lane = window.lanes[number];
+            let share = &mut window.shares[lane as usize];
+            let mut goes_on = share.head != NIL;
+            if goes_on {
+                share.due = self.pool[share.head].due;
+                goes_on = share.due.time.as_ns() < end;
+                window.is_usual &= !goes_on || share.due.microstep == 0;
+                goes_on &= share.due.microstep == 0;
+            }
+            if goes_on {
+                window.lanes[left] = lane;
+                left += 1;
+            } else {
+                window.events[share.last as usize].is_last = true;
+            }
+        }
+        window.lanes.truncate(left);
+    }
+
+    /// Looks up where each lane's packet goes from its router.
+    fn find_ways(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let to = self.pool[share.head].destination;
+            share.way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
+                let (router, to) = (NodeId(share.node), NodeId(to));
+                self.routes.next_hop(&self.topology, router, to)
+            } else {
+                None
+            };
+        }
+    }
+
+    /// Makes an event of each lane's packet, and goes on to the one behind it.
+    fn take_one_each(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let packet = &self.pool[share.head];
+            let next = match share.way {
+                _ if packet.lost => Event::LOST,
+                Some(NextHop::One(next))
+                    if packet.ip_len <= window.fits[next.index()] && packet.hop_limit > 1 =>
+                {
+                    next.0
+                }
+                None if share.kind == NodeKind::Host && packet.destination == share.node => {
+                    Event::HOME
+                }
+                _ => Event::ELSE,
+            };
+            window.is_usual &= next != Event::ELSE;
+            share.taken.add(packet);
+            share.last = window.events.len() as u32;
+            window.events.push(Event {
+                order: (share.due.time.as_ns() - window.start) << 32 | u64::from(share.rank),
+                pipe: share.pipe,
+                index: share.head,
+                next,
+                link: NIL,
+                is_last: false,
+            });
+            share.head = packet.next;
+        }
     }
 
     /// Does the window at once.
@@ -309,13 +378,9 @@ impl Engine {
             self.hash_window();
         }
         self.inside -= self.window.events.len() as u64;
-        let mut first = 0;
         for number in 0..self.window.shares.len() {
             let share = self.window.shares[number];
-            let events = &self.window.events[first..share.end as usize];
-            first = share.end as usize;
-            let indices = events.iter().map(|event| event.index);
-            self.pipes[share.pipe as usize].pop_all(indices, share.head, &self.pool);
+            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
             if share.head != NIL {
                 self.announce(PipeId(share.pipe), share.due);
             }
@@ -371,31 +436,59 @@ impl Engine {
 
     /// Lets each pipe take what is in its inbox.
     fn serve_inboxes(&mut self) {
-        for number in 0..self.window.fed.len() {
-            let pipe = self.window.fed[number];
-            let window = &mut self.window;
-            let mut place = std::mem::replace(&mut window.inbox[pipe as usize], NIL);
-            let event = window.events[place as usize];
-            if event.link == NIL {
-                let at = window.moment(event.order);
-                self.pass_on(PipeId(pipe), event.index, at);
-                continue;
-            }
-            window.tray.clear();
-            while place != NIL {
-                let event = &window.events[place as usize];
-                window.tray.push(tray_entry(event.order, place));
-                place = event.link;
-            }
-            window.tray.sort_unstable();
-            for number in 0..self.window.tray.len() {
-                let event = self.window.events[self.window.tray[number] as u32 as usize];
-                let at = self.window.moment(event.order);
-                self.pass_on(PipeId(pipe), event.index, at);
+        for first in (0..self.window.fed.len()).step_by(AT_A_TIME) {
+            let last = self.window.fed.len().min(first + AT_A_TIME);
+            self.fetch(first, last);
+            for number in first..last {
+                self.serve_inbox(self.window.fed[number]);
             }
         }
         self.window.fed.clear();
         self.window.tray.clear();
+    }
+
+    /// Has the memory brought that these pipes are about to need: loops that wait for nothing.
+    fn fetch(&self, first: usize, last: usize) {
+        let (window, pool) = (&self.window, &self.pool);
+        let mut touched = 0;
+        for &pipe in &window.fed[first..last] {
+            touched ^= self.pipes[pipe as usize].touch();
+        }
+        for &pipe in &window.fed[first..last] {
+            if let Some(tail) = self.pipes[pipe as usize].last() {
+                touched ^= pool[tail].next;
+            }
+            let mut place = window.inbox[pipe as usize];
+            while place != NIL {
+                let event = &window.events[place as usize];
+                touched ^= pool[event.index].next;
+                place = event.link;
+            }
+        }
+        std::hint::black_box(touched);
+    }
+
+    #[inline]
+    fn serve_inbox(&mut self, pipe: u32) {
+        let window = &mut self.window;
+        let mut place = std::mem::replace(&mut window.inbox[pipe as usize], NIL);
+        let event = window.events[place as usize];
+        if event.link == NIL {
+            let at = window.moment(event.order);
+            return self.pass_on(PipeId(pipe), event.index, at);
+        }
+        window.tray.clear();
+        while place != NIL {
+            let event = &window.events[place as usize];
+            window.tray.push(tray_entry(event.order, place));
+            place = event.link;
+        }
+        window.tray.sort_unstable();
+        for number in 0..self.window.tray.len() {
+            let event = self.window.events[self.window.tray[number] as u32 as usize];
+            let at = self.window.moment(event.order);
+            self.pass_on(PipeId(pipe), event.index, at);
+        }
     }
 
     /// Gives back to the pending set what is left of an open window.
