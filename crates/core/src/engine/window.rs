@@ -54,8 +54,6 @@ pub(super) struct Event {
     pub(super) index: u32,
     /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
     pub(super) next: u32,
-    /// The event before it in the same inbox.
-    link: u32,
     /// Whether it is its pipe's last one in the window.
     pub(super) is_last: bool,
 }
@@ -67,6 +65,15 @@ impl Event {
     const HOME: u32 = u32::MAX - 1;
     /// Anything else becomes of it. Numbers of pipes are below all of these.
     pub(super) const ELSE: u32 = u32::MAX - 2;
+}
+
+/// A packet goes into a pipe.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// As that of its event.
+    order: u64,
+    pipe: u32,
+    index: u32,
 }
 
 /// What a pipe gives to a window. While it is looked at, it is a lane: its packets are taken one
@@ -107,9 +114,11 @@ pub(super) struct Window {
     pipes: Vec<u32>,
     /// Places of shares.
     lanes: Vec<u32>,
-    /// By pipe: the last event that goes into it.
+    /// By pipe: how many packets go into it.
     inbox: Box<[u32]>,
+    /// The pipes into which any do.
     fed: Vec<u32>,
+    entries: Vec<Entry>,
     /// Places of events, sorted by the order of events.
     tray: Vec<u128>,
     /// How much of the tray has been done, where it holds a whole window.
@@ -148,8 +157,9 @@ impl Window {
             is_usual: true,
             pipes: Vec::new(),
             lanes: Vec::with_capacity(AT_A_TIME),
-            inbox: vec![NIL; known].into(),
+            inbox: vec![0; known].into(),
             fed: Vec::new(),
+            entries: Vec::new(),
             tray: Vec::new(),
             done: 0,
         };
@@ -206,6 +216,41 @@ impl Window {
         }
     }
 
+    /// Brings all `entering` events into the order of the pipes that they go into, and for each
+    /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
+    fn sort_by_inbox(&mut self, entering: usize) {
+        self.tray.clear();
+        self.entries.clear();
+        self.entries.resize(entering, Entry::default());
+        let mut end = 0;
+        for &pipe in &self.fed {
+            let count = &mut self.inbox[pipe as usize];
+            (*count, end) = (end, end + *count);
+        }
+        for event in &self.events {
+            if event.next < Event::ELSE {
+                let at = &mut self.inbox[event.next as usize];
+                self.entries[*at as usize] = Entry {
+                    order: event.order,
+                    pipe: event.next,
+                    index: event.index,
+                };
+                *at += 1;
+            }
+        }
+        let mut start = 0;
+        for &pipe in &self.fed {
+            let end = std::mem::take(&mut self.inbox[pipe as usize]) as usize;
+            let own = &mut self.entries[start..end];
+            match own {
+                [_] => {}
+                // Those of one pipe stand in order already, also where they are due together.
+                _ => own.sort_by_key(|entry| entry.order),
+            }
+            start = end;
+        }
+    }
+
     /// Sorts the window, to be done one event at a time.
     fn sort(&mut self) {
         let entries = self.events.iter().zip(0..);
@@ -259,9 +304,9 @@ impl Engine {
         for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
             self.set_lanes(first);
             while !self.window.lanes.is_empty() {
-                self.leave_lanes(end);
                 self.find_ways();
                 self.take_one_each();
+                self.leave_lanes(end);
             }
         }
         self.window.is_usual
@@ -271,6 +316,9 @@ impl Engine {
     fn set_lanes(&mut self, first: usize) {
         let window = &mut self.window;
         let last = window.pipes.len().min(first + AT_A_TIME);
+        let heads = window.pipes[first..last].iter();
+        let heads = heads.map(|&id| self.pipes[id as usize].first());
+        std::hint::black_box(heads.fold(0, |sum, head| sum ^ self.pool[head].next));
         for &id in &window.pipes[first..last] {
             let pipe = &self.pipes[id as usize];
             window.lanes.push(window.shares.len() as u32);
@@ -282,7 +330,7 @@ impl Engine {
                 head: pipe.first(),
                 way: None,
                 last: 0,
-                due: Moment::default(),
+                due: pipe.next_due(&self.pool).unwrap_or_default(),
                 taken: Taken::from(pipe.first()),
             });
         }
@@ -310,16 +358,14 @@ impl Engine {
             let mut goes_on = share.head != NIL;
             if goes_on {
                 share.due = self.pool[share.head].due;
-                goes_on = share.due.time.as_ns() < end;
-                window.is_usual &= !goes_on || share.due.microstep == 0;
-                goes_on &= share.due.microstep == 0;
+                let is_due = share.due.time.as_ns() < end;
+                goes_on = is_due & (share.due.microstep == 0);
+                window.is_usual &= goes_on | !is_due;
             }
-            if goes_on {
-                window.lanes[left] = lane;
-                left += 1;
-            } else {
-                window.events[share.last as usize].is_last = true;
-            }
+            // Who stays is hard to foretell, so nothing branches on it.
+            window.events[share.last as usize].is_last = !goes_on;
+            window.lanes[left] = lane;
+            left += usize::from(goes_on);
         }
         window.lanes.truncate(left);
     }
@@ -365,7 +411,6 @@ impl Engine {
                 pipe: share.pipe,
                 index: share.head,
                 next,
-                link: NIL,
                 is_last: false,
             });
             share.head = packet.next;
@@ -401,94 +446,69 @@ impl Engine {
         }
     }
 
-    /// Puts each packet of the window into the inbox of its next pipe; those that are lost or
-    /// have arrived end here.
+    /// Ends packets that are lost or have arrived, and counts those that go into each pipe.
     fn hand_over(&mut self) {
-        self.window.tray.clear();
-        self.window.done = 0;
-        let mut lost = 0;
-        for place in 0..self.window.events.len() {
-            let event = &mut self.window.events[place];
+        let window = &mut self.window;
+        window.tray.clear();
+        window.done = 0;
+        window.fed.clear();
+        window.fed.resize(window.events.len(), 0);
+        let (mut lost, mut fed) = (0, 0);
+        for (event, place) in window.events.iter().zip(0..) {
             match event.next {
                 Event::LOST => {
                     lost += 1;
                     self.pool.release(event.index);
                 }
-                Event::HOME => self.window.tray.push(tray_entry(event.order, place as u32)),
+                Event::HOME => window.tray.push(tray_entry(event.order, place)),
                 next => {
-                    let last = &mut self.window.inbox[next as usize];
-                    if *last == NIL {
-                        self.window.fed.push(next);
-                    }
-                    event.link = std::mem::replace(last, place as u32);
+                    let count = &mut window.inbox[next as usize];
+                    // Whether it is the pipe's first one is hard to foretell.
+                    window.fed[fed] = next;
+                    fed += usize::from(*count == 0);
+                    *count += 1;
                 }
             }
         }
+        window.fed.truncate(fed);
         self.counters.dropped.loss += lost;
-        self.counters.hops += self.window.events.len() as u64 - lost;
-        self.window.tray.sort_unstable();
+        self.counters.hops += window.events.len() as u64 - lost;
+        let entering = window.events.len() - lost as usize - window.tray.len();
+        window.tray.sort_unstable();
         for number in 0..self.window.tray.len() {
             let place = self.window.tray[number] as u32;
             self.deliver(self.window.events[place as usize].index);
         }
-        self.window.tray.clear();
+        self.window.sort_by_inbox(entering);
     }
 
-    /// Lets each pipe take what is in its inbox.
+    /// Lets each pipe take what goes into it.
     fn serve_inboxes(&mut self) {
-        for first in (0..self.window.fed.len()).step_by(AT_A_TIME) {
-            let last = self.window.fed.len().min(first + AT_A_TIME);
+        for first in (0..self.window.entries.len()).step_by(AT_A_TIME) {
+            let last = self.window.entries.len().min(first + AT_A_TIME);
             self.fetch(first, last);
             for number in first..last {
-                self.serve_inbox(self.window.fed[number]);
+                let entry = self.window.entries[number];
+                let at = self.window.moment(entry.order);
+                self.pass_on(PipeId(entry.pipe), entry.index, at);
             }
         }
-        self.window.fed.clear();
-        self.window.tray.clear();
+        self.window.entries.clear();
     }
 
-    /// Has the memory brought that these pipes are about to need: loops that wait for nothing.
+    /// Has the memory brought that is about to be needed: loops that wait for nothing.
     fn fetch(&self, first: usize, last: usize) {
-        let (window, pool) = (&self.window, &self.pool);
+        let entries = &self.window.entries[first..last];
         let mut touched = 0;
-        for &pipe in &window.fed[first..last] {
-            touched ^= self.pipes[pipe as usize].touch();
+        for entry in entries {
+            touched ^= self.pipes[entry.pipe as usize].touch() ^ self.pool[entry.index].next;
         }
-        for &pipe in &window.fed[first..last] {
-            if let Some(tail) = self.pipes[pipe as usize].last() {
-                touched ^= pool[tail].next;
-            }
-            let mut place = window.inbox[pipe as usize];
-            while place != NIL {
-                let event = &window.events[place as usize];
-                touched ^= pool[event.index].next;
-                place = event.link;
+        for entry in entries {
+            if let Some(tail) = self.pipes[entry.pipe as usize].last() {
+                touched ^= self.pool[tail].next;
             }
         }
         std::hint::black_box(touched);
-    }
-
-    #[inline]
-    fn serve_inbox(&mut self, pipe: u32) {
-        let window = &mut self.window;
-        let mut place = std::mem::replace(&mut window.inbox[pipe as usize], NIL);
-        let event = window.events[place as usize];
-        if event.link == NIL {
-            let at = window.moment(event.order);
-            return self.pass_on(PipeId(pipe), event.index, at);
-        }
-        window.tray.clear();
-        while place != NIL {
-            let event = &window.events[place as usize];
-            window.tray.push(tray_entry(event.order, place));
-            place = event.link;
-        }
-        window.tray.sort_unstable();
-        for number in 0..self.window.tray.len() {
-            let event = self.window.events[self.window.tray[number] as u32 as usize];
-            let at = self.window.moment(event.order);
-            self.pass_on(PipeId(pipe), event.index, at);
-        }
     }
 
     /// Gives back to the pending set what is left of an open window.
