@@ -8,9 +8,9 @@
 //! PIPES are `plain` (the default: rate, delay and drop-tail on the fast path), `shaped` (the same
 //! by the general form, with every mechanism off), `jitter` (normal delays, in order), `codel`, or
 //! `heap` and `hash` (plain ones without look-ahead windows, and with the trace hash). STEP is how
-//! far the engine is advanced at a time, in us (100). For cost against size: `400 5000`,
-//! `4000 50000`, `40000 500000` and `400000 5000000` are 1,000 to 1,000,000 pipes with 5 packets
-//! each.
+//! far the engine is advanced at a time, in us (100). Every host is a destination with a route
+//! table of its own, so that memory and the time before the first round grow with the square of
+//! ROUTERS.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

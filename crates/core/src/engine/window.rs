@@ -15,8 +15,9 @@
 //! Either way, every pipe sees the same packets in the same order at the same times, so that all
 //! results are the same.
 //!
-//! What decides is the topology alone: windows are as wide as the least delay of any plain pipe
-//! that has at least [`LEAST_WIDTH`]; pipes with less stand in the heap.
+//! What decides is the topology: windows are as wide as the least delay of any plain pipe that
+//! has at least [`LEAST_WIDTH`]; pipes with less stand in the heap. So do all heads while there
+//! are few of them.
 //!
 //! Left out: widths that follow changes of delays; several cores, which need just these windows.
 
