@@ -15,17 +15,19 @@
 //! Either way, every pipe sees the same packets in the same order at the same times, so that all
 //! results are the same.
 //!
-//! What decides is the topology alone: windows are as wide as the least delay of any plain pipe
-//! that has at least [`LEAST_WIDTH`]; pipes with less stand in the heap.
+//! What decides is the topology: windows are as wide as the least delay of any plain pipe that
+//! has at least [`LEAST_WIDTH`]; pipes with less stand in the heap. So do all heads while there
+//! are few of them.
 //!
 //! Left out: widths that follow changes of delays; several cores, which need just these windows.
 
 use super::Engine;
 use super::hash::Fate;
+use super::lan::GROUP;
 use crate::pending::wheel::Wheel;
 use crate::pending::{self, Key};
-use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
+use crate::pipe::{Pipe, Taken};
 use crate::pool::NIL;
 use crate::route::NextHop;
 use crate::time::Time;
@@ -40,6 +42,10 @@ const MOST_WIDTH: u64 = 1 << 30;
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
 
+/// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
+/// enough for all the answers to stay in the cache.
+const AT_A_TIME: usize = 64;
+
 /// A packet comes out of a plain pipe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
@@ -49,8 +55,6 @@ pub(super) struct Event {
     pub(super) index: u32,
     /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
     pub(super) next: u32,
-    /// The event before it in the same inbox.
-    link: u32,
     /// Whether it is its pipe's last one in the window.
     pub(super) is_last: bool,
 }
@@ -64,15 +68,32 @@ impl Event {
     pub(super) const ELSE: u32 = u32::MAX - 2;
 }
 
-/// What a pipe gives to a window.
+/// A packet goes into a pipe.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// As that of its event.
+    order: u64,
+    pipe: u32,
+    index: u32,
+}
+
+/// What a pipe gives to a window. While it is looked at, it is a lane: its packets are taken one
+/// after another, in turn with those of other pipes.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     pipe: u32,
-    /// One more than the place of its last event.
-    end: u32,
-    /// Its head afterwards, and when that is due.
+    /// Where it leads, and what that is.
+    node: u32,
+    kind: NodeKind,
+    rank: u32,
+    /// The first packet that is not taken, and when it is due.
     head: u32,
     due: Moment,
+    /// Where that goes.
+    way: Option<NextHop>,
+    /// The place of its last event.
+    last: u32,
+    taken: Taken,
 }
 
 /// The open window, and what is needed for it.
@@ -88,11 +109,17 @@ pub(super) struct Window {
     start: u64,
     /// By pipe, each pipe's in order.
     events: Vec<Event>,
+    /// Whether nothing but the usual happens.
+    is_usual: bool,
     shares: Vec<Share>,
     pipes: Vec<u32>,
-    /// By pipe: the last event that goes into it.
+    /// Places of shares.
+    lanes: Vec<u32>,
+    /// By pipe: how many packets go into it.
     inbox: Box<[u32]>,
+    /// The pipes into which any do.
     fed: Vec<u32>,
+    entries: Vec<Entry>,
     /// Places of events, sorted by the order of events.
     tray: Vec<u128>,
     /// How much of the tray has been done, where it holds a whole window.
@@ -128,9 +155,12 @@ impl Window {
             start: 0,
             events: Vec::new(),
             shares: Vec::new(),
+            is_usual: true,
             pipes: Vec::new(),
-            inbox: vec![NIL; known].into(),
+            lanes: Vec::with_capacity(AT_A_TIME),
+            inbox: vec![0; known].into(),
             fed: Vec::new(),
+            entries: Vec::new(),
             tray: Vec::new(),
             done: 0,
         };
@@ -187,6 +217,41 @@ impl Window {
         }
     }
 
+    /// Brings all `entering` events into the order of the pipes that they go into, and for each
+    /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
+    fn sort_by_inbox(&mut self, entering: usize) {
+        self.tray.clear();
+        self.entries.clear();
+        self.entries.resize(entering, Entry::default());
+        let mut end = 0;
+        for &pipe in &self.fed {
+            let count = &mut self.inbox[pipe as usize];
+            (*count, end) = (end, end + *count);
+        }
+        for event in &self.events {
+            if event.next < Event::ELSE {
+                let at = &mut self.inbox[event.next as usize];
+                self.entries[*at as usize] = Entry {
+                    order: event.order,
+                    pipe: event.next,
+                    index: event.index,
+                };
+                *at += 1;
+            }
+        }
+        let mut start = 0;
+        for &pipe in &self.fed {
+            let end = std::mem::take(&mut self.inbox[pipe as usize]) as usize;
+            let own = &mut self.entries[start..end];
+            match own {
+                [_] => {}
+                // Those of one pipe stand in order already, also where they are due together.
+                _ => own.sort_by_key(|entry| entry.order),
+            }
+            start = end;
+        }
+    }
+
     /// Sorts the window, to be done one event at a time.
     fn sort(&mut self) {
         let entries = self.events.iter().zip(0..);
@@ -231,76 +296,126 @@ impl Engine {
     fn look_ahead(&mut self, start: u64, end: u64) -> bool {
         let window = &mut self.window;
         window.start = start;
+        window.is_usual = true;
         window.events.clear();
         window.shares.clear();
         window.pipes.clear();
         self.wheel.take(end, &mut window.pipes);
         let end = self.wheel.start_of(end);
-        let mut is_usual = true;
-        for number in 0..window.pipes.len() {
-            let id = window.pipes[number];
+        for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
+            self.set_lanes(first);
+            while !self.window.lanes.is_empty() {
+                self.find_ways();
+                self.take_one_each();
+                self.leave_lanes(end);
+            }
+        }
+        self.window.is_usual
+    }
+
+    /// Begins with the heads of the next few pipes.
+    fn set_lanes(&mut self, first: usize) {
+        let window = &mut self.window;
+        let last = window.pipes.len().min(first + AT_A_TIME);
+        let heads = window.pipes[first..last].iter();
+        let heads = heads.map(|&id| self.pipes[id as usize].first());
+        std::hint::black_box(heads.fold(0, |sum, head| sum ^ self.pool[head].next));
+        for &id in &window.pipes[first..last] {
             let pipe = &self.pipes[id as usize];
-            let node = NodeId(pipe.to);
-            let kind = self.nodes[node.index()].kind;
-            let rank = u64::from(pipe.rank);
-            let mut index = pipe.first();
-            let mut due = Moment::default();
-            while index != NIL {
-                let packet = &self.pool[index];
-                due = packet.due;
-                let ns = due.time.as_ns();
-                if ns >= end || due.microstep > 0 {
-                    is_usual &= ns >= end;
-                    break;
-                }
-                let next = if packet.lost {
-                    Event::LOST
-                } else if kind == NodeKind::Router {
-                    if packet.destination == node.0
-                        || packet.hop_limit <= 1
-                        || packet.destination >= super::lan::GROUP
-                    {
-                        Event::ELSE
-                    } else {
-                        match self
-                            .routes
-                            .next_hop(&self.topology, node, NodeId(packet.destination))
-                        {
-                            Some(NextHop::One(next))
-                                if packet.ip_len <= window.fits[next.index()] =>
-                            {
-                                next.0
-                            }
-                            _ => Event::ELSE,
-                        }
-                    }
-                } else if kind == NodeKind::Host && packet.destination == node.0 {
-                    Event::HOME
-                } else {
-                    Event::ELSE
-                };
-                is_usual &= next != Event::ELSE;
-                window.events.push(Event {
-                    order: (ns - start) << 32 | rank,
-                    pipe: id,
-                    index,
-                    next,
-                    link: NIL,
-                    is_last: false,
-                });
-                index = packet.next;
-            }
-            if let Some(event) = window.events.last_mut() {
-                event.is_last = true;
-            }
+            window.lanes.push(window.shares.len() as u32);
             window.shares.push(Share {
                 pipe: id,
-                end: window.events.len() as u32,
-                head: index,
-                due,
+                node: pipe.to,
+                rank: pipe.rank,
+                kind: NodeKind::Router,
+                head: pipe.first(),
+                way: None,
+                last: 0,
+                due: pipe.next_due(&self.pool).unwrap_or_default(),
+                taken: Taken::from(pipe.first()),
             });
         }
-        is_usual
+        for share in &mut window.shares[first..] {
+            share.kind = self.nodes[share.node as usize].kind;
+        }
+    }
+
+    /// Takes away the lanes whose next packet is not due before `end` ns.
+    fn leave_lanes(&mut self, end: u64) {
+        let window = &mut self.window;
+        let mut touched = 0;
+        // Nothing in this loop waits for anything but memory, of which much comes at a time.
+        for &lane in &window.lanes {
+            let head = window.shares[lane as usize].head;
+            if head != NIL {
+                touched ^= self.pool[head].next;
+            }
+        }
+        std::hint::black_box(touched);
+        let mut left = 0;
+        for number in 0..window.lanes.len() {
+            let lane = window.lanes[number];
+            let share = &mut window.shares[lane as usize];
+            let mut goes_on = share.head != NIL;
+            if goes_on {
+                share.due = self.pool[share.head].due;
+                let is_due = share.due.time.as_ns() < end;
+                goes_on = is_due & (share.due.microstep == 0);
+                window.is_usual &= goes_on | !is_due;
+            }
+            // Who stays is hard to foretell, so nothing branches on it.
+            window.events[share.last as usize].is_last = !goes_on;
+            window.lanes[left] = lane;
+            left += usize::from(goes_on);
+        }
+        window.lanes.truncate(left);
+    }
+
+    /// Looks up where each lane's packet goes from its router.
+    fn find_ways(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let to = self.pool[share.head].destination;
+            share.way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
+                let (router, to) = (NodeId(share.node), NodeId(to));
+                self.routes.next_hop(&self.topology, router, to)
+            } else {
+                None
+            };
+        }
+    }
+
+    /// Makes an event of each lane's packet, and goes on to the one behind it.
+    fn take_one_each(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let packet = &self.pool[share.head];
+            let next = match share.way {
+                _ if packet.lost => Event::LOST,
+                Some(NextHop::One(next))
+                    if packet.ip_len <= window.fits[next.index()] && packet.hop_limit > 1 =>
+                {
+                    next.0
+                }
+                None if share.kind == NodeKind::Host && packet.destination == share.node => {
+                    Event::HOME
+                }
+                _ => Event::ELSE,
+            };
+            window.is_usual &= next != Event::ELSE;
+            share.taken.add(packet);
+            share.last = window.events.len() as u32;
+            window.events.push(Event {
+                order: (share.due.time.as_ns() - window.start) << 32 | u64::from(share.rank),
+                pipe: share.pipe,
+                index: share.head,
+                next,
+                is_last: false,
+            });
+            share.head = packet.next;
+        }
     }
 
     /// Does the window at once.
@@ -309,13 +424,9 @@ impl Engine {
             self.hash_window();
         }
         self.inside -= self.window.events.len() as u64;
-        let mut first = 0;
         for number in 0..self.window.shares.len() {
             let share = self.window.shares[number];
-            let events = &self.window.events[first..share.end as usize];
-            first = share.end as usize;
-            let indices = events.iter().map(|event| event.index);
-            self.pipes[share.pipe as usize].pop_all(indices, share.head, &self.pool);
+            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
             if share.head != NIL {
                 self.announce(PipeId(share.pipe), share.due);
             }
@@ -336,66 +447,69 @@ impl Engine {
         }
     }
 
-    /// Puts each packet of the window into the inbox of its next pipe; those that are lost or
-    /// have arrived end here.
+    /// Ends packets that are lost or have arrived, and counts those that go into each pipe.
     fn hand_over(&mut self) {
-        self.window.tray.clear();
-        self.window.done = 0;
-        let mut lost = 0;
-        for place in 0..self.window.events.len() {
-            let event = &mut self.window.events[place];
+        let window = &mut self.window;
+        window.tray.clear();
+        window.done = 0;
+        window.fed.clear();
+        window.fed.resize(window.events.len(), 0);
+        let (mut lost, mut fed) = (0, 0);
+        for (event, place) in window.events.iter().zip(0..) {
             match event.next {
                 Event::LOST => {
                     lost += 1;
                     self.pool.release(event.index);
                 }
-                Event::HOME => self.window.tray.push(tray_entry(event.order, place as u32)),
+                Event::HOME => window.tray.push(tray_entry(event.order, place)),
                 next => {
-                    let last = &mut self.window.inbox[next as usize];
-                    if *last == NIL {
-                        self.window.fed.push(next);
-                    }
-                    event.link = std::mem::replace(last, place as u32);
+                    let count = &mut window.inbox[next as usize];
+                    // Whether it is the pipe's first one is hard to foretell.
+                    window.fed[fed] = next;
+                    fed += usize::from(*count == 0);
+                    *count += 1;
                 }
             }
         }
+        window.fed.truncate(fed);
         self.counters.dropped.loss += lost;
-        self.counters.hops += self.window.events.len() as u64 - lost;
-        self.window.tray.sort_unstable();
+        self.counters.hops += window.events.len() as u64 - lost;
+        let entering = window.events.len() - lost as usize - window.tray.len();
+        window.tray.sort_unstable();
         for number in 0..self.window.tray.len() {
             let place = self.window.tray[number] as u32;
             self.deliver(self.window.events[place as usize].index);
         }
-        self.window.tray.clear();
+        self.window.sort_by_inbox(entering);
     }
 
-    /// Lets each pipe take what is in its inbox.
+    /// Lets each pipe take what goes into it.
     fn serve_inboxes(&mut self) {
-        for number in 0..self.window.fed.len() {
-            let pipe = self.window.fed[number];
-            let window = &mut self.window;
-            let mut place = std::mem::replace(&mut window.inbox[pipe as usize], NIL);
-            let event = window.events[place as usize];
-            if event.link == NIL {
-                let at = window.moment(event.order);
-                self.pass_on(PipeId(pipe), event.index, at);
-                continue;
-            }
-            window.tray.clear();
-            while place != NIL {
-                let event = &window.events[place as usize];
-                window.tray.push(tray_entry(event.order, place));
-                place = event.link;
-            }
-            window.tray.sort_unstable();
-            for number in 0..self.window.tray.len() {
-                let event = self.window.events[self.window.tray[number] as u32 as usize];
-                let at = self.window.moment(event.order);
-                self.pass_on(PipeId(pipe), event.index, at);
+        for first in (0..self.window.entries.len()).step_by(AT_A_TIME) {
+            let last = self.window.entries.len().min(first + AT_A_TIME);
+            self.fetch(first, last);
+            for number in first..last {
+                let entry = self.window.entries[number];
+                let at = self.window.moment(entry.order);
+                self.pass_on(PipeId(entry.pipe), entry.index, at);
             }
         }
-        self.window.fed.clear();
-        self.window.tray.clear();
+        self.window.entries.clear();
+    }
+
+    /// Has the memory brought that is about to be needed: loops that wait for nothing.
+    fn fetch(&self, first: usize, last: usize) {
+        let entries = &self.window.entries[first..last];
+        let mut touched = 0;
+        for entry in entries {
+            touched ^= self.pipes[entry.pipe as usize].touch() ^ self.pool[entry.index].next;
+        }
+        for entry in entries {
+            if let Some(tail) = self.pipes[entry.pipe as usize].last() {
+                touched ^= self.pool[tail].next;
+            }
+        }
+        std::hint::black_box(touched);
     }
 
     /// Gives back to the pending set what is left of an open window.

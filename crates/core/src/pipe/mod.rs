@@ -34,7 +34,7 @@ use std::sync::Arc;
 use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
-use crate::pool::{NIL, Pool};
+use crate::pool::{Descriptor, NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::topology::{self, PipeId, PipeParams};
@@ -90,6 +90,43 @@ struct Rare {
     always_shaped: bool,
     /// Those that a plain pipe does not count, where it was shaped before.
     counters: Option<Box<PipeCounters>>,
+}
+
+/// The first packets of a plain pipe, in sum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// The first of them.
+    pub(crate) first: u32,
+    /// Those that come out, and those that are lost, with their bytes of IP.
+    pub(crate) packets: u32,
+    pub(crate) lost: u32,
+    pub(crate) bytes: u64,
+    pub(crate) lost_bytes: u64,
+}
+
+impl Taken {
+    /// None yet, from packet `first` on.
+    pub(crate) const fn from(first: u32) -> Self {
+        Self {
+            first,
+            packets: 0,
+            lost: 0,
+            bytes: 0,
+            lost_bytes: 0,
+        }
+    }
+
+    /// One more.
+    #[inline]
+    pub(crate) fn add(&mut self, packet: &Descriptor) {
+        if packet.lost {
+            self.lost += 1;
+            self.lost_bytes += u64::from(packet.ip_len);
+        } else {
+            self.packets += 1;
+            self.bytes += u64::from(packet.ip_len);
+        }
+    }
 }
 
 /// What a shaped pipe needs of the engine around it.
@@ -249,27 +286,35 @@ impl Pipe {
         index
     }
 
-    /// Takes out the first packets of a plain pipe, `indices`, after which `head` is the first.
+    /// Takes the first packets out of a plain pipe, after which `head` is the first.
     #[inline]
-    pub(crate) fn pop_all(&mut self, indices: impl Iterator<Item = u32>, head: u32, pool: &Pool) {
-        for index in indices {
-            let packet = &pool[index];
-            let bytes = self.framing.counted(packet.ip_len);
-            self.queue.pop(index, bytes, packet.next);
-            if packet.lost {
-                self.drops_loss += 1;
-            } else {
-                self.packets += 1;
-                self.bytes += u64::from(bytes);
-            }
-        }
+    pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32, pool: &Pool) {
+        let bytes = taken.bytes + u64::from(self.framing.counted(0)) * u64::from(taken.packets);
+        let lost = taken.lost_bytes + u64::from(self.framing.counted(0)) * u64::from(taken.lost);
+        self.queue.pop_all(taken, bytes + lost, head, pool);
+        self.drops_loss += u64::from(taken.lost);
+        self.packets += u64::from(taken.packets);
+        self.bytes += bytes;
         self.head = head;
         if head == NIL {
             self.tail = NIL;
         }
     }
 
-    /// Changes the pipe, which is called `name`, at `now`. Rate and framing hold at once, pro rata for the packet in
+    /// The last packet inside a plain pipe.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<u32> {
+        (self.tail != NIL).then_some(self.tail)
+    }
+
+    /// Reads from all that an entry needs, so that it is in the cache.
+    #[inline]
+    pub(crate) fn touch(&self) -> u32 {
+        self.tail ^ self.drops_queue as u32 ^ self.packets as u32
+    }
+
+    /// Changes the pipe, which is called `name`, at `now`. Rate and framing hold at once, pro
+    /// rata for the packet in
     /// service; delay and loss hold for packets that depart from now on, the queue for packets
     /// that enter from now on. Of a shaped pipe, see [`shaped`].
     pub(crate) fn set(
