@@ -12,8 +12,8 @@
 //! Left out: modelled packets for groups.
 
 use super::{Egress, Engine, Refused};
-use crate::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
 use crate::packet::{self, Destination, Headers, Refusal};
+use crate::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
 use crate::pool::LONGEST_FRAME;
 use crate::router::Responder;
 use crate::segment::Partial;
@@ -84,7 +84,10 @@ impl Engine {
         new: u32,
         write: impl FnOnce(&mut dyn Responder, &Topology, &[u8], &mut [u8]) -> Option<usize>,
     ) -> Option<u32> {
-        let Scratch { mut cause, mut made } = std::mem::take(&mut self.scratch);
+        let Scratch {
+            mut cause,
+            mut made,
+        } = std::mem::take(&mut self.scratch);
         cause.clear();
         cause.extend_from_slice(self.pool.frame(index));
         cause.resize(self.pool.frame_len(index), 0);
