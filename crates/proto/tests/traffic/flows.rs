@@ -33,7 +33,7 @@ fn a_bulk_transfer_arrives_and_ends() {
             result.retransmissions > 0,
             "a queue of 20 packets overflows"
         );
-        // 1448 of 1514 bytes are payload, and the queue holds a bandwidth-delay product.
+        // 1448 of 1518 bytes are payload, and the queue holds a bandwidth-delay product.
         let goodput = result.goodput().unwrap();
         assert!((8e6..9.6e6).contains(&goodput), "{goodput}");
         let rtt = result.rtt.unwrap();
@@ -68,7 +68,7 @@ fn datagrams_go_at_their_rate_and_are_measured() {
             (0, 0, 0)
         );
         assert_eq!(result.bytes, 1_000_000);
-        // 1 ms each way to go, and 3 times the time of 14 + 20 (or 40) + 8 + 1000 bytes at
+        // 1 ms each way to go, and 3 times the time of 18 + 20 (or 40) + 8 + 1000 bytes at
         // 1 Gbit/s: every one takes the same.
         let least = figures.least_delay.unwrap();
         assert_eq!(figures.most_delay, least);

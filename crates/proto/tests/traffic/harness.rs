@@ -12,15 +12,15 @@ use longhaul_proto::tcp::Config;
 use longhaul_proto::traffic::{Application, FlowSpec, Host, IpVersion, Peer, Traffic, Transport};
 
 /// The network, and the traffic on it.
-pub struct Net {
-    pub engine: Engine,
-    pub traffic: Traffic,
+pub(crate) struct Net {
+    pub(crate) engine: Engine,
+    pub(crate) traffic: Traffic,
     /// How far each step goes: less than the delay of every host's first pipe.
-    pub width: Span,
+    pub(crate) width: Span,
 }
 
 impl Net {
-    pub fn new(topology: Topology, flows: Vec<FlowSpec>, seed: u64) -> Self {
+    pub(crate) fn new(topology: Topology, flows: Vec<FlowSpec>, seed: u64) -> Self {
         let hosts = hosts(&topology);
         let config = EngineConfig {
             seed,
@@ -36,7 +36,7 @@ impl Net {
     }
 
     /// Lets everything happen up to `end`, or until nothing is left to do.
-    pub fn run(&mut self, end: Time) {
+    pub(crate) fn run(&mut self, end: Time) {
         loop {
             let due = [self.engine.next_due(), self.traffic.poll_timeout()];
             let Some(next) = due.into_iter().flatten().min().filter(|&at| at <= end) else {
@@ -69,7 +69,7 @@ impl Net {
 }
 
 /// All hosts of a topology.
-pub fn hosts(topology: &Topology) -> Vec<Host> {
+pub(crate) fn hosts(topology: &Topology) -> Vec<Host> {
     let host = |(node, it): (NodeId, &Node)| Host {
         node,
         ipv4: it.ipv4,
@@ -79,7 +79,7 @@ pub fn hosts(topology: &Topology) -> Vec<Host> {
 }
 
 /// A link of `mbit` million bits per second with `delay`, and room for `queue` bytes.
-pub fn pipe(mbit: u64, delay: Span, queue: u64) -> PipeParams {
+pub(crate) fn pipe(mbit: u64, delay: Span, queue: u64) -> PipeParams {
     PipeParams {
         rate: Rate::from_bits_per_s(mbit * 1_000_000),
         delay,
@@ -90,7 +90,7 @@ pub fn pipe(mbit: u64, delay: Span, queue: u64) -> PipeParams {
 
 /// `pairs` hosts called a000.. and as many called b000.., each on a link `access` to the first or
 /// the last of the routers, which `links` join in a row.
-pub fn dumbbell(pairs: usize, access: &PipeParams, links: &[PipeParams]) -> Topology {
+pub(crate) fn dumbbell(pairs: usize, access: &PipeParams, links: &[PipeParams]) -> Topology {
     let mut nodes = Vec::new();
     let mut add = |name: String, kind| {
         let number = nodes.len() as u32 + 1;
@@ -120,12 +120,12 @@ pub fn dumbbell(pairs: usize, access: &PipeParams, links: &[PipeParams]) -> Topo
 }
 
 /// The node called `name`.
-pub fn node(topology: &Topology, name: &str) -> NodeId {
+pub(crate) fn node(topology: &Topology, name: &str) -> NodeId {
     topology.find(name).expect("a node of the network")
 }
 
 /// A flow from `from` to `to` that starts at t = 0.
-pub fn flow(
+pub(crate) fn flow(
     topology: &Topology,
     name: &str,
     [from, to]: [&str; 2],
@@ -145,6 +145,6 @@ pub fn flow(
 }
 
 /// TCP over IPv4 with `config`.
-pub fn tcp(config: Config) -> Transport {
+pub(crate) fn tcp(config: Config) -> Transport {
     Transport::Tcp(Arc::new(config), IpVersion::V4)
 }

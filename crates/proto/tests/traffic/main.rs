@@ -2,3 +2,6 @@
 
 mod flows;
 mod harness;
+mod properties;
+mod strays;
+mod theory;
