@@ -1,12 +1,16 @@
 //! The engine's speed in packet-hops per second, on one thread.
 //!
-//! `cargo run --release -p longhaul-core --example hops [ROUTERS PACKETS [PIPES]]`: a ring of
+//! `cargo run --release -p longhaul-core --example hops [ROUTERS PACKETS [PIPES [STEP]]]`: a ring of
 //! routers, a host at every fourth, packets to a random one of the next 50 hosts (100 hops in the
 //! mean), each sent anew from where it came out. The default has 1000 pipes and 5000 packets in
 //! flight.
 //!
 //! PIPES are `plain` (the default: rate, delay and drop-tail on the fast path), `shaped` (the same
-//! by the general form, with every mechanism off), `jitter` (normal delays, in order) or `codel`.
+//! by the general form, with every mechanism off), `jitter` (normal delays, in order), `codel`, or
+//! `heap` and `hash` (plain ones without look-ahead windows, and with the trace hash). STEP is how
+//! far the engine is advanced at a time, in us (100). Every host is a destination with a route
+//! table of its own, so that memory and the time before the first round grow with the square of
+//! ROUTERS.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -26,6 +30,7 @@ fn main() {
     let routers = number(0).unwrap_or(Ok(400)).expect("a number of routers");
     let packets = number(1).unwrap_or(Ok(5_000)).expect("a number of packets");
     let pipes = arguments.get(2).map_or("plain", String::as_str);
+    let step = number(3).unwrap_or(Ok(100)).expect("a number of us");
     let topology = ring(routers, mechanism(pipes));
     let count = topology.pipes().len();
     let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
@@ -34,8 +39,11 @@ fn main() {
         .map(|&host| frame(topology.node(host).ipv4))
         .collect();
     let config = EngineConfig {
-        slots: packets * 2,
+        slots: packets + packets / 8 + 1000,
+        slot_size: if packets > 200_000 { 128 } else { 2048 },
         always_shaped: pipes == "shaped",
+        windows: (pipes == "heap").then_some(false),
+        trace_hash: pipes == "hash",
         ..EngineConfig::default()
     };
     let mut engine = Engine::new(topology, config, Box::new(Silent));
@@ -58,7 +66,7 @@ fn main() {
         #[allow(clippy::disallowed_methods)] // measuring is what this program is for
         let started = Instant::now();
         while engine.counters().hops < before + 10_000_000 && engine.inside() > 0 {
-            let now = engine.now() + Span::from_us(100);
+            let now = engine.now() + Span::from_us(u64::from(step));
             engine.advance(now);
             while let Some(egress) = engine.poll_egress() {
                 out.push(egress.host);
@@ -84,7 +92,7 @@ fn main() {
 /// What the pipes called `name` have beyond a rate and a delay.
 fn mechanism(name: &str) -> fn(PipeParams) -> PipeParams {
     match name {
-        "plain" | "shaped" => |params| params,
+        "plain" | "shaped" | "heap" | "hash" => |params| params,
         "jitter" => |params| {
             let distribution = Distribution::Normal {
                 mean: params.delay.as_ns() as f64,
@@ -104,7 +112,7 @@ fn mechanism(name: &str) -> fn(PipeParams) -> PipeParams {
             discipline: Discipline::CoDel(CoDel::default()),
             ..params
         },
-        _ => panic!("pipes are plain, shaped, jitter or codel, not {name}"),
+        _ => panic!("pipes are plain, shaped, jitter, codel, heap or hash, not {name}"),
     }
 }
 

@@ -15,7 +15,8 @@
 //! among all pipes sorted by (receiving node, pipe), both numbered by name; the sequence is
 //! the pipe's chain. At equal times, pipes whose departures are events do those first; they
 //! touch nothing outside their pipe. What a router does about a packet (forward, fragment, answer) happens in
-//! that packet's place in the order, replies and fragments included.
+//! that packet's place in the order, replies and fragments included. Look-ahead windows
+//! ([`window`]) do many events at once where nobody can tell.
 //!
 //! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even when the
 //! engine is already past it: only that host feeds the pipe. It cannot come out in the past,
@@ -31,16 +32,21 @@
 //!
 //! Left out: several cores, multicast beyond one segment.
 
+mod events;
 mod forward;
+pub(crate) mod hash;
 mod lan;
 mod modelled;
 mod parcel;
+mod window;
 
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Headers, Mac, Refusal};
-use crate::pending::{self, Key, Pending};
+use crate::pending;
+use crate::pending::heap::Heap;
+use crate::pending::wheel::Wheel;
+use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
-use crate::pipe::{Context, Pipe};
 use crate::pool::{NIL, Origin, Pool};
 use crate::route::Routes;
 use crate::route::balance::Balancer;
@@ -48,7 +54,9 @@ use crate::router::Responder;
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use hash::{Fate, TraceHash};
 use modelled::Scratch;
+use window::Window;
 
 pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
@@ -74,9 +82,15 @@ pub struct EngineConfig {
     /// How many super-packets may share their bytes among their segments at once; segments of
     /// more have bytes of their own.
     pub buffers: u32,
+    /// Hash all events ([`Engine::trace_hash`]).
+    pub trace_hash: bool,
     /// Take the fast path of no pipe, for tests: the results are the same.
     #[doc(hidden)]
     pub always_shaped: bool,
+    /// Look-ahead windows wherever they are valid, or nowhere; `None` where they pay. For tests:
+    /// the results are the same.
+    #[doc(hidden)]
+    pub windows: Option<bool>,
 }
 
 impl Default for EngineConfig {
@@ -87,7 +101,9 @@ impl Default for EngineConfig {
             slot_size: 2048,
             slots: 65_536,
             buffers: 0,
+            trace_hash: false,
             always_shaped: false,
+            windows: None,
         }
     }
 }
@@ -144,10 +160,14 @@ pub struct Engine {
     pipes: Vec<Pipe>,
     /// The pipe of each rank.
     by_rank: Vec<u32>,
-    pending: Pending,
+    /// What is to come, but for the open window.
+    heap: Heap,
+    wheel: Wheel,
+    window: Window,
     pool: Pool,
     now: Time,
     counters: Counters,
+    trace: TraceHash,
     /// Packets in pipes.
     inside: u64,
     /// Numbers for ids of packets that routers made.
@@ -175,6 +195,10 @@ impl Engine {
             ranks[pipe as usize] = rank as u32;
         }
         let pipes = topology.pipes().iter().zip(ranks);
+        let pipes: Vec<Pipe> = pipes
+            .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed, config.always_shaped))
+            .collect();
+        let (window, wheel) = Window::new(&pipes, config.windows);
         let replies = forward::ReplyLimit::default();
         Self {
             routes: Routes::new(&topology),
@@ -187,14 +211,15 @@ impl Engine {
                     replies,
                 })
                 .collect(),
-            pipes: pipes
-                .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed, config.always_shaped))
-                .collect(),
-            pending: Pending::new(by_rank.len()),
+            pipes,
+            heap: Heap::new(by_rank.len()),
+            wheel,
+            window,
             by_rank,
             pool: Pool::new(config.slots, config.slot_size, config.buffers),
             now: Time::ZERO,
             counters: Counters::default(),
+            trace: TraceHash::new(&topology, config.trace_hash),
             inside: 0,
             created: 0,
             scratch: Scratch::default(),
@@ -254,6 +279,7 @@ impl Engine {
             self.address_group(index);
         }
         self.counters.entered += 1;
+        self.trace.enter(host, index, stamp, &self.pool);
         self.depart(host, index, stamp);
     }
 
@@ -269,21 +295,25 @@ impl Engine {
             microstep: u32::MAX,
         };
         self.run(pending::key(end, u32::MAX));
-        self.now = self.now.max(to);
+        self.pass_time(to);
     }
 
     /// Handles all that is due before `to`, in order; the engine's time is then `to`. For changes
     /// that come before packets of the same time.
     pub fn advance_before(&mut self, to: Time) {
         self.run(pending::departure_key(to, 0));
+        self.pass_time(to);
+    }
+
+    fn pass_time(&mut self, to: Time) {
         self.now = self.now.max(to);
+        self.wheel.begin_at(self.now.as_ns());
     }
 
     /// When something is due next; never before [`Engine::now`]. Where a pipe is not plain, it
     /// may turn out that nothing is.
     pub fn next_due(&self) -> Option<Time> {
-        let first = self.pending.first();
-        first.map(|key| pending::moment(key).time.max(self.now))
+        self.first_due().map(|due| due.max(self.now))
     }
 
     /// How far the engine has been advanced.
@@ -374,29 +404,6 @@ impl Engine {
         self.pipes[pipe.index()].is_up()
     }
 
-    /// Changes a pipe, and its places in the pending set.
-    fn change(&mut self, pipe: PipeId, change: impl FnOnce(&mut Pipe, &mut Context<'_>)) {
-        let pipe = &mut self.pipes[pipe.index()];
-        let mut context = Context {
-            pool: &mut self.pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
-            floor: self.now,
-        };
-        let was_shaped = pipe.is_shaped();
-        change(pipe, &mut context);
-        if was_shaped || pipe.is_shaped() {
-            self.pending.remove(pipe.rank);
-            pipe.forget();
-            for key in pipe.announce(&self.pool).into_iter().flatten() {
-                self.pending.insert(key);
-            }
-        } else if let Some(due) = pipe.next_due(&self.pool) {
-            self.pending.change(pending::key(due, pipe.rank));
-        }
-        debug_assert!(self.is_balanced());
-    }
-
     /// What a pipe does at present.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
         self.pipes[pipe.index()].params()
@@ -415,6 +422,7 @@ impl Engine {
     /// Computes all routes anew over the pipes that are up. Packets follow them from their next
     /// hop on; until then they follow the old ones, into pipes that are down too.
     pub fn reroute(&mut self) {
+        self.close_window();
         self.routes.reroute();
         self.balancer.reroute();
     }
@@ -427,6 +435,14 @@ impl Engine {
     /// What became of all packets.
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// A hash of all events so far, if [`EngineConfig::trace_hash`] asks for it; otherwise 0. Two
+    /// runs that give the same number have done the same to every packet. It does not depend on
+    /// how the engine is driven, on how its work is arranged, on the build, or on parts of the
+    /// topology in which nothing happens.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.value()
     }
 
     /// What became of one pipe's packets; sending time counts up to the engine's time.
@@ -449,98 +465,14 @@ impl Engine {
         self.pool.in_use()
     }
 
-    /// Does everything with a key below `end`, in order.
-    fn run(&mut self, end: Key) {
-        while let Some(key) = self.pending.first()
-            && key < end
-        {
-            let from = PipeId(self.by_rank[pending::rank(key) as usize]);
-            let pipe = &mut self.pipes[from.index()];
-            let to = NodeId(pipe.to);
-            let (index, next) = if pipe.is_shaped() {
-                self.step_shaped(from, key)
-            } else {
-                let index = pipe.pop(&self.pool);
-                let next = pipe.next_due(&self.pool);
-                (index, next.map(|due| pending::key(due, pipe.rank)))
-            };
-            self.pending.replace_first(next);
-            if index == NIL {
-                continue;
-            }
-            self.inside -= 1;
-            if self.pool[index].lost {
-                self.counters.dropped.loss += 1;
-                self.pool.release(index);
-            } else {
-                self.counters.hops += 1;
-                self.reach(from, to, index, pending::moment(key));
-            }
-        }
-        debug_assert!(self.is_balanced());
-    }
-
-    /// What stands first in the pending set happens, in a shaped pipe; gives the packet that
-    /// comes out, `NIL` where none does, and what takes the first place's place.
-    #[inline(never)]
-    fn step_shaped(&mut self, from: PipeId, key: Key) -> (u32, Option<Key>) {
-        let pipe = &mut self.pipes[from.index()];
-        let mut context = Context {
-            pool: &mut self.pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
-            floor: self.now,
-        };
-        let out = pipe.step_shaped(key, &mut context);
-        let [departure, head] = pipe.announce(&self.pool);
-        if let (Some(_), Some(head)) = (departure, head) {
-            debug_assert!(head > key, "nothing new comes before what is first");
-            self.pending.insert(head);
-        }
-        (out.unwrap_or(NIL), departure.or(head))
-    }
-
-    /// Puts a packet into a shaped pipe.
-    #[inline(never)]
-    fn enter_shaped(&mut self, pipe: PipeId, index: u32, entry: Moment) {
-        let pipe = &mut self.pipes[pipe.index()];
-        let mut context = Context {
-            pool: &mut self.pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
-            floor: self.now,
-        };
-        pipe.enter_shaped(index, entry, &mut context);
-        for key in pipe.announce(&self.pool).into_iter().flatten() {
-            self.pending.insert(key);
-        }
-    }
-
-    /// Puts a packet into a pipe, or drops it where there is no room.
-    #[inline]
-    fn enter(&mut self, to: PipeId, index: u32, entry: Moment, floor: Time) {
-        let pipe = &mut self.pipes[to.index()];
-        if pipe.is_shaped() {
-            return self.enter_shaped(to, index, entry);
-        }
-        let was_empty = pipe.next_due(&self.pool).is_none();
-        if !pipe.enter(index, entry, floor, &mut self.pool) {
-            self.counters.dropped.queue += 1;
-            self.pool.release(index);
-            return;
-        }
-        self.inside += 1;
-        if was_empty {
-            self.pending
-                .insert(pending::key(self.pool[index].due, pipe.rank));
-        }
-    }
-
     /// A packet has come out at its host.
     #[inline]
     fn deliver(&mut self, index: u32) {
         self.counters.delivered += 1;
-        self.pool[index].next = NIL;
+        let packet = &mut self.pool[index];
+        packet.next = NIL;
+        let (host, due) = (NodeId(packet.destination), packet.due.time);
+        self.trace.node(host, index, due, Fate::Delivered);
         match self.egress_tail {
             NIL => self.egress_head = index,
             tail => self.pool[tail].next = index,

@@ -70,6 +70,14 @@ pub(crate) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() <= 64);
 
+impl Descriptor {
+    /// When its last bit has been sent by the plain pipe that it is in.
+    #[inline]
+    pub(crate) const fn sent(&self) -> Time {
+        Time::from_ns(self.departure.ceil())
+    }
+}
+
 /// What only the ends of a path need of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {

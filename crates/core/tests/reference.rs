@@ -8,6 +8,7 @@ mod common;
 
 use common::cases::{Action, Case, Manner, Outcome, TICK, build, case, params, run_engine, target};
 use common::reference::Reference;
+use longhaul_core::observe::Counters;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::{NodeId, PipeId};
 use proptest::prelude::*;
@@ -60,6 +61,8 @@ fn run_reference(case: &Case) -> Outcome {
         deliveries: reference.deliveries,
         drops: reference.drops,
         pipes: Vec::new(),
+        counters: Counters::default(),
+        hash: 0,
     }
 }
 
@@ -67,6 +70,8 @@ const EAGER: Manner = Manner {
     step: 0,
     eager: true,
     always_shaped: false,
+    windows: None,
+    lively: false,
     elsewhere: false,
 };
 

@@ -6,6 +6,7 @@
 //! order of events; it is never the cause of another one at the router that made it, so nothing
 //! here repeats without end.
 
+use super::hash::{Fate, Origination};
 use super::lan::GROUP;
 use super::{CREATED, Engine};
 use crate::packet::{self, Headers};
@@ -53,15 +54,18 @@ impl Engine {
                 self.deliver(index);
             }
             NodeKind::Host => {
+                self.trace.node(node, index, at.time, Fate::Misdelivered);
                 self.counters.dropped.misdelivered += 1;
                 self.pool.release(index);
             }
             NodeKind::Router if to == node.0 => {
+                self.trace.node(node, index, at.time, Fate::Absorbed);
                 self.counters.dropped.absorbed += 1;
                 self.answer(node, Cause::Local, index, at);
             }
             NodeKind::Router if to == GROUP => {
                 // It hears what all on its segment hear, and lets nothing out of there.
+                self.trace.node(node, index, at.time, Fate::Absorbed);
                 self.counters.dropped.absorbed += 1;
                 self.pool.release(index);
             }
@@ -74,16 +78,19 @@ impl Engine {
     #[inline]
     fn forward(&mut self, router: NodeId, index: u32, at: Moment) {
         if self.pool[index].hop_limit <= 1 {
+            self.trace.node(router, index, at.time, Fate::HopLimit);
             self.counters.dropped.hop_limit += 1;
             return self.answer(router, Cause::HopLimit, index, at);
         }
         let Some(pipe) = self.next_pipe(router, index) else {
+            self.trace.node(router, index, at.time, Fate::NoRoute);
             self.counters.dropped.no_route += 1;
             return self.answer(router, Cause::NoRoute, index, at);
         };
         let mtu = self.pipes[pipe.index()].mtu;
         let packet = &mut self.pool[index];
         if packet.ip_len > mtu && !packet.may_fragment {
+            self.trace.node(router, index, at.time, Fate::TooBig);
             self.counters.dropped.too_big += 1;
             return self.answer(router, Cause::TooBig { mtu }, index, at);
         }
@@ -106,6 +113,7 @@ impl Engine {
             self.next_pipe(host, index).or(fallback)
         };
         let Some(pipe) = pipe else {
+            self.trace.node(host, index, stamp, Fate::NoRoute);
             self.counters.dropped.no_route += 1;
             return self.pool.release(index);
         };
@@ -121,6 +129,7 @@ impl Engine {
             self.fragment(pipe, index, at, self.now);
         } else {
             // The far end speaks for the link, and the host hears it at once; a lan is mute.
+            self.trace.node(host, index, stamp, Fate::TooBig);
             self.counters.dropped.too_big += 1;
             let speaker = NodeId(self.pipes[pipe.index()].to);
             let is_mute = self.nodes[speaker.index()].kind == NodeKind::Lan;
@@ -183,7 +192,8 @@ impl Engine {
             return None;
         }
         self.pool.apply_edits(index);
-        let reply = self.make(index, at.time, |responder, topology, frame, slot| {
+        let how = Origination::Reply(speaker);
+        let reply = self.make(index, at.time, how, |responder, topology, frame, slot| {
             responder.respond(topology.node(speaker), cause, frame, slot)
         })?;
         self.nodes[node.index()].replies.take(at.time);
@@ -193,12 +203,13 @@ impl Engine {
 
     /// A router sends a packet of its own.
     fn originate(&mut self, router: NodeId, index: u32, at: Moment) {
-        let dropped = &mut self.counters.dropped;
         if self.pool[index].destination == router.0 {
-            dropped.absorbed += 1;
+            self.trace.node(router, index, at.time, Fate::Absorbed);
+            self.counters.dropped.absorbed += 1;
             return self.pool.release(index);
         }
         let Some(pipe) = self.next_pipe(router, index) else {
+            self.trace.node(router, index, at.time, Fate::NoRoute);
             self.counters.dropped.no_route += 1;
             return self.pool.release(index);
         };
@@ -208,6 +219,7 @@ impl Engine {
         } else if packet.may_fragment {
             self.fragment(pipe, index, at, Time::ZERO);
         } else {
+            self.trace.node(router, index, at.time, Fate::TooBig);
             self.counters.dropped.too_big += 1;
             self.pool.release(index);
         }
@@ -218,6 +230,8 @@ impl Engine {
         if self.pool[index].destination == host.0 {
             self.deliver(index);
         } else {
+            let due = self.pool[index].due.time;
+            self.trace.node(host, index, due, Fate::NoRoute);
             self.counters.dropped.no_route += 1;
             self.pool.release(index);
         }
@@ -231,7 +245,8 @@ impl Engine {
         let (path_delay, entered) = (self.pool[index].path_delay, self.pool.origin(index).entered);
         let mut made = 0;
         for number in 0..MOST_FRAGMENTS {
-            let fragment = self.make(index, entered, |responder, _, frame, slot| {
+            let how = Origination::Fragment(number);
+            let fragment = self.make(index, entered, how, |responder, _, frame, slot| {
                 responder.fragment(frame, mtu, number, slot)
             });
             let Some(fragment) = fragment else { break };
@@ -242,9 +257,15 @@ impl Engine {
                 self.enter(pipe, fragment, at, floor);
             } else {
                 debug_assert!(false, "a fragment exceeds the MTU that it was made for");
+                let node = self.topology.pipe(pipe).from;
+                self.trace.node(node, fragment, at.time, Fate::TooBig);
                 self.counters.dropped.too_big += 1;
                 self.pool.release(fragment);
             }
+        }
+        if made == 0 {
+            let node = self.topology.pipe(pipe).from;
+            self.trace.node(node, index, at.time, Fate::TooBig);
         }
         self.pool.release(index);
         if made == 0 {
@@ -260,6 +281,7 @@ impl Engine {
         &mut self,
         index: u32,
         entered: Time,
+        how: Origination,
         write: impl FnOnce(&mut dyn Responder, &Topology, &[u8], &mut [u8]) -> Option<usize>,
     ) -> Option<u32> {
         let staleness = self.pool.origin(index).staleness;
@@ -274,7 +296,9 @@ impl Engine {
             return None;
         };
         if self.pool.is_modelled(index) {
-            return self.make_modelled(index, new, write);
+            let new = self.make_modelled(index, new, write)?;
+            self.trace.originate(new, index, how);
+            return Some(new);
         }
         let (frame, slot) = self.pool.frame_and_slot(index, new);
         let written = write(self.responder.as_mut(), &self.topology, frame, slot);
@@ -283,6 +307,7 @@ impl Engine {
             self.pool.release(new);
             return None;
         };
+        self.trace.originate(new, index, how);
         self.describe_made(new, &headers);
         if self.pool[new].destination == GROUP {
             self.address_group(new);

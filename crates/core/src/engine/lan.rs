@@ -16,6 +16,7 @@
 //! Left out: membership (IGMP and MLD reports are carried like all else, and not read), directed
 //! broadcasts (no address belongs to a subnet), learning and flooding of unknown stations.
 
+use super::hash::{Fate, Origination};
 use super::{CREATED, Engine};
 use crate::packet::{self, Mac};
 use crate::pipe::delay::Moment;
@@ -63,6 +64,7 @@ impl Engine {
         match self.next_pipe(lan, index) {
             Some(pipe) => self.pass(pipe, index, at),
             None => {
+                self.trace.node(lan, index, at.time, Fate::NoRoute);
                 self.counters.dropped.no_route += 1;
                 self.pool.release(index);
             }
@@ -80,7 +82,7 @@ impl Engine {
             }
             // The frame itself goes last: a pipe may drop what it is given.
             if let Some(earlier) = last.replace(pipe)
-                && let Some(copy) = self.copy(index)
+                && let Some(copy) = self.copy(index, earlier)
             {
                 self.pass(earlier, copy, at);
             }
@@ -88,6 +90,7 @@ impl Engine {
         match last {
             Some(pipe) => self.pass(pipe, index, at),
             None => {
+                self.trace.node(lan, index, at.time, Fate::NoRoute);
                 self.counters.dropped.no_route += 1;
                 self.pool.release(index);
             }
@@ -97,6 +100,8 @@ impl Engine {
     /// Puts a frame into a pipe as it is.
     fn pass(&mut self, pipe: PipeId, index: u32, at: Moment) {
         if self.pool[index].ip_len > self.pipes[pipe.index()].mtu {
+            let lan = self.topology.pipe(pipe).from;
+            self.trace.node(lan, index, at.time, Fate::TooBig);
             self.counters.dropped.too_big += 1;
             self.pool.release(index);
         } else {
@@ -104,12 +109,13 @@ impl Engine {
         }
     }
 
-    /// Another packet like packet `index`; `None` where there is no slot.
-    fn copy(&mut self, index: u32) -> Option<u32> {
+    /// Another packet like packet `index`, for `pipe`; `None` where there is no slot.
+    fn copy(&mut self, index: u32, pipe: PipeId) -> Option<u32> {
         let Some(new) = self.pool.duplicate(index) else {
             self.counters.pool_exhausted += 1;
             return None;
         };
+        self.trace.originate(new, index, Origination::Copy(pipe));
         self.pool.origin_mut(new).id = CREATED | self.created;
         self.created += 1;
         self.counters.created += 1;

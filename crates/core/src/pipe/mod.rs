@@ -29,12 +29,13 @@ mod shaper;
 mod trace;
 mod wire;
 
+use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
-use crate::pool::{NIL, Pool};
+use crate::pool::{Descriptor, NIL, Pool};
 use crate::rng::Stream;
-use crate::time::Time;
-use crate::topology::{self, PipeParams};
+use crate::time::{Span, Time};
+use crate::topology::{self, PipeId, PipeParams};
 use crate::units::Framing;
 use delay::{Delay, Moment};
 use loss::Loss;
@@ -89,6 +90,43 @@ struct Rare {
     counters: PipeCounters,
 }
 
+/// The first packets of a plain pipe, in sum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// The first of them.
+    pub(crate) first: u32,
+    /// Those that come out, and those that are lost, with their bytes of IP.
+    pub(crate) packets: u32,
+    pub(crate) lost: u32,
+    pub(crate) bytes: u64,
+    pub(crate) lost_bytes: u64,
+}
+
+impl Taken {
+    /// None yet, from packet `first` on.
+    pub(crate) const fn from(first: u32) -> Self {
+        Self {
+            first,
+            packets: 0,
+            lost: 0,
+            bytes: 0,
+            lost_bytes: 0,
+        }
+    }
+
+    /// One more.
+    #[inline]
+    pub(crate) fn add(&mut self, packet: &Descriptor) {
+        if packet.lost {
+            self.lost += 1;
+            self.lost_bytes += u64::from(packet.ip_len);
+        } else {
+            self.packets += 1;
+            self.bytes += u64::from(packet.ip_len);
+        }
+    }
+}
+
 /// What a shaped pipe needs of the engine around it.
 pub(crate) struct Context<'a> {
     pub(crate) pool: &'a mut Pool,
@@ -97,6 +135,9 @@ pub(crate) struct Context<'a> {
     pub(crate) inside: &'a mut u64,
     /// Nothing comes out before this.
     pub(crate) floor: Time,
+    pub(crate) trace: &'a mut TraceHash,
+    /// The pipe's number.
+    pub(crate) id: PipeId,
 }
 
 impl Context<'_> {
@@ -157,6 +198,17 @@ impl Pipe {
     #[inline]
     pub(crate) fn next_due(&self, pool: &Pool) -> Option<Moment> {
         (self.head != NIL).then(|| pool[self.head].due)
+    }
+
+    /// The first packet inside a plain pipe, `NIL` where there is none.
+    #[inline]
+    pub(crate) const fn first(&self) -> u32 {
+        self.head
+    }
+
+    /// The delay of a plain pipe.
+    pub(crate) fn constant_delay(&self) -> Option<Span> {
+        (!self.is_shaped()).then_some(self.delay.span)
     }
 
     /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
@@ -222,6 +274,33 @@ impl Pipe {
             self.bytes += u64::from(bytes);
         }
         index
+    }
+
+    /// Takes the first packets out of a plain pipe, after which `head` is the first.
+    #[inline]
+    pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32, pool: &Pool) {
+        let bytes = taken.bytes + u64::from(self.framing.counted(0)) * u64::from(taken.packets);
+        let lost = taken.lost_bytes + u64::from(self.framing.counted(0)) * u64::from(taken.lost);
+        self.queue.pop_all(taken, bytes + lost, head, pool);
+        self.drops_loss += u64::from(taken.lost);
+        self.packets += u64::from(taken.packets);
+        self.bytes += bytes;
+        self.head = head;
+        if head == NIL {
+            self.tail = NIL;
+        }
+    }
+
+    /// The last packet inside a plain pipe.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<u32> {
+        (self.tail != NIL).then_some(self.tail)
+    }
+
+    /// Reads from all that an entry needs, so that it is in the cache.
+    #[inline]
+    pub(crate) fn touch(&self) -> u32 {
+        self.tail ^ self.drops_queue as u32 ^ self.packets as u32
     }
 
     /// Changes the pipe at `now`. Rate and framing hold at once, pro rata for the packet in
@@ -390,7 +469,8 @@ impl Pipe {
             if !has_departed {
                 self.hand_over(index, index == first, now, &mut shaped, context.pool);
             } else if context.pool[index].lost {
-                shaped.lose(index, Cause::Loss, context);
+                let sent = context.pool[index].sent();
+                shaped.lose(index, Cause::Loss, sent, context);
             } else {
                 shaped.flight.push(index, context.pool);
             }

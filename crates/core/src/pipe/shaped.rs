@@ -38,6 +38,7 @@ use super::queue::{Drain, Dropped, Enqueued, Item, Queue};
 use super::sender::{Sender, Served};
 use super::wire::{self, Wire};
 use crate::element::Fate;
+use crate::engine::hash::{Fate as Event, Origination};
 use crate::observe::PipeCounters;
 use crate::packet;
 use crate::params::PipeParams;
@@ -122,7 +123,7 @@ impl Shaped {
     ) {
         *context.inside += 1;
         if !self.is_up {
-            return self.lose(index, Cause::LinkDown, context);
+            return self.lose(index, Cause::LinkDown, entry.time, context);
         }
         self.run_to(params, entry.time, context);
         let now = self.clock.max(entry.time);
@@ -135,10 +136,10 @@ impl Shaped {
             rest: self.serving.as_ref().map(rest),
         };
         let counters = &mut self.counters;
-        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, now, counters, context);
         let enqueued = self.queue.enqueue(now, item, drain, &mut lose);
         if enqueued == Enqueued::QueuedMarked {
-            self.mark(index, context.pool);
+            self.mark(index, now, context);
         }
         self.start(now, context);
         self.run_to(params, now, context);
@@ -164,12 +165,12 @@ impl Shaped {
             return;
         }
         let counters = &mut self.counters;
-        let mut lose = |dropped: Dropped| drop_queued(&dropped, counters, context);
+        let mut lose = |dropped: Dropped| drop_queued(&dropped, now, counters, context);
         let Some((item, marked)) = self.queue.dequeue(now, &mut lose) else {
             return;
         };
         if marked {
-            self.mark(item.index, context.pool);
+            self.mark(item.index, now, context);
         }
         let entered = context.pool[item.index].due.time;
         self.serving = Some((item, self.sender.serve(entered, item.bytes)));
@@ -182,15 +183,16 @@ impl Shaped {
         let entry = context.pool[index].due;
         if self.wire.loses(now, bytes) {
             let _ = self.in_order(params, came_out(entry, now, delay));
-            return self.lose(index, Cause::Loss, context);
+            return self.lose(index, Cause::Loss, now, context);
         }
         let held = match self.wire.pass(now, index, context.pool) {
             Fate::Pass => Span::ZERO,
             Fate::Hold(span) => span,
-            Fate::Drop => return self.lose(index, Cause::Loss, context),
+            Fate::Drop => return self.lose(index, Cause::Loss, now, context),
         };
         if self.wire.corrupts(index, context.pool) {
             self.counters.corrupted += 1;
+            context.trace.pipe(context.id, index, now, Event::Corrupted);
         }
         let copy = self
             .wire
@@ -202,6 +204,8 @@ impl Shaped {
             Some(None) => context.counters.pool_exhausted += 1,
             Some(Some(copy)) => {
                 self.counters.duplicated += 1;
+                let how = Origination::Duplicate(context.id);
+                context.trace.originate(copy, index, how);
                 context.counters.created += 1;
                 *context.inside += 1;
                 let delay = self.wire.delay(params, now);
@@ -306,7 +310,7 @@ impl Shaped {
             let mut lost = Vec::with_capacity(self.queue.len());
             self.queue.drain(|item| lost.push(item));
             for item in self.stopped.take().into_iter().chain(lost) {
-                self.lose(item.index, Cause::LinkDown, context);
+                self.lose(item.index, Cause::LinkDown, now, context);
             }
         }
     }
@@ -314,7 +318,7 @@ impl Shaped {
     fn halt(&mut self, now: Time, context: &mut Context<'_>) {
         self.is_up = false;
         while let Some((index, _)) = self.flight.pop(context.pool) {
-            self.lose(index, Cause::LinkDown, context);
+            self.lose(index, Cause::LinkDown, now, context);
         }
         self.last = Moment::default();
         let serving = self.serving.take();
@@ -405,13 +409,19 @@ impl Shaped {
         item
     }
 
-    fn mark(&mut self, index: u32, pool: &mut Pool) {
-        pool[index].marked = true;
+    fn mark(&mut self, index: u32, now: Time, context: &mut Context<'_>) {
+        context.pool[index].marked = true;
+        context.trace.pipe(context.id, index, now, Event::Marked);
         self.counters.marked += 1;
     }
 
-    /// A packet ends here.
-    pub(super) fn lose(&mut self, index: u32, cause: Cause, context: &mut Context<'_>) {
+    /// A packet ends here at `at`.
+    pub(super) fn lose(&mut self, index: u32, cause: Cause, at: Time, context: &mut Context<'_>) {
+        let event = match cause {
+            Cause::Loss => Event::Loss,
+            Cause::LinkDown => Event::LinkDown,
+        };
+        context.trace.pipe(context.id, index, at, event);
         let (own, dropped) = (&mut self.counters, &mut context.counters.dropped);
         match cause {
             Cause::Loss => {
@@ -434,8 +444,15 @@ pub(super) enum Cause {
     LinkDown,
 }
 
-/// The queue gives up a packet.
-fn drop_queued(dropped: &Dropped, counters: &mut PipeCounters, context: &mut Context<'_>) {
+/// The queue gives up a packet at `now`.
+fn drop_queued(
+    dropped: &Dropped,
+    now: Time,
+    counters: &mut PipeCounters,
+    context: &mut Context<'_>,
+) {
+    let (pipe, index) = (context.id, dropped.item.index);
+    context.trace.pipe(pipe, index, now, Event::Queue);
     counters.drops_queue += 1;
     counters.drops_early += u64::from(dropped.early);
     context.counters.dropped.queue += 1;

@@ -2,15 +2,15 @@
 //!
 //! Times are drawn from few values, so that ties are common.
 
-use longhaul_core::observe::PipeCounters;
+use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::params::LossModel;
-use longhaul_core::router::Silent;
+use longhaul_core::router::{Responder, Silent};
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 use proptest::prelude::*;
 
-use super::{Delivery, assert_balanced, drain, frame, node};
+use super::{Delivery, Plain, assert_balanced, drain, frame, node};
 
 /// Time passes in units of this many ns, so that things coincide.
 pub(crate) const TICK: u64 = 400;
@@ -152,6 +152,13 @@ fn with_a_link_elsewhere(case: &Case) -> Topology {
     Topology::new(nodes, links).unwrap()
 }
 
+/// The same with a lan in the place of the first router.
+fn with_a_lan(case: &Case) -> Topology {
+    let (mut nodes, links) = parts(case);
+    nodes[0].kind = NodeKind::Lan;
+    Topology::new(nodes, links).unwrap()
+}
+
 fn parts(case: &Case) -> (Vec<Node>, Vec<Link>) {
     let router = |n: usize| format!("r{}", n % case.routers);
     let mut params = case.params.iter().cycle();
@@ -187,6 +194,8 @@ pub(crate) struct Outcome {
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) drops: [u64; 8],
     pub(crate) pipes: Vec<PipeCounters>,
+    pub(crate) counters: Counters,
+    pub(crate) hash: u64,
 }
 
 fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
@@ -206,6 +215,8 @@ fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
         deliveries,
         drops,
         pipes: pipes.map(|n| engine.pipe_counters(PipeId(n))).collect(),
+        counters: *engine.counters(),
+        hash: engine.trace_hash(),
     }
 }
 
@@ -231,6 +242,10 @@ pub(crate) struct Manner {
     /// Advance up to the very time of each action before the action.
     pub(crate) eager: bool,
     pub(crate) always_shaped: bool,
+    /// As [`EngineConfig::windows`].
+    pub(crate) windows: Option<bool>,
+    /// Routers answer and fragment, the first of them is a lan, and groups are sent to.
+    pub(crate) lively: bool,
     /// Add a link that has nothing to do with the case.
     pub(crate) elsewhere: bool,
 }
@@ -238,7 +253,10 @@ pub(crate) struct Manner {
 /// Runs a case on the engine.
 pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let Manner { step, eager, .. } = manner;
-    let base = build(case);
+    let base = match manner.lively {
+        false => build(case),
+        true => with_a_lan(case),
+    };
     let topology = if manner.elsewhere {
         with_a_link_elsewhere(case)
     } else {
@@ -252,9 +270,15 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
         seed: case.seed,
         slots: 4096,
         always_shaped: manner.always_shaped,
+        windows: manner.windows,
+        trace_hash: true,
         ..EngineConfig::default()
     };
-    let mut engine = Engine::new(topology.clone(), config, Box::new(Silent));
+    let responder: Box<dyn Responder> = match manner.lively {
+        false => Box::new(Silent),
+        true => Box::new(Plain),
+    };
+    let mut engine = Engine::new(topology.clone(), config, responder);
     let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
     let mut time = 0;
     let mut deliveries = Vec::new();
@@ -303,11 +327,15 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
                 burst,
             } => {
                 let host = hosts[from % hosts.len()];
-                let nobody = [192, 0, 2, 1].into();
+                let nobody = match manner.lively {
+                    false => [192, 0, 2, 1].into(),
+                    true => [224, 0, 0, 9].into(),
+                };
                 let to = target(&base, *to).map_or(nobody, |to| base.node(to).ipv4);
-                let frame = frame(topology.node(host).ipv4, to, *ip_len, *ttl, true);
+                let frame = frame(topology.node(host).ipv4, to, *ip_len, *ttl, !manner.lively);
                 for _ in 0..*burst {
-                    engine.arrive(host, Time::from_ns(time), &frame).unwrap();
+                    let entered = engine.arrive(host, Time::from_ns(time), &frame);
+                    assert!(entered.is_ok() || to == nobody, "{entered:?}");
                     assert_balanced(&engine);
                 }
             }

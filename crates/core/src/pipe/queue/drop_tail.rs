@@ -5,6 +5,7 @@
 //! would refuse a packet: it then moves `front` past all that have been sent meanwhile. Every
 //! packet is passed once, so the walk costs nothing in the long run, and mostly never happens.
 
+use crate::pipe::Taken;
 use crate::pool::{NIL, Pool};
 use crate::units::{Framing, QueueLimit};
 
@@ -67,6 +68,23 @@ impl DropTail {
     pub(crate) fn pop(&mut self, index: u32, bytes: u32, next: u32) {
         if self.front == index {
             self.pass(bytes, next);
+        }
+    }
+
+    /// Forgets packets that leave the pipe together, of so many bytes; `next` is behind them.
+    #[inline]
+    pub(crate) fn pop_all(&mut self, taken: &Taken, bytes: u64, next: u32, pool: &Pool) {
+        if self.front == taken.first {
+            self.front = next;
+            self.packets -= taken.packets + taken.lost;
+            self.bytes -= bytes;
+            return;
+        }
+        let mut index = taken.first;
+        while index != next {
+            let packet = &pool[index];
+            self.pop(index, self.framing.counted(packet.ip_len), packet.next);
+            index = packet.next;
         }
     }
 

@@ -1,0 +1,251 @@
+//! Events, one at a time in their total order.
+//!
+//! What is next is the least of three: the heap, the open window ([`super::window`]), and the
+//! wheel, out of which the next window is opened when its turn has come.
+
+use super::Engine;
+use super::hash::Fate;
+use super::window::Event;
+use crate::pending::{self, Key};
+use crate::pipe::Context;
+use crate::pipe::delay::Moment;
+use crate::pool::NIL;
+use crate::time::Time;
+use crate::topology::{NodeId, PipeId};
+
+/// With fewer heads than these the heap is faster than windows, which then hold a few packets each.
+/// Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
+const FEW: usize = 160;
+
+impl Engine {
+    /// Does everything with a key below `end`, in order.
+    pub(super) fn run(&mut self, end: Key) {
+        loop {
+            let heap = self.heap.first().unwrap_or(Key::MAX);
+            let first = heap.min(self.window.first());
+            let least = self.wheel.least();
+            if least <= pending::time(first).as_ns() && least < u64::MAX {
+                if pending::departure_key(Time::from_ns(least), 0) >= end {
+                    break;
+                }
+                self.open_window(least, heap, end);
+            } else if first >= end {
+                break;
+            } else if heap == first {
+                self.step(heap);
+            } else {
+                self.step_window();
+            }
+        }
+        debug_assert!(self.is_balanced());
+    }
+
+    /// When something is due next, in the order of events.
+    pub(super) fn first_due(&self) -> Option<Time> {
+        let heap = self.heap.first().unwrap_or(Key::MAX);
+        let first = heap.min(self.window.first());
+        let wheel = self.wheel.least();
+        if first == Key::MAX && wheel == u64::MAX {
+            return None;
+        }
+        Some(pending::time(first).min(Time::from_ns(wheel)))
+    }
+
+    /// What stands first in the heap happens.
+    #[inline]
+    fn step(&mut self, key: Key) {
+        let from = PipeId(self.by_rank[pending::rank(key) as usize]);
+        let pipe = &mut self.pipes[from.index()];
+        let to = NodeId(pipe.to);
+        let index = if pipe.is_shaped() {
+            let (index, next) = self.step_shaped(from, key);
+            self.heap.replace_first(next);
+            index
+        } else {
+            let index = pipe.pop(&self.pool);
+            let next = pipe.next_due(&self.pool);
+            let next = next.map(|due| pending::key(due, pipe.rank));
+            let next = next.filter(|&key| !self.wheel_takes(from, pending::moment(key)));
+            self.heap.replace_first(next);
+            index
+        };
+        if index != NIL {
+            self.come_out(from, to, index, pending::moment(key));
+        }
+    }
+
+    /// A packet comes out of its pipe, or would if it were not lost.
+    #[inline]
+    fn come_out(&mut self, from: PipeId, to: NodeId, index: u32, at: Moment) {
+        self.inside -= 1;
+        let packet = &self.pool[index];
+        if packet.lost {
+            let sent = packet.sent();
+            self.trace.pipe(from, index, sent, Fate::Loss);
+            self.counters.dropped.loss += 1;
+            self.pool.release(index);
+        } else {
+            self.trace.pipe(from, index, at.time, Fate::Out);
+            self.counters.hops += 1;
+            self.reach(from, to, index, at);
+        }
+    }
+
+    /// What stands first in the open window happens.
+    #[inline]
+    fn step_window(&mut self) {
+        let at = pending::moment(self.window.first());
+        let event = self.window.pop();
+        let from = PipeId(event.pipe);
+        let pipe = &mut self.pipes[from.index()];
+        let to = NodeId(pipe.to);
+        let index = pipe.pop(&self.pool);
+        debug_assert_eq!(index, event.index);
+        if event.is_last
+            && let Some(due) = pipe.next_due(&self.pool)
+        {
+            self.announce(from, due);
+        }
+        if event.next >= Event::ELSE {
+            return self.come_out(from, to, index, at);
+        }
+        self.inside -= 1;
+        self.counters.hops += 1;
+        self.trace.pipe(from, index, at.time, Fate::Out);
+        self.pass_on(PipeId(event.next), index, at);
+    }
+
+    /// A router sends a packet on whose hop limit and length allow it.
+    #[inline]
+    pub(super) fn pass_on(&mut self, pipe: PipeId, index: u32, at: Moment) {
+        let packet = &mut self.pool[index];
+        packet.hop_limit -= 1;
+        packet.lowered += 1;
+        self.enter(pipe, index, at, Time::ZERO);
+    }
+
+    /// The head of a plain pipe is due at `due`; the pipe stands nowhere yet.
+    #[inline]
+    pub(super) fn announce(&mut self, pipe: PipeId, due: Moment) {
+        if !self.wheel_takes(pipe, due) {
+            let rank = self.pipes[pipe.index()].rank;
+            self.heap.insert(pending::key(due, rank));
+        }
+    }
+
+    /// Puts a plain pipe into the wheel, where that pays and is allowed.
+    #[inline]
+    fn wheel_takes(&mut self, pipe: PipeId, due: Moment) -> bool {
+        self.window.fits(pipe) > 0
+            && due.microstep == 0
+            && (self.window.is_eager || self.crowd() >= FEW)
+            && self.wheel.insert(pipe.0, due.time.as_ns())
+    }
+
+    /// How many pipes have something to do, more or less.
+    #[inline]
+    fn crowd(&self) -> usize {
+        self.heap.len() + self.wheel.len() + self.window.crowd()
+    }
+
+    /// What stands first in the heap happens, in a shaped pipe; gives the packet that comes out,
+    /// `NIL` where none does, and what takes the first place's place.
+    #[inline(never)]
+    fn step_shaped(&mut self, from: PipeId, key: Key) -> (u32, Option<Key>) {
+        let pipe = &mut self.pipes[from.index()];
+        let mut context = Context {
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+            trace: &mut self.trace,
+            id: from,
+        };
+        let out = pipe.step_shaped(key, &mut context);
+        let [departure, head] = pipe.announce(&self.pool);
+        if let (Some(_), Some(head)) = (departure, head) {
+            debug_assert!(head > key, "nothing new comes before what is first");
+            self.heap.insert(head);
+        }
+        (out.unwrap_or(NIL), departure.or(head))
+    }
+
+    /// Puts a packet into a shaped pipe.
+    #[inline(never)]
+    fn enter_shaped(&mut self, id: PipeId, index: u32, entry: Moment) {
+        let pipe = &mut self.pipes[id.index()];
+        let mut context = Context {
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+            trace: &mut self.trace,
+            id,
+        };
+        pipe.enter_shaped(index, entry, &mut context);
+        for key in pipe.announce(&self.pool).into_iter().flatten() {
+            self.heap.insert(key);
+        }
+    }
+
+    /// Puts a packet into a pipe, or drops it where there is no room.
+    #[inline]
+    pub(super) fn enter(&mut self, to: PipeId, index: u32, entry: Moment, floor: Time) {
+        let pipe = &mut self.pipes[to.index()];
+        if pipe.is_shaped() {
+            return self.enter_shaped(to, index, entry);
+        }
+        let was_empty = pipe.first() == NIL;
+        if !pipe.enter(index, entry, floor, &mut self.pool) {
+            self.trace.pipe(to, index, entry.time, Fate::Queue);
+            self.counters.dropped.queue += 1;
+            self.pool.release(index);
+            return;
+        }
+        self.inside += 1;
+        if was_empty {
+            self.announce(to, self.pool[index].due);
+        }
+    }
+
+    /// Changes a pipe, and where it stands among what is to come.
+    pub(super) fn change(
+        &mut self,
+        id: PipeId,
+        change: impl FnOnce(&mut crate::pipe::Pipe, &mut Context<'_>),
+    ) {
+        self.close_window();
+        let (pipes, pool) = (&mut self.pipes, &mut self.pool);
+        let pipe = &pipes[id.index()];
+        let rank = pipe.rank;
+        let due_of = |other: u32| {
+            let due = pipes[other as usize].next_due(pool);
+            due.map_or(u64::MAX, |due| due.time.as_ns())
+        };
+        let stands_in_wheel = pipe
+            .next_due(pool)
+            .is_some_and(|due| self.wheel.remove(id.0, due.time.as_ns(), due_of));
+        if !stands_in_wheel {
+            self.heap.remove(rank);
+        }
+        let pipe = &mut pipes[id.index()];
+        let mut context = Context {
+            pool,
+            counters: &mut self.counters,
+            inside: &mut self.inside,
+            floor: self.now,
+            trace: &mut self.trace,
+            id,
+        };
+        change(pipe, &mut context);
+        self.window.know(id, pipe);
+        pipe.forget();
+        for key in pipe.announce(&self.pool).into_iter().flatten() {
+            self.heap.insert(key);
+        }
+        if let Some(due) = pipe.next_due(&self.pool) {
+            self.announce(id, due);
+        }
+        debug_assert!(self.is_balanced());
+    }
+}

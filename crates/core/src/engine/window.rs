@@ -1,0 +1,531 @@
+//! Look-ahead windows: many events at once, with the results of one at a time.
+//!
+//! Theory: what enters a pipe comes out no sooner than the pipe's delay later. So in a stretch of
+//! time no longer than the least delay of the pipes concerned, nothing that happens makes
+//! anything else happen in it: all that comes out of pipes in the stretch is known when it
+//! begins. A window takes that out of the wheel, pipe by pipe, finds for each packet the pipe
+//! that it goes into, and lets each of those pipes take what it gets, in the order of events.
+//! Memory is touched in the order of pipes, each of which serves several packets while its state is
+//! in the cache, and nothing is kept sorted for longer than a window.
+//!
+//! That is done where a window has nothing but the usual: packets that come out of plain pipes with
+//! enough delay and are lost, are at home, or go on into another such pipe. Where it has anything
+//! else (a reply, a fragment, a lan, equal paths, a pipe that is shaped or short, an end of the
+//! engine's step), its events are sorted and done one at a time, in between those of the heap.
+//! Either way, every pipe sees the same packets in the same order at the same times, so that all
+//! results are the same.
+//!
+//! What decides is the topology: windows are as wide as the least delay of any plain pipe that
+//! has at least [`LEAST_WIDTH`]; pipes with less stand in the heap. So do all heads while there
+//! are few of them.
+//!
+//! Left out: widths that follow changes of delays; several cores, which need just these windows.
+
+use super::Engine;
+use super::hash::Fate;
+use super::lan::GROUP;
+use crate::pending::wheel::Wheel;
+use crate::pending::{self, Key};
+use crate::pipe::delay::Moment;
+use crate::pipe::{Pipe, Taken};
+use crate::pool::NIL;
+use crate::route::NextHop;
+use crate::time::Time;
+use crate::topology::{NodeId, NodeKind, PipeId};
+
+/// Narrower windows than this, in ns, hold too few packets to pay.
+const LEAST_WIDTH: u64 = 16_000;
+
+/// Wider windows than this, in ns, would not fit the order of events.
+const MOST_WIDTH: u64 = 1 << 30;
+
+/// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
+const SLOTS_PER_WINDOW: u64 = 32;
+
+/// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
+/// enough for all the answers to stay in the cache.
+const AT_A_TIME: usize = 64;
+
+/// A packet comes out of a plain pipe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    /// (time since the window's beginning in ns, rank) in one number.
+    order: u64,
+    pub(super) pipe: u32,
+    pub(super) index: u32,
+    /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
+    pub(super) next: u32,
+    /// Whether it is its pipe's last one in the window.
+    pub(super) is_last: bool,
+}
+
+impl Event {
+    /// It is lost in its pipe.
+    const LOST: u32 = u32::MAX;
+    /// It has arrived.
+    const HOME: u32 = u32::MAX - 1;
+    /// Anything else becomes of it. Numbers of pipes are below all of these.
+    pub(super) const ELSE: u32 = u32::MAX - 2;
+}
+
+/// A packet goes into a pipe.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// As that of its event.
+    order: u64,
+    pipe: u32,
+    index: u32,
+}
+
+/// What a pipe gives to a window. While it is looked at, it is a lane: its packets are taken one
+/// after another, in turn with those of other pipes.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    pipe: u32,
+    /// Where it leads, and what that is.
+    node: u32,
+    kind: NodeKind,
+    rank: u32,
+    /// The first packet that is not taken, and when it is due.
+    head: u32,
+    due: Moment,
+    /// Where that goes.
+    way: Option<NextHop>,
+    /// The place of its last event.
+    last: u32,
+    taken: Taken,
+}
+
+/// The open window, and what is needed for it.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// The least delay of the pipes that have windows, in ns; 0 for no windows at all.
+    width: u64,
+    /// Use windows however few packets there are, for tests.
+    pub(super) is_eager: bool,
+    /// By pipe: the largest packet that it takes; 0 for pipes without windows.
+    fits: Box<[u32]>,
+    /// When the window begins, in ns.
+    start: u64,
+    /// By pipe, each pipe's in order.
+    events: Vec<Event>,
+    /// Whether nothing but the usual happens.
+    is_usual: bool,
+    shares: Vec<Share>,
+    pipes: Vec<u32>,
+    /// Places of shares.
+    lanes: Vec<u32>,
+    /// By pipe: how many packets go into it.
+    inbox: Box<[u32]>,
+    /// The pipes into which any do.
+    fed: Vec<u32>,
+    entries: Vec<Entry>,
+    /// Places of events, sorted by the order of events.
+    tray: Vec<u128>,
+    /// How much of the tray has been done, where it holds a whole window.
+    done: usize,
+}
+
+/// A place in the tray: (order, place).
+const fn tray_entry(order: u64, place: u32) -> u128 {
+    (order as u128) << 64 | place as u128
+}
+
+impl Window {
+    /// For such pipes, with a wheel for them. `eager` uses windows wherever they are valid.
+    pub(super) fn new(pipes: &[Pipe], eager: Option<bool>) -> (Self, Wheel) {
+        let least = if eager == Some(true) { 1 } else { LEAST_WIDTH };
+        let delays = pipes.iter().filter_map(Pipe::constant_delay);
+        let (mut width, mut longest) = (u64::MAX, 0);
+        for delay in delays.map(|delay| delay.as_ns()).filter(|&ns| ns >= least) {
+            width = width.min(delay);
+            longest = longest.max(delay);
+        }
+        if width == u64::MAX || eager == Some(false) {
+            width = 0;
+        }
+        let width = width.min(MOST_WIDTH);
+        let shift = (width / SLOTS_PER_WINDOW).max(1).ilog2();
+        let known = if width > 0 { pipes.len() } else { 0 };
+        let wheel = Wheel::new(known, shift, longest.saturating_mul(2));
+        let mut window = Self {
+            width,
+            is_eager: eager == Some(true),
+            fits: vec![0; pipes.len()].into(),
+            start: 0,
+            events: Vec::new(),
+            shares: Vec::new(),
+            is_usual: true,
+            pipes: Vec::new(),
+            lanes: Vec::with_capacity(AT_A_TIME),
+            inbox: vec![0; known].into(),
+            fed: Vec::new(),
+            entries: Vec::new(),
+            tray: Vec::new(),
+            done: 0,
+        };
+        for (pipe, id) in pipes.iter().zip(0..) {
+            window.know(PipeId(id), pipe);
+        }
+        (window, wheel)
+    }
+
+    /// How many pipes gave something to the last window.
+    #[inline]
+    pub(super) const fn crowd(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Finds out whether a pipe has windows.
+    pub(super) fn know(&mut self, id: PipeId, pipe: &Pipe) {
+        let delay = pipe.constant_delay().map_or(0, |delay| delay.as_ns());
+        let has_windows = self.width > 0 && delay >= self.width;
+        self.fits[id.index()] = if has_windows { pipe.mtu } else { 0 };
+    }
+
+    /// The largest packet that a pipe with windows takes; 0 for one without.
+    #[inline]
+    pub(super) fn fits(&self, pipe: PipeId) -> u32 {
+        self.fits[pipe.index()]
+    }
+
+    /// The key of the next event of a window that is done one event at a time.
+    #[inline]
+    pub(super) fn first(&self) -> Key {
+        match self.tray.get(self.done) {
+            Some(&entry) => {
+                let order = (entry >> 64) as u64;
+                pending::key(self.moment(order), order as u32)
+            }
+            None => Key::MAX,
+        }
+    }
+
+    /// Takes that event out, which must exist.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Event {
+        let place = self.tray[self.done] as u32;
+        self.done += 1;
+        self.events[place as usize]
+    }
+
+    #[inline]
+    fn moment(&self, order: u64) -> Moment {
+        Moment {
+            time: Time::from_ns(self.start + (order >> 32)),
+            microstep: 0,
+        }
+    }
+
+    /// Brings all `entering` events into the order of the pipes that they go into, and for each
+    /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
+    fn sort_by_inbox(&mut self, entering: usize) {
+        self.tray.clear();
+        self.entries.clear();
+        self.entries.resize(entering, Entry::default());
+        let mut end = 0;
+        for &pipe in &self.fed {
+            let count = &mut self.inbox[pipe as usize];
+            (*count, end) = (end, end + *count);
+        }
+        for event in &self.events {
+            if event.next < Event::ELSE {
+                let at = &mut self.inbox[event.next as usize];
+                self.entries[*at as usize] = Entry {
+                    order: event.order,
+                    pipe: event.next,
+                    index: event.index,
+                };
+                *at += 1;
+            }
+        }
+        let mut start = 0;
+        for &pipe in &self.fed {
+            let end = std::mem::take(&mut self.inbox[pipe as usize]) as usize;
+            let own = &mut self.entries[start..end];
+            match own {
+                [_] => {}
+                // Those of one pipe stand in order already, also where they are due together.
+                _ => own.sort_by_key(|entry| entry.order),
+            }
+            start = end;
+        }
+    }
+
+    /// Sorts the window, to be done one event at a time.
+    fn sort(&mut self) {
+        let entries = self.events.iter().zip(0..);
+        self.tray.clear();
+        self.tray
+            .extend(entries.map(|(event, place)| tray_entry(event.order, place)));
+        self.tray.sort_unstable();
+        self.done = 0;
+    }
+}
+
+impl Engine {
+    /// Opens the next window, whose first event is at `least` ns: does it, or leaves it sorted.
+    pub(super) fn open_window(&mut self, least: u64, heap: Key, end: Key) {
+        let wheel = &self.wheel;
+        let first = wheel.slot_of(least);
+        let whole = wheel
+            .slot_of(least.saturating_add(self.window.width))
+            .max(first + 1);
+        let end_ns = pending::time(end)
+            .as_ns()
+            .saturating_add(u64::from(end as u64 > 0));
+        let step = whole.min(wheel.slot_of(end_ns));
+        let until = wheel.slot_of(pending::time(heap).as_ns());
+        let (slots, at_once) = if step <= first {
+            (first + 1, false)
+        } else if until <= first {
+            (whole, false)
+        } else {
+            (step.min(until), true)
+        };
+        let is_usual = self.look_ahead(least, slots);
+        if at_once && is_usual {
+            self.do_window();
+        } else {
+            self.window.sort();
+        }
+    }
+
+    /// Finds all that comes out of the pipes in the wheel before slot `end`, and where it goes;
+    /// changes nothing else. Says whether it all may be done at once.
+    fn look_ahead(&mut self, start: u64, end: u64) -> bool {
+        let window = &mut self.window;
+        window.start = start;
+        window.is_usual = true;
+        window.events.clear();
+        window.shares.clear();
+        window.pipes.clear();
+        self.wheel.take(end, &mut window.pipes);
+        let end = self.wheel.start_of(end);
+        for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
+            self.set_lanes(first);
+            while !self.window.lanes.is_empty() {
+                self.find_ways();
+                self.take_one_each();
+                self.leave_lanes(end);
+            }
+        }
+        self.window.is_usual
+    }
+
+    /// Begins with the heads of the next few pipes.
+    fn set_lanes(&mut self, first: usize) {
+        let window = &mut self.window;
+        let last = window.pipes.len().min(first + AT_A_TIME);
+        let heads = window.pipes[first..last].iter();
+        let heads = heads.map(|&id| self.pipes[id as usize].first());
+        std::hint::black_box(heads.fold(0, |sum, head| sum ^ self.pool[head].next));
+        for &id in &window.pipes[first..last] {
+            let pipe = &self.pipes[id as usize];
+            window.lanes.push(window.shares.len() as u32);
+            window.shares.push(Share {
+                pipe: id,
+                node: pipe.to,
+                rank: pipe.rank,
+                kind: NodeKind::Router,
+                head: pipe.first(),
+                way: None,
+                last: 0,
+                due: pipe.next_due(&self.pool).unwrap_or_default(),
+                taken: Taken::from(pipe.first()),
+            });
+        }
+        for share in &mut window.shares[first..] {
+            share.kind = self.nodes[share.node as usize].kind;
+        }
+    }
+
+    /// Takes away the lanes whose next packet is not due before `end` ns.
+    fn leave_lanes(&mut self, end: u64) {
+        let window = &mut self.window;
+        let mut touched = 0;
+        // Nothing in this loop waits for anything but memory, of which much comes at a time.
+        for &lane in &window.lanes {
+            let head = window.shares[lane as usize].head;
+            if head != NIL {
+                touched ^= self.pool[head].next;
+            }
+        }
+        std::hint::black_box(touched);
+        let mut left = 0;
+        for number in 0..window.lanes.len() {
+            let lane = window.lanes[number];
+            let share = &mut window.shares[lane as usize];
+            let mut goes_on = share.head != NIL;
+            if goes_on {
+                share.due = self.pool[share.head].due;
+                let is_due = share.due.time.as_ns() < end;
+                goes_on = is_due & (share.due.microstep == 0);
+                window.is_usual &= goes_on | !is_due;
+            }
+            // Who stays is hard to foretell, so nothing branches on it.
+            window.events[share.last as usize].is_last = !goes_on;
+            window.lanes[left] = lane;
+            left += usize::from(goes_on);
+        }
+        window.lanes.truncate(left);
+    }
+
+    /// Looks up where each lane's packet goes from its router.
+    fn find_ways(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let to = self.pool[share.head].destination;
+            share.way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
+                let (router, to) = (NodeId(share.node), NodeId(to));
+                self.routes.next_hop(&self.topology, router, to)
+            } else {
+                None
+            };
+        }
+    }
+
+    /// Makes an event of each lane's packet, and goes on to the one behind it.
+    fn take_one_each(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let packet = &self.pool[share.head];
+            let next = match share.way {
+                _ if packet.lost => Event::LOST,
+                Some(NextHop::One(next))
+                    if packet.ip_len <= window.fits[next.index()] && packet.hop_limit > 1 =>
+                {
+                    next.0
+                }
+                None if share.kind == NodeKind::Host && packet.destination == share.node => {
+                    Event::HOME
+                }
+                _ => Event::ELSE,
+            };
+            window.is_usual &= next != Event::ELSE;
+            share.taken.add(packet);
+            share.last = window.events.len() as u32;
+            window.events.push(Event {
+                order: (share.due.time.as_ns() - window.start) << 32 | u64::from(share.rank),
+                pipe: share.pipe,
+                index: share.head,
+                next,
+                is_last: false,
+            });
+            share.head = packet.next;
+        }
+    }
+
+    /// Does the window at once.
+    fn do_window(&mut self) {
+        if self.trace.is_on() {
+            self.hash_window();
+        }
+        self.inside -= self.window.events.len() as u64;
+        for number in 0..self.window.shares.len() {
+            let share = self.window.shares[number];
+            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
+            if share.head != NIL {
+                self.announce(PipeId(share.pipe), share.due);
+            }
+        }
+        self.hand_over();
+        self.serve_inboxes();
+    }
+
+    /// Hashes what comes out of pipes in the window.
+    fn hash_window(&mut self) {
+        for event in &self.window.events {
+            let (time, fate) = if event.next == Event::LOST {
+                (self.pool[event.index].sent(), Fate::Loss)
+            } else {
+                (self.window.moment(event.order).time, Fate::Out)
+            };
+            self.trace.pipe(PipeId(event.pipe), event.index, time, fate);
+        }
+    }
+
+    /// Ends packets that are lost or have arrived, and counts those that go into each pipe.
+    fn hand_over(&mut self) {
+        let window = &mut self.window;
+        window.tray.clear();
+        window.done = 0;
+        window.fed.clear();
+        window.fed.resize(window.events.len(), 0);
+        let (mut lost, mut fed) = (0, 0);
+        for (event, place) in window.events.iter().zip(0..) {
+            match event.next {
+                Event::LOST => {
+                    lost += 1;
+                    self.pool.release(event.index);
+                }
+                Event::HOME => window.tray.push(tray_entry(event.order, place)),
+                next => {
+                    let count = &mut window.inbox[next as usize];
+                    // Whether it is the pipe's first one is hard to foretell.
+                    window.fed[fed] = next;
+                    fed += usize::from(*count == 0);
+                    *count += 1;
+                }
+            }
+        }
+        window.fed.truncate(fed);
+        self.counters.dropped.loss += lost;
+        self.counters.hops += window.events.len() as u64 - lost;
+        let entering = window.events.len() - lost as usize - window.tray.len();
+        window.tray.sort_unstable();
+        for number in 0..self.window.tray.len() {
+            let place = self.window.tray[number] as u32;
+            self.deliver(self.window.events[place as usize].index);
+        }
+        self.window.sort_by_inbox(entering);
+    }
+
+    /// Lets each pipe take what goes into it.
+    fn serve_inboxes(&mut self) {
+        for first in (0..self.window.entries.len()).step_by(AT_A_TIME) {
+            let last = self.window.entries.len().min(first + AT_A_TIME);
+            self.fetch(first, last);
+            for number in first..last {
+                let entry = self.window.entries[number];
+                let at = self.window.moment(entry.order);
+                self.pass_on(PipeId(entry.pipe), entry.index, at);
+            }
+        }
+        self.window.entries.clear();
+    }
+
+    /// Has the memory brought that is about to be needed: loops that wait for nothing.
+    fn fetch(&self, first: usize, last: usize) {
+        let entries = &self.window.entries[first..last];
+        let mut touched = 0;
+        for entry in entries {
+            touched ^= self.pipes[entry.pipe as usize].touch() ^ self.pool[entry.index].next;
+        }
+        for entry in entries {
+            if let Some(tail) = self.pipes[entry.pipe as usize].last() {
+                touched ^= self.pool[tail].next;
+            }
+        }
+        std::hint::black_box(touched);
+    }
+
+    /// Gives back to the pending set what is left of an open window.
+    pub(super) fn close_window(&mut self) {
+        let window = &mut self.window;
+        let rest = std::mem::take(&mut window.tray);
+        for &entry in &rest[self.window.done.min(rest.len())..] {
+            let event = self.window.events[entry as u32 as usize];
+            if event.is_last
+                && let Some(due) = self.pipes[event.pipe as usize].next_due(&self.pool)
+            {
+                self.announce(PipeId(event.pipe), due);
+            }
+        }
+        self.window.tray = rest;
+        self.window.tray.clear();
+        self.window.done = 0;
+    }
+}

@@ -1,0 +1,240 @@
+//! A wheel of short slots of time, each a list of the pipes whose head is due in it.
+//!
+//! Theory: putting a pipe in costs the same however many there are, and nothing is sorted: a
+//! look-ahead window takes whole slots and sorts what comes out of them. Slots are powers of two
+//! of nanoseconds wide; lists are linked by pipe, so the wheel never allocates. It holds times from
+//! its beginning, which only moves on, to its length after that; all else belongs in the heap.
+//!
+//! Left out: times beyond one turn (no second level; such heads are rare).
+
+const NIL: u32 = u32::MAX;
+
+/// Later times than this, in ns, are never in it (292 years).
+const END: u64 = 1 << 63;
+
+/// The most slots of a wheel: 192 KB.
+const MOST_SLOTS: u64 = 1 << 14;
+
+/// Pipes by the time at which their head is due.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// A slot is 2^shift ns wide.
+    shift: u32,
+    /// The first slot that may hold anything, counted from t = 0.
+    begin: u64,
+    slots: Box<[Slot]>,
+    /// A bit for each slot that is not empty.
+    occupied: Box<[u64]>,
+    /// By pipe: the next one of its slot.
+    links: Box<[u32]>,
+    len: usize,
+    least: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    first: u32,
+    /// The least due of its pipes, in ns.
+    least: u64,
+}
+
+const EMPTY: Slot = Slot {
+    first: NIL,
+    least: u64::MAX,
+};
+
+impl Wheel {
+    /// A wheel for so many pipes, with slots of 2^shift ns that reach at least `span` ns ahead, as
+    /// far as the bound on its size allows.
+    pub(crate) fn new(pipes: usize, shift: u32, span: u64) -> Self {
+        let slots = (span >> shift).saturating_add(2).min(MOST_SLOTS);
+        let slots = slots.next_power_of_two().max(64) as usize;
+        Self {
+            shift,
+            begin: 0,
+            slots: vec![EMPTY; slots].into(),
+            occupied: vec![0; slots / 64].into(),
+            links: vec![NIL; pipes].into(),
+            len: 0,
+            least: u64::MAX,
+        }
+    }
+
+    /// The number of the slot of a time in ns.
+    #[inline]
+    pub(crate) const fn slot_of(&self, ns: u64) -> u64 {
+        ns >> self.shift
+    }
+
+    /// When a slot begins, in ns.
+    #[inline]
+    pub(crate) const fn start_of(&self, slot: u64) -> u64 {
+        slot << self.shift
+    }
+
+    /// How many pipes are in it.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The least due of all, in ns; `u64::MAX` where there is none.
+    #[inline]
+    pub(crate) const fn least(&self) -> u64 {
+        self.least
+    }
+
+    /// Puts a pipe in whose head is due at `due` ns; false where that is out of its reach.
+    #[inline]
+    pub(crate) fn insert(&mut self, pipe: u32, due: u64) -> bool {
+        let slot = self.slot_of(due);
+        // Before its beginning this is a large number.
+        if slot.wrapping_sub(self.begin) >= self.slots.len() as u64 || due >= END {
+            return false;
+        }
+        let at = self.place(slot);
+        let slot = &mut self.slots[at];
+        self.links[pipe as usize] = slot.first;
+        slot.first = pipe;
+        slot.least = slot.least.min(due);
+        self.occupied[at / 64] |= 1 << (at % 64);
+        self.least = self.least.min(due);
+        self.len += 1;
+        true
+    }
+
+    /// Nothing due before `ns` will be put in any more; nothing of that kind may be inside.
+    pub(crate) fn begin_at(&mut self, ns: u64) {
+        debug_assert!(self.least >= ns);
+        self.begin = self.begin.max(self.slot_of(ns));
+    }
+
+    /// Takes out all pipes of the slots before slot `end`, which is the new beginning.
+    pub(crate) fn take(&mut self, end: u64, pipes: &mut Vec<u32>) {
+        while self.least < self.start_of(end) {
+            let at = self.place(self.slot_of(self.least));
+            let mut pipe = std::mem::replace(&mut self.slots[at], EMPTY).first;
+            self.occupied[at / 64] &= !(1 << (at % 64));
+            while pipe != NIL {
+                pipes.push(pipe);
+                self.len -= 1;
+                pipe = self.links[pipe as usize];
+            }
+            self.begin = self.slot_of(self.least) + 1;
+            self.least = self.find_least();
+        }
+        self.begin = self.begin.max(end);
+    }
+
+    /// Takes out a pipe whose head was put in with `due`, and says whether it was there;
+    /// `due_of` tells when the heads of others are due. Rare, and therefore a search.
+    pub(crate) fn remove(&mut self, pipe: u32, due: u64, due_of: impl Fn(u32) -> u64) -> bool {
+        let at = self.place(self.slot_of(due));
+        let (mut least, mut before, mut found) = (u64::MAX, NIL, false);
+        let mut other = self.slots[at].first;
+        while other != NIL {
+            let next = self.links[other as usize];
+            if other == pipe {
+                found = true;
+                match before {
+                    NIL => self.slots[at].first = next,
+                    before => self.links[before as usize] = next,
+                }
+            } else {
+                least = least.min(due_of(other));
+                before = other;
+            }
+            other = next;
+        }
+        if found {
+            self.slots[at].least = least;
+            self.len -= 1;
+            if self.slots[at].first == NIL {
+                self.occupied[at / 64] &= !(1 << (at % 64));
+            }
+            self.least = self.find_least();
+        }
+        found
+    }
+
+    fn place(&self, slot: u64) -> usize {
+        slot as usize & (self.slots.len() - 1)
+    }
+
+    fn find_least(&self) -> u64 {
+        if self.len == 0 {
+            return u64::MAX;
+        }
+        let begin = self.place(self.begin);
+        let words = self.occupied.len();
+        // The first word is looked at twice: from the beginning's bit on, and at last up to it.
+        for turn in 0..=words {
+            let word = (begin / 64 + turn) % words;
+            let mut bits = self.occupied[word];
+            if turn == 0 {
+                bits &= u64::MAX << (begin % 64);
+            }
+            if bits != 0 {
+                return self.slots[word * 64 + bits.trailing_zeros() as usize].least;
+            }
+        }
+        u64::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against a plain list of (due, pipe).
+    #[test]
+    fn pipes_come_out_with_their_slots() {
+        let mut seed = 5u32;
+        let mut random = move |n: u64| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            u64::from(seed >> 12) % n
+        };
+        let mut wheel = Wheel::new(100, 3, 700);
+        let mut due = [u64::MAX; 100];
+        let (mut now, mut taken) = (0, Vec::new());
+        for _ in 0..50_000 {
+            let pipe = random(100) as usize;
+            match random(8) {
+                0..5 if due[pipe] == u64::MAX => {
+                    let at = (now + random(1100)).saturating_sub(20);
+                    let fits = at / 8 >= now / 8 && at / 8 - now / 8 < 128;
+                    assert_eq!(wheel.insert(pipe as u32, at), fits);
+                    if fits {
+                        due[pipe] = at;
+                    }
+                }
+                5 => {
+                    let end = now / 8 + random(20);
+                    taken.clear();
+                    wheel.take(end, &mut taken);
+                    let mut expected: Vec<u32> = Vec::new();
+                    for pipe in 0..100u32 {
+                        if due[pipe as usize] / 8 < end {
+                            due[pipe as usize] = u64::MAX;
+                            expected.push(pipe);
+                        }
+                    }
+                    taken.sort_unstable();
+                    assert_eq!(taken, expected);
+                    now = end * 8;
+                }
+                6 => {
+                    now = (now + random(900)).min(wheel.least());
+                    wheel.begin_at(now);
+                }
+                _ if due[pipe] != u64::MAX => {
+                    let at = std::mem::replace(&mut due[pipe], u64::MAX);
+                    assert!(wheel.remove(pipe as u32, at, |other| due[other as usize]));
+                }
+                _ => assert!(!wheel.remove(pipe as u32, now, |other| due[other as usize])),
+            }
+            assert_eq!(wheel.least(), due.iter().copied().min().unwrap());
+            assert_eq!(wheel.len(), due.iter().filter(|&&at| at < u64::MAX).count());
+        }
+    }
+}
