@@ -149,7 +149,7 @@ proptest! {
             (proptest::collection::vec(any::<u8>(), 0..140), 0..3000_u32, any::<bool>()), 1..50),
     ) {
         let access = pipe(100, Span::from_ms(1), 1 << 20);
-        let topology = dumbbell(1, &access, &[access.clone()]);
+        let topology = dumbbell(1, &access, std::slice::from_ref(&access));
         let bulk = Application::Bulk { bytes: None };
         let spec = flow(&topology, "one", ["a000", "b000"], tcp(Config::default()), bulk);
         let Peer::Model(host) = spec.to else { unreachable!() };

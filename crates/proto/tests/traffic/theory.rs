@@ -122,7 +122,7 @@ fn sources_that_pause_send_their_share() {
         delay: Span::from_us(10),
         ..PipeParams::default()
     };
-    let topology = dumbbell(1, &free, &[free.clone()]);
+    let topology = dumbbell(1, &free, std::slice::from_ref(&free));
     let transport = Transport::Udp {
         payload: 1000,
         ip: IpVersion::V6,
