@@ -28,7 +28,9 @@
 //! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]), and
 //! a flow that a balanced route remembers ([`crate::route::balance`]).
 //!
-//! Left out: several cores, traffic models, multicast beyond one segment.
+//! Packets of modelled hosts have headers alone ([`Modelled`]).
+//!
+//! Left out: several cores, multicast beyond one segment.
 
 mod events;
 mod forward;

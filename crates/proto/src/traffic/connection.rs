@@ -55,6 +55,31 @@ enum Work {
     Done,
 }
 
+impl Work {
+    /// What a flow has to do from its start on; `bytes` is the size of a bulk transfer that is
+    /// fixed.
+    fn new(kind: &Kind, bytes: u64, now: Time, stream: &mut Stream) -> Self {
+        match &kind.application {
+            Application::Bulk { bytes: amount } => Self::Bulk {
+                left: match amount {
+                    None => u64::MAX,
+                    Some(Amount::Fixed(_)) => bytes,
+                    Some(drawn) => drawn.draw(stream),
+                },
+            },
+            Application::Requests { requests, .. } => Self::Requests(Requests {
+                left: requests.unwrap_or(u64::MAX),
+                next_at: now,
+                ..Requests::default()
+            }),
+            application => match Source::new(application, kind.segment, now, stream) {
+                Some(source) => Self::Source { source, backlog: 0 },
+                None => Self::Done,
+            },
+        }
+    }
+}
+
 /// A dialogue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requests {
@@ -165,26 +190,9 @@ impl Connection {
             .successor
             .as_ref()
             .map_or_else(RoundTrips::default, |s| s.trips);
-        let work = match (&kind.application, plan.successor) {
-            (_, Some(requests)) => Work::Requests(requests),
-            (Application::Bulk { bytes }, None) => Work::Bulk {
-                left: match bytes {
-                    None => u64::MAX,
-                    Some(Amount::Fixed(_)) => plan.bytes,
-                    Some(drawn) => drawn.draw(&mut stream),
-                },
-            },
-            (Application::Requests { requests, .. }, None) => Work::Requests(Requests {
-                left: requests.unwrap_or(u64::MAX),
-                next_at: now,
-                ..Requests::default()
-            }),
-            (application, None) => {
-                match Source::new(application, plan.config.mss, now, &mut stream) {
-                    Some(source) => Work::Source { source, backlog: 0 },
-                    None => Work::Done,
-                }
-            }
+        let work = match plan.successor {
+            Some(requests) => Work::Requests(requests),
+            None => Work::new(&kind, plan.bytes, now, &mut stream),
         };
         if !matches!(work, Work::Requests(_)) {
             ends.iter_mut()
@@ -212,7 +220,7 @@ impl Connection {
         self.act(world, now);
     }
 
-    /// The opener's ports lie at the host of end 0; how many ends are modelled.
+    /// How many of its ends are modelled.
     pub(super) fn ends(&self) -> usize {
         self.ends.len()
     }

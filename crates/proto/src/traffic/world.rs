@@ -11,9 +11,10 @@ use rustc_hash::FxHashMap;
 
 use super::outbox::Outbox;
 use super::report::{DatagramFigures, Outcome, RequestFigures, WindowPoint};
-use super::spec::{Amount, LEAST_PAYLOAD};
+use super::spec::{Amount, IpVersion, LEAST_PAYLOAD};
 use super::spec::{Application, Error, FIRST_PORT, FlowSpec, Host, Name, Peer, Transport};
 use super::timers::Timers;
+use crate::tcp::Config;
 
 /// Ports of modelled endpoints at a host.
 const PORTS: u64 = 65_536 - FIRST_PORT as u64;
@@ -231,12 +232,23 @@ impl Kind {
             } => requests.unwrap_or(u64::MAX).clamp(1, MOST_TURNS) as u32,
             _ => 1,
         };
+        let transport = match &spec.transport {
+            // Its header is 20 bytes longer than the one that `mss` leaves room for.
+            Transport::Tcp(config, IpVersion::V6) => {
+                let config = Config {
+                    mss: config.mss.saturating_sub(20),
+                    ..Config::clone(config)
+                };
+                Transport::Tcp(Arc::new(config), IpVersion::V6)
+            }
+            transport => transport.clone(),
+        };
         Self {
-            segment: match &spec.transport {
+            segment: match &transport {
                 Transport::Tcp(config, _) => config.mss,
                 Transport::Udp { payload, .. } => *payload,
             },
-            transport: spec.transport.clone(),
+            transport,
             application,
             stop: spec.stop,
             series: spec.series,

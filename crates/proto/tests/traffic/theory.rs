@@ -109,7 +109,10 @@ fn poisson_datagrams_wait_as_in_m_d_1() {
         assert_eq!(least, Span::from_us(1020), "no wait");
         let wait = figures.mean_delay().unwrap().saturating_sub(least).as_s() * 1e3;
         let theory = load / (2.0 * (1.0 - load));
-        assert!((wait / theory - 1.0).abs() < 0.05, "{load}: {wait} ms, not {theory}");
+        assert!(
+            (wait / theory - 1.0).abs() < 0.05,
+            "{load}: {wait} ms, not {theory}"
+        );
     }
 }
 
@@ -119,7 +122,7 @@ fn sources_that_pause_send_their_share() {
         delay: Span::from_us(10),
         ..PipeParams::default()
     };
-    let topology = dumbbell(1, &free, &[free.clone()]);
+    let topology = dumbbell(1, &free, std::slice::from_ref(&free));
     let transport = Transport::Udp {
         payload: 1000,
         ip: IpVersion::V6,
