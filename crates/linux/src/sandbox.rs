@@ -178,7 +178,7 @@ pub enum Event {
 pub struct HostCounters {
     /// Frames that the cable lost on the way to the core (its ring was full).
     pub to_core_dropped: u64,
-    /// Frames that the host's interface lost on the way in.
+    /// Frames that the cable lost on the way to the host, where no send call says so.
     pub from_core_dropped: u64,
     /// Nanoseconds that its tasks were ready to run but had no CPU.
     pub run_wait_ns: u64,

@@ -290,9 +290,11 @@ impl Server {
             ..HostCounters::default()
         };
         let mut counters: Vec<HostCounters> = hosts.iter().map(count).collect();
-        for (host, drops) in usage::from_core_dropped() {
-            if let Some(counter) = counters.get_mut(host) {
-                counter.from_core_dropped = drops;
+        if !packet_io::says_full() {
+            for (host, drops) in usage::from_core_dropped() {
+                if let Some(counter) = counters.get_mut(host) {
+                    counter.from_core_dropped = drops;
+                }
             }
         }
         self.run_wait.add_to(
