@@ -261,7 +261,15 @@ impl Super {
 /// Whether a partial checksum lies within a frame, behind its IP header.
 pub fn is_sound(frame: &[u8], partial: Partial) -> bool {
     let (start, offset) = (usize::from(partial.start), usize::from(partial.offset));
-    start >= ETHERNET_LEN + IPV4_LEN && start + offset + 2 <= frame.len()
+    let Some(&[high, low, version]) = frame.get(12..=ETHERNET_LEN) else {
+        return false;
+    };
+    let ip_len = match u16::from_be_bytes([high, low]) {
+        ETHERTYPE_IPV4 => (usize::from(version & 0x0f) * 4).max(IPV4_LEN),
+        ETHERTYPE_IPV6 => IPV6_LEN,
+        _ => return false,
+    };
+    start >= ETHERNET_LEN + ip_len && start + offset + 2 <= frame.len()
 }
 
 /// Completes the checksum of a frame that ends with its packet. Does nothing where it does not
