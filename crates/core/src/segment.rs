@@ -12,10 +12,10 @@
 //! (RFC 3168 §6.1.2) on the first only; lengths and checksums are each segment's own. Timestamps
 //! and other options are repeated. A partial checksum (`CHECKSUM_PARTIAL` in
 //! `include/linux/skbuff.h`) is the sum of the pseudo header alone, and whoever completes it adds
-//! everything from `start` on; its length is put right by difference (RFC 1624), so that IPv6
-//! extension headers need no reading.
+//! everything from `start` on; its length is put right by difference (RFC 1624).
 //!
-//! Left out: tunnels, SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
+//! Left out: tunnels (their inner headers would have to change too: between the IP header and
+//! `start` there may be nothing but extension headers that stay the same), SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
 //! none of ours is refused at the door.
 
 use std::ops::Range;
@@ -101,24 +101,17 @@ impl Super {
         let Partial { start, offset } = offload.checksum?;
         let transport = usize::from(start);
         let ip = frame.get(ETHERNET_LEN..)?;
-        let (is_ipv6, ip_len, protocol) = match u16::from_be_bytes([frame[12], frame[13]]) {
+        let (is_ipv6, protocol) = match u16::from_be_bytes([frame[12], frame[13]]) {
             ETHERTYPE_IPV4 => {
                 let fixed = ip.first_chunk::<IPV4_LEN>()?;
                 if u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0 {
                     return None; // a fragment
                 }
-                (false, usize::from(fixed[0] & 0x0f) * 4, Some(fixed[9]))
+                let end = ETHERNET_LEN + usize::from(fixed[0] & 0x0f) * 4;
+                (false, (transport == end).then_some(fixed[9])?)
             }
-            ETHERTYPE_IPV6 => {
-                let fixed = ip.first_chunk::<IPV6_LEN>()?;
-                let plain = transport == ETHERNET_LEN + IPV6_LEN;
-                (true, IPV6_LEN, plain.then_some(fixed[6]))
-            }
+            ETHERTYPE_IPV6 => (true, ipv6_protocol(frame, transport)?),
             _ => return None,
-        };
-        let is_behind_ip = match protocol {
-            Some(_) => transport == ETHERNET_LEN + ip_len,
-            None => transport > ETHERNET_LEN + ip_len,
         };
         let (number, header_len) = match (offload.kind, offset) {
             (Kind::Tcp, TCP_CHECKSUM) => {
@@ -132,8 +125,7 @@ impl Super {
         let headers = transport + header_len;
         let payload = frame.len().checked_sub(headers)?;
         let count = payload.div_ceil(usize::from(offload.size).max(1));
-        let is_sound = is_behind_ip
-            && protocol.is_none_or(|protocol| protocol == number)
+        let is_sound = protocol == number
             && header_len >= least
             && headers <= MOST_HEADERS
             && offload.size > 0
@@ -256,6 +248,27 @@ impl Super {
         }
         Some(out.len())
     }
+}
+
+/// The protocol of what starts at `end` of an IPv6 frame, where only extension headers stand
+/// before it that every segment repeats: hop-by-hop options, routing and destination options
+/// (RFC 8200 §4).
+fn ipv6_protocol(frame: &[u8], end: usize) -> Option<u8> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const DESTINATION: u8 = 60;
+    if end > MOST_HEADERS {
+        return None;
+    }
+    let mut protocol = *frame.get(ETHERNET_LEN + 6)?;
+    let mut at = ETHERNET_LEN + IPV6_LEN;
+    while at < end && matches!(protocol, HOP_BY_HOP | ROUTING | DESTINATION) {
+        let &[next, len] = frame.get(at..at + 2)? else {
+            return None;
+        };
+        (protocol, at) = (next, at + 8 * (1 + usize::from(len)));
+    }
+    (at == end).then_some(protocol)
 }
 
 /// Whether a partial checksum lies within a frame, behind its IP header.

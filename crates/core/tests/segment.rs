@@ -507,6 +507,62 @@ fn what_is_no_super_packet_is_refused() {
     );
 }
 
+/// TCP in a tunnel: its checksum and sizes are the inner headers', which nobody here splits.
+#[test]
+fn super_packets_in_tunnels_are_refused() {
+    let mut engine = engine(pipes(PipeParams::default(), 1), 4, 1);
+    let h1 = host(&engine, "h1");
+    let inner = ten();
+    let (frame, offload) = inner.super_packet();
+    let start = inner.checksum().start;
+    let mut outer = |outer: Sent, protocol: u8, tunnel: &[u8]| {
+        let payload = [tunnel, &frame[14..]].concat();
+        let more = tunnel.len() as u16;
+        let (mut frame, _) = Sent {
+            payload,
+            is_tcp: false,
+            ..outer
+        }
+        .super_packet();
+        let transport = outer.checksum().start;
+        // In place of UDP.
+        frame.drain(usize::from(transport)..usize::from(transport) + 8);
+        let at = if outer.is_ipv6 { 20 } else { 23 };
+        frame[at] = protocol;
+        let ip_len = (frame.len() - 14) as u16;
+        if outer.is_ipv6 {
+            frame[18..20].copy_from_slice(&(ip_len - 40).to_be_bytes());
+        } else {
+            frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+            common::seal(&mut frame[14..34]);
+        }
+        let checksum = Some(Partial {
+            start: transport + more + start - 14,
+            offset: 16,
+        });
+        let offload = Offload {
+            checksum,
+            ..offload
+        };
+        engine.arrive_super(h1, Time::ZERO, &frame, &offload)
+    };
+    let ipv6 = Sent {
+        is_ipv6: true,
+        ..ten()
+    };
+    // VXLAN with an inner Ethernet header (RFC 7348), then IPv4 in IPv4, and in IPv6.
+    let mut vxlan = vec![2; 8 + 8 + 14];
+    vxlan[..8].copy_from_slice(&[0x30, 0x39, 0x12, 0xb5, 0, 0, 0, 0]);
+    let refused = Err(Refused::Frame(Refusal::Malformed));
+    for sent in [ten(), ipv6.clone()] {
+        assert_eq!(outer(sent.clone(), 17, &vxlan), refused);
+        assert_eq!(outer(sent.clone(), 4, &[]), refused);
+        // Of the length of an extension header, but a fragment's, which is not repeated as it is.
+        assert_eq!(outer(sent, 44, &[6, 2, 0, 0]), refused);
+    }
+    assert_eq!(outer(ipv6, 60, &[6, 2, 0, 0]), Ok(()));
+}
+
 #[test]
 fn a_checksum_within_the_ip_header_is_refused() {
     let mut engine = engine(pipes(PipeParams::default(), 1), 4, 1);
