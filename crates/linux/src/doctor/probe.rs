@@ -301,6 +301,7 @@ fn cable(report: &mut Report) {
                 tcp_only: false,
             },
         )
+        .map(drop)
     });
 }
 

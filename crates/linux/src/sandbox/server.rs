@@ -48,10 +48,11 @@ pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
 pub(super) struct Host {
     /// Its init. We are the parent, so the number stays its own until we reap it.
     pub(super) pid: i32,
-    pub(super) name: String,
     alive: bool,
-    /// Whether it hands over super-packets, or has ever done so.
-    offload: bool,
+    /// As it was made, but for `offload`: whether it hands over super-packets now.
+    pub(super) config: HostConfig,
+    /// Frames that were lost when its shaper was changed.
+    lost: u64,
 }
 
 /// All state of the sandbox.
@@ -196,7 +197,7 @@ impl Server {
         if host.alive {
             Ok(host)
         } else {
-            Err(format!("host {} has died", host.name))
+            Err(format!("host {} has died", host.config.name))
         }
     }
 
@@ -247,9 +248,9 @@ impl Server {
             Fork::Parent { pid, .. } => {
                 self.hosts.push(Host {
                     pid,
-                    name: config.name.clone(),
                     alive: true,
-                    offload: config.offload,
+                    config: config.clone(),
+                    lost: 0,
                 });
                 Ok((report_read, go_write))
             }
@@ -277,16 +278,27 @@ impl Server {
     }
 
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
-        let &Host { pid, offload, .. } = self.host(host)?;
-        let failed =
-            |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
-        launch::inside_network_of(pid, || boot::apply_shaper(&shaper, offload)).map_err(failed)
+        let Host { pid, config, .. } = self.host(host)?;
+        // For good: it takes its time, and what is gained is little beside a link.
+        let stops = config.offload && !shaper.tcp_only;
+        let lost = launch::inside_network_of(*pid, || {
+            if stops {
+                boot::stop_offload(config)?;
+            }
+            boot::apply_shaper(&shaper)
+        });
+        let failed = |e: io::Error| format!("changing the shaper of {}: {e}", config.name);
+        let lost = lost.map_err(failed)?;
+        let host = &mut self.hosts[host];
+        host.config.offload &= !stops;
+        host.lost += lost;
+        Ok(())
     }
 
     fn counters(&mut self) -> Vec<HostCounters> {
         let hosts = &self.hosts;
         let count = |host: &Host| HostCounters {
-            to_core_dropped: usage::to_core_dropped(host.pid),
+            to_core_dropped: usage::to_core_dropped(host.pid) + host.lost,
             ..HostCounters::default()
         };
         let mut counters: Vec<HostCounters> = hosts.iter().map(count).collect();
