@@ -8,13 +8,26 @@ use std::path::Path;
 use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink};
-use crate::sys;
+use crate::{ethtool, sys};
 
 /// The name of a host's one network interface.
 pub(super) const INTERFACE: &str = "eth0";
-/// ETHTOOL_STXCSUM: without transmit checksums the kernel completes them in software, and no
-/// segmentation offload hands super-packets to the cable.
-const ETHTOOL_STXCSUM: u32 = 0x17;
+/// Super-packets that the core cannot split, and checksums that it cannot complete: of tunnels,
+/// whose outer headers say nothing of them, of lists and of SCTP. The kernel makes packets of them.
+const NOT_OURS: [&str; 12] = [
+    "tx-checksum-sctp",
+    "tx-esp-segmentation",
+    "tx-gre-csum-segmentation",
+    "tx-gre-segmentation",
+    "tx-gso-list",
+    "tx-gso-partial",
+    "tx-ipxip4-segmentation",
+    "tx-ipxip6-segmentation",
+    "tx-sctp-segmentation",
+    "tx-tunnel-remcsum-segmentation",
+    "tx-udp_tnl-csum-segmentation",
+    "tx-udp_tnl-segmentation",
+];
 
 /// Folders that every host has to itself, empty, with the mode of each.
 pub(super) const PRIVATE: [(&str, &str); 4] = [
@@ -177,8 +190,10 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     let mut netlink = Netlink::open()?;
     netlink.request(netlink::link_up(LOOPBACK))?;
     let index = sys::interface_index(INTERFACE)?;
-    if !config.offload {
-        sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    if config.offload {
+        ethtool::turn_off(INTERFACE, &NOT_OURS)?;
+    } else {
+        ethtool::set_transmit_checksums(INTERFACE, false)?;
     }
     // No duplicate-address detection, no router discovery, no addresses but ours.
     for (name, value) in [
@@ -236,7 +251,7 @@ pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<u64> {
 pub(super) fn stop_offload(config: &HostConfig) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
     let mut netlink = Netlink::open()?;
-    sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    ethtool::set_transmit_checksums(INTERFACE, false)?;
     netlink.request(netlink::set_gso_max_segs(index, super::SEGMENTS_MAX))?;
     set_routes(&mut netlink, index, config)
 }

@@ -20,8 +20,6 @@ use crate::sys::{self, Fork};
 
 /// The interface group of all cables, so that one request deletes them.
 const CABLES: u32 = 0x4c48;
-/// ETHTOOL_SGRO: receive offload on the core's end means NAPI, and with it one queue in order.
-const ETHTOOL_SGRO: u32 = 0x2c;
 /// Merging nothing: no two segments together are shorter than this (`skb_gro_receive`).
 const GRO_MAX_SIZE: u32 = 1;
 
@@ -274,7 +272,8 @@ impl Server {
                 false => super::SEGMENTS_MAX,
             },
         }))?;
-        sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
+        // On the core's end it means NAPI, and with it one queue in order.
+        crate::ethtool::set_receive_offload(&name, true)
     }
 
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
