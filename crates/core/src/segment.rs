@@ -29,6 +29,8 @@ use crate::packet::{
 pub const MOST_SEGMENTS: usize = 128;
 /// The longest super-packet with its Ethernet header.
 pub const LONGEST_SUPER: usize = ETHERNET_LEN + 65_535;
+/// Memory that a super-packet takes inside, however short it is.
+pub const SUPER_BYTES: usize = LONGEST_SUPER.next_multiple_of(4096);
 /// More bytes of headers than a super-packet has: Ethernet, IPv6 with extensions, TCP.
 const MOST_HEADERS: usize = 192;
 
