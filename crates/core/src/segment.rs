@@ -252,6 +252,22 @@ impl Super {
     }
 }
 
+/// How many packets a frame stands for that is no sound super-packet: as many as its payload has
+/// segments, as far as that can be read; at least one.
+pub fn packets_in(frame: &[u8], offload: &Offload) -> u64 {
+    let Some(Partial { start, .. }) = offload.checksum else {
+        return 1;
+    };
+    let transport = usize::from(start);
+    let header_len = match offload.kind {
+        Kind::Whole => return 1,
+        Kind::Tcp => frame.get(transport + 12).map_or(0, |word| word >> 4) as usize * 4,
+        Kind::Udp => UDP_LEN,
+    };
+    let payload = frame.len().saturating_sub(transport + header_len);
+    payload.div_ceil(usize::from(offload.size).max(1)).max(1) as u64
+}
+
 /// The protocol of what starts at `end` of an IPv6 frame, where only extension headers stand
 /// before it that every segment repeats: hop-by-hop options, routing and destination options
 /// (RFC 8200 §4).

@@ -485,8 +485,26 @@ fn what_is_no_super_packet_is_refused() {
         );
     }
     let long = Offload { size: 3000, ..good };
+    let before = engine.counters().refused;
     let refused = engine.arrive_super(h1, Time::ZERO, &frame, &long);
     assert_eq!(refused, Err(Refused::TooLong));
+    let segments = (frame.len() - ten().headers()).div_ceil(3000) as u64;
+    assert_eq!(engine.counters().refused.too_long, segments);
+    // What is no IP at all still says how many packets it would have been.
+    let mut other = frame.clone();
+    other[12] = 0x88;
+    let refused = engine.arrive_super(h1, Time::ZERO, &other, &good);
+    assert_eq!(refused, Err(Refused::Frame(Refusal::NotIp)));
+    assert_eq!(engine.counters().refused.not_ip, ten().segments() as u64);
+    // Too small a piece makes too many of them.
+    let many = Offload { size: 1, ..good };
+    let refused = engine.arrive_super(h1, Time::ZERO, &frame, &many);
+    assert_eq!(refused, Err(Refused::Frame(Refusal::Malformed)));
+    let payload = (frame.len() - ten().headers()) as u64;
+    assert_eq!(
+        engine.counters().refused.malformed,
+        before.malformed + payload
+    );
     assert_eq!(
         (
             engine.counters().entered,
