@@ -12,10 +12,10 @@
 //! (RFC 3168 §6.1.2) on the first only; lengths and checksums are each segment's own. Timestamps
 //! and other options are repeated. A partial checksum (`CHECKSUM_PARTIAL` in
 //! `include/linux/skbuff.h`) is the sum of the pseudo header alone, and whoever completes it adds
-//! everything from `start` on; its length is put right by difference (RFC 1624), so that IPv6
-//! extension headers need no reading.
+//! everything from `start` on; its length is put right by difference (RFC 1624).
 //!
-//! Left out: tunnels, SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
+//! Left out: tunnels (their inner headers would have to change too: between the IP header and
+//! `start` there may be nothing but extension headers that stay the same), SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
 //! none of ours is refused at the door.
 
 use std::ops::Range;
@@ -29,6 +29,8 @@ use crate::packet::{
 pub const MOST_SEGMENTS: usize = 128;
 /// The longest super-packet with its Ethernet header.
 pub const LONGEST_SUPER: usize = ETHERNET_LEN + 65_535;
+/// Memory that a super-packet takes inside, however short it is.
+pub const SUPER_BYTES: usize = LONGEST_SUPER.next_multiple_of(4096);
 /// More bytes of headers than a super-packet has: Ethernet, IPv6 with extensions, TCP.
 const MOST_HEADERS: usize = 192;
 
@@ -101,24 +103,17 @@ impl Super {
         let Partial { start, offset } = offload.checksum?;
         let transport = usize::from(start);
         let ip = frame.get(ETHERNET_LEN..)?;
-        let (is_ipv6, ip_len, protocol) = match u16::from_be_bytes([frame[12], frame[13]]) {
+        let (is_ipv6, protocol) = match u16::from_be_bytes([frame[12], frame[13]]) {
             ETHERTYPE_IPV4 => {
                 let fixed = ip.first_chunk::<IPV4_LEN>()?;
                 if u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0 {
                     return None; // a fragment
                 }
-                (false, usize::from(fixed[0] & 0x0f) * 4, Some(fixed[9]))
+                let end = ETHERNET_LEN + usize::from(fixed[0] & 0x0f) * 4;
+                (false, (transport == end).then_some(fixed[9])?)
             }
-            ETHERTYPE_IPV6 => {
-                let fixed = ip.first_chunk::<IPV6_LEN>()?;
-                let plain = transport == ETHERNET_LEN + IPV6_LEN;
-                (true, IPV6_LEN, plain.then_some(fixed[6]))
-            }
+            ETHERTYPE_IPV6 => (true, ipv6_protocol(frame, transport)?),
             _ => return None,
-        };
-        let is_behind_ip = match protocol {
-            Some(_) => transport == ETHERNET_LEN + ip_len,
-            None => transport > ETHERNET_LEN + ip_len,
         };
         let (number, header_len) = match (offload.kind, offset) {
             (Kind::Tcp, TCP_CHECKSUM) => {
@@ -132,8 +127,7 @@ impl Super {
         let headers = transport + header_len;
         let payload = frame.len().checked_sub(headers)?;
         let count = payload.div_ceil(usize::from(offload.size).max(1));
-        let is_sound = is_behind_ip
-            && protocol.is_none_or(|protocol| protocol == number)
+        let is_sound = protocol == number
             && header_len >= least
             && headers <= MOST_HEADERS
             && offload.size > 0
@@ -258,10 +252,55 @@ impl Super {
     }
 }
 
+/// How many packets a frame stands for that is no sound super-packet: as many as its payload has
+/// segments, as far as that can be read; at least one.
+pub fn packets_in(frame: &[u8], offload: &Offload) -> u64 {
+    let Some(Partial { start, .. }) = offload.checksum else {
+        return 1;
+    };
+    let transport = usize::from(start);
+    let header_len = match offload.kind {
+        Kind::Whole => return 1,
+        Kind::Tcp => frame.get(transport + 12).map_or(0, |word| word >> 4) as usize * 4,
+        Kind::Udp => UDP_LEN,
+    };
+    let payload = frame.len().saturating_sub(transport + header_len);
+    payload.div_ceil(usize::from(offload.size).max(1)).max(1) as u64
+}
+
+/// The protocol of what starts at `end` of an IPv6 frame, where only extension headers stand
+/// before it that every segment repeats: hop-by-hop options, routing and destination options
+/// (RFC 8200 §4).
+fn ipv6_protocol(frame: &[u8], end: usize) -> Option<u8> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const DESTINATION: u8 = 60;
+    if end > MOST_HEADERS {
+        return None;
+    }
+    let mut protocol = *frame.get(ETHERNET_LEN + 6)?;
+    let mut at = ETHERNET_LEN + IPV6_LEN;
+    while at < end && matches!(protocol, HOP_BY_HOP | ROUTING | DESTINATION) {
+        let &[next, len] = frame.get(at..at + 2)? else {
+            return None;
+        };
+        (protocol, at) = (next, at + 8 * (1 + usize::from(len)));
+    }
+    (at == end).then_some(protocol)
+}
+
 /// Whether a partial checksum lies within a frame, behind its IP header.
 pub fn is_sound(frame: &[u8], partial: Partial) -> bool {
     let (start, offset) = (usize::from(partial.start), usize::from(partial.offset));
-    start >= ETHERNET_LEN + IPV4_LEN && start + offset + 2 <= frame.len()
+    let Some(&[high, low, version]) = frame.get(12..=ETHERNET_LEN) else {
+        return false;
+    };
+    let ip_len = match u16::from_be_bytes([high, low]) {
+        ETHERTYPE_IPV4 => (usize::from(version & 0x0f) * 4).max(IPV4_LEN),
+        ETHERTYPE_IPV6 => IPV6_LEN,
+        _ => return false,
+    };
+    start >= ETHERNET_LEN + ip_len && start + offset + 2 <= frame.len()
 }
 
 /// Completes the checksum of a frame that ends with its packet. Does nothing where it does not

@@ -9,7 +9,7 @@ mod oracle;
 
 use common::{Plain, assert_balanced, host, topology};
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
-use longhaul_core::packet::{Refusal, lower_hop_limit, set_macs};
+use longhaul_core::packet::{Refusal, lower_hop_limit, parse_any, set_macs};
 use longhaul_core::params::{Discipline, LossModel, Red, Reorder, Which};
 use longhaul_core::segment::{Kind, MOST_SEGMENTS, Offload, Partial, Super, complete};
 use longhaul_core::topology::PipeParams;
@@ -97,21 +97,36 @@ proptest! {
     #[test]
     fn hostile_super_packets_do_no_harm(
         mut frame in prop::collection::vec(any::<u8>(), 0..300),
-        mends in any::<bool>(),
+        mends in 0..3u8,
+        words in 5..=15u8,
         kind in prop_oneof![Just(Kind::Whole), Just(Kind::Tcp), Just(Kind::Udp)],
         size in prop_oneof![0..4u16, any::<u16>()],
         start in prop_oneof![Just(34u16), Just(54), any::<u16>()],
         offset in prop_oneof![Just(6u16), Just(16), any::<u16>()],
         has_checksum in any::<bool>(),
     ) {
-        if mends && frame.len() >= 34 {
+        let protocol = if offset == 6 { 17 } else { 6 };
+        let ip_header = 14..14 + 4 * usize::from(words);
+        if mends == 1 && frame.len() >= ip_header.end {
             let ip_len = (frame.len() - 14) as u16;
             frame[..12].fill(2);
-            frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, 0]);
+            frame[12..18].copy_from_slice(&[8, 0, 0x40 | words, 0, 0, 0]);
             frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
-            frame[20..24].copy_from_slice(&[0x40, 0, 9, if offset == 6 { 17 } else { 6 }]);
+            frame[20..24].copy_from_slice(&[0x40, 0, 9, protocol]);
             frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-            common::seal(&mut frame[14..34]);
+            frame[34..ip_header.end].fill(1);
+            common::seal(&mut frame[ip_header]);
+        } else if mends == 2 && frame.len() >= 54 {
+            let ip_len = (frame.len() - 54) as u16;
+            let address = |n: u128| (0xfd00u128 << 112 | n).to_be_bytes();
+            frame[..12].fill(2);
+            frame[12..18].copy_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame[18..20].copy_from_slice(&ip_len.to_be_bytes());
+            // Now and then extension headers with random bytes.
+            frame[20] = if words < 8 { [0, 43, 60][usize::from(words) - 5] } else { protocol };
+            frame[21] = 9;
+            frame[22..38].copy_from_slice(&address(0));
+            frame[38..54].copy_from_slice(&address(1));
         }
         let checksum = has_checksum.then_some(Partial { start, offset });
         let offload = Offload { kind, size, checksum, ..Offload::default() };
@@ -120,7 +135,12 @@ proptest! {
         engine.advance(Time::MAX);
         let mut packets = Vec::new();
         while let Some(parcel) = engine.poll_parcel(Span::MAX, &mut packets) {
-            prop_assert_eq!(engine.parts(&parcel).concat().len(), parcel.len as usize);
+            let frame = engine.parts(&parcel).concat();
+            prop_assert_eq!(frame.len(), parcel.len as usize);
+            // Whatever was asked for, headers are whole.
+            for packet in opened(frame, &parcel.offload) {
+                prop_assert!(parse_any(&packet).is_ok(), "{:02x?}", packet);
+            }
             packets.drain(..).for_each(|egress| engine.release(egress));
         }
         assert_balanced(&engine);
@@ -465,8 +485,26 @@ fn what_is_no_super_packet_is_refused() {
         );
     }
     let long = Offload { size: 3000, ..good };
+    let before = engine.counters().refused;
     let refused = engine.arrive_super(h1, Time::ZERO, &frame, &long);
     assert_eq!(refused, Err(Refused::TooLong));
+    let segments = (frame.len() - ten().headers()).div_ceil(3000) as u64;
+    assert_eq!(engine.counters().refused.too_long, segments);
+    // What is no IP at all still says how many packets it would have been.
+    let mut other = frame.clone();
+    other[12] = 0x88;
+    let refused = engine.arrive_super(h1, Time::ZERO, &other, &good);
+    assert_eq!(refused, Err(Refused::Frame(Refusal::NotIp)));
+    assert_eq!(engine.counters().refused.not_ip, ten().segments() as u64);
+    // Too small a piece makes too many of them.
+    let many = Offload { size: 1, ..good };
+    let refused = engine.arrive_super(h1, Time::ZERO, &frame, &many);
+    assert_eq!(refused, Err(Refused::Frame(Refusal::Malformed)));
+    let payload = (frame.len() - ten().headers()) as u64;
+    assert_eq!(
+        engine.counters().refused.malformed,
+        before.malformed + payload
+    );
     assert_eq!(
         (
             engine.counters().entered,
@@ -485,6 +523,96 @@ fn what_is_no_super_packet_is_refused() {
         engine.arrive_super(h1, Time::ZERO, &frame, &offload),
         Ok(())
     );
+}
+
+/// TCP in a tunnel: its checksum and sizes are the inner headers', which nobody here splits.
+#[test]
+fn super_packets_in_tunnels_are_refused() {
+    let mut engine = engine(pipes(PipeParams::default(), 1), 4, 1);
+    let h1 = host(&engine, "h1");
+    let inner = ten();
+    let (frame, offload) = inner.super_packet();
+    let start = inner.checksum().start;
+    let mut outer = |outer: Sent, protocol: u8, tunnel: &[u8]| {
+        let payload = [tunnel, &frame[14..]].concat();
+        let more = tunnel.len() as u16;
+        let (mut frame, _) = Sent {
+            payload,
+            is_tcp: false,
+            ..outer
+        }
+        .super_packet();
+        let transport = outer.checksum().start;
+        // In place of UDP.
+        frame.drain(usize::from(transport)..usize::from(transport) + 8);
+        let at = if outer.is_ipv6 { 20 } else { 23 };
+        frame[at] = protocol;
+        let ip_len = (frame.len() - 14) as u16;
+        if outer.is_ipv6 {
+            frame[18..20].copy_from_slice(&(ip_len - 40).to_be_bytes());
+        } else {
+            frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+            common::seal(&mut frame[14..34]);
+        }
+        let checksum = Some(Partial {
+            start: transport + more + start - 14,
+            offset: 16,
+        });
+        let offload = Offload {
+            checksum,
+            ..offload
+        };
+        engine.arrive_super(h1, Time::ZERO, &frame, &offload)
+    };
+    let ipv6 = Sent {
+        is_ipv6: true,
+        ..ten()
+    };
+    // VXLAN with an inner Ethernet header (RFC 7348), then IPv4 in IPv4, and in IPv6.
+    let mut vxlan = vec![2; 8 + 8 + 14];
+    vxlan[..8].copy_from_slice(&[0x30, 0x39, 0x12, 0xb5, 0, 0, 0, 0]);
+    let refused = Err(Refused::Frame(Refusal::Malformed));
+    for sent in [ten(), ipv6.clone()] {
+        assert_eq!(outer(sent.clone(), 17, &vxlan), refused);
+        assert_eq!(outer(sent.clone(), 4, &[]), refused);
+        // Of the length of an extension header, but a fragment's, which is not repeated as it is.
+        assert_eq!(outer(sent, 44, &[6, 2, 0, 0]), refused);
+    }
+    assert_eq!(outer(ipv6, 60, &[6, 2, 0, 0]), Ok(()));
+}
+
+#[test]
+fn a_checksum_within_the_ip_header_is_refused() {
+    let mut engine = engine(pipes(PipeParams::default(), 1), 4, 1);
+    let h1 = host(&engine, "h1");
+    let small = Sent {
+        payload: vec![1; 100],
+        ..ten()
+    };
+    let (frame, _) = small.super_packet();
+    let (frame6, _) = Sent {
+        is_ipv6: true,
+        ..small
+    }
+    .super_packet();
+    // Eight bytes of options that do nothing.
+    let mut options = [&frame[..34], &[1; 8], &frame[34..]].concat();
+    options[14] = 0x47;
+    let ip_len = (options.len() - 14) as u16;
+    options[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    common::seal(&mut options[14..42]);
+    for (frame, first) in [(frame, 34), (options, 42), (frame6, 54)] {
+        let mut arrive = |start| {
+            let checksum = Some(Partial { start, offset: 16 });
+            let offload = Offload {
+                checksum,
+                ..Offload::default()
+            };
+            engine.arrive_super(h1, Time::ZERO, &frame, &offload)
+        };
+        assert_eq!(arrive(first - 1), Err(Refused::Frame(Refusal::Malformed)));
+        assert_eq!(arrive(first), Ok(()));
+    }
 }
 
 #[test]

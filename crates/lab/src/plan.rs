@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use longhaul_core::engine::MODELLED_SLOT;
+use longhaul_core::segment::SUPER_BYTES;
 use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
@@ -268,9 +269,13 @@ impl Plan {
         (mtu + longhaul_core::packet::ETHERNET_LEN).next_multiple_of(256)
     }
 
-    /// The memory of the packet pool in bytes; pages that no packet uses take none.
+    /// The memory of packets and super-packets in bytes; pages that none of them uses take none.
     pub fn memory_bytes(&self) -> u64 {
-        self.packet_slots() as u64 * self.slot_bytes() as u64
+        let supers = match self.offload {
+            true => self.super_buffers() * SUPER_BYTES,
+            false => 0,
+        };
+        (self.packet_slots() * self.slot_bytes() + supers) as u64
     }
 }
 

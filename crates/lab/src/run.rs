@@ -170,6 +170,10 @@ fn run_in(
     let placement = Placement::choose();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, &placement))?;
+    let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
+        true => &without_offload(plan),
+        false => plan,
+    };
     // Each program's output takes four descriptors; programs themselves keep the old limit.
     longhaul_linux::raise_open_files().map_err(io_error("raising the limit of open files"))?;
     let hosts = host_configs(plan);
@@ -277,6 +281,18 @@ fn offloads(plan: &Plan) -> bool {
         && plan.traffic.flows == 0
         && orders_super_packets()
         && plan.hosts.iter().any(is_free)
+}
+
+/// The same plan for a machine that leads super-packets to none of the run's CPUs.
+fn without_offload(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.offload = false;
+    plan.warnings.push(
+        "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs (are \
+         they isolated?)"
+            .to_owned(),
+    );
+    plan
 }
 
 /// What limits the card of a host at the start.

@@ -13,6 +13,7 @@ mod facts;
 mod probe;
 mod remedy;
 
+pub(crate) use facts::version;
 use serde::Serialize;
 
 /// How serious a finding is.

@@ -12,6 +12,7 @@ pub mod channel;
 pub mod clock;
 pub mod cpu;
 pub mod doctor;
+mod ethtool;
 mod farewell;
 mod netlink;
 pub mod packet_io;

@@ -18,6 +18,7 @@ mod rings;
 
 use std::os::fd::BorrowedFd;
 
+pub(crate) use outbox::says_full;
 pub use ring::RingConfig;
 pub(crate) use ring::open;
 pub use rings::Rings;
@@ -107,8 +108,9 @@ pub trait PacketIo {
     /// Gives the place of the oldest arrival back.
     fn release(&mut self);
 
-    /// Sends at most [`SEND_BATCH`] frames in order; returns how many packets the kernel refused
-    /// for other reasons than a full cable, which the interface counts.
+    /// Sends at most [`SEND_BATCH`] frames in order; returns how many packets the kernel refused.
+    /// Before Linux 6.7 a frame that a full cable refuses is not among them: its interface counts
+    /// it ([`crate::sandbox::HostCounters`]).
     fn send(&mut self, batch: &[Departure<'_>]) -> usize;
 
     /// Arrivals lost since the last call because there was no room for them.

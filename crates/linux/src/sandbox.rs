@@ -178,7 +178,7 @@ pub enum Event {
 pub struct HostCounters {
     /// Frames that the cable lost on the way to the core (its ring was full).
     pub to_core_dropped: u64,
-    /// Frames that the host's interface lost on the way in.
+    /// Frames that the cable lost on the way to the host, where no send call says so.
     pub from_core_dropped: u64,
     /// Nanoseconds that its tasks were ready to run but had no CPU.
     pub run_wait_ns: u64,
@@ -231,6 +231,7 @@ enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Done,
+    Begun { steers: bool },
     Ring,
     Spawned(ProgramId),
     Listening(bool),
@@ -247,6 +248,7 @@ pub struct Sandbox {
     pidfd: OwnedFd,
     events: VecDeque<Event>,
     hosts: usize,
+    steers: bool,
 }
 
 /// How many hosts one request carries: a message stays far below a socket's buffer.
@@ -286,6 +288,7 @@ impl Sandbox {
             pidfd,
             events: VecDeque::new(),
             hosts: 0,
+            steers: false,
         };
         if let Err(error) = map_ids(pid, uid, gid) {
             let ended = sys::wait_readable(&[sandbox.pidfd.as_fd()], Some(Duration::ZERO));
@@ -296,8 +299,17 @@ impl Sandbox {
                 forbidden(error)
             });
         }
-        sandbox.expect_done(&Request::Begin(config.clone()))?;
+        sandbox.steers = match sandbox.ask(&Request::Begin(config.clone()), &[])?.0 {
+            Answer::Begun { steers } => steers,
+            other => return Err(unexpected(other)),
+        };
         Ok(sandbox)
+    }
+
+    /// Whether hosts may hand over super-packets ([`HostConfig::offload`]): the configuration has
+    /// asked for it, and the kernel leads them all to one CPU.
+    pub const fn takes_super_packets(&self) -> bool {
+        self.steers
     }
 
     /// Creates hosts and their cables; they are up and addressed when this returns.

@@ -311,33 +311,6 @@ pub(crate) fn new_session() {
     unsafe { libc::setsid() };
 }
 
-/// An ioctl on an interface by name that carries one `ethtool_value`.
-pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Result<()> {
-    #[repr(C)]
-    struct EthtoolValue {
-        command: u32,
-        data: u32,
-    }
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    let mut value = EthtoolValue {
-        command,
-        data: value,
-    };
-    // SAFETY: no pointers; owned at once.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        OwnedFd::from_raw_fd(check(fd)?)
-    };
-    // SAFETY: an all-zero ifreq is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(15)) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request and the value that it points to outlive the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
-}
-
 /// The number of an interface of this network namespace.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = cstring(name.as_bytes())?;

@@ -129,6 +129,35 @@ fn a_host_stops_when_a_link_is_its_card() {
     assert_eq!(outcome.summary["events"].as_array().map(Vec::len), Some(3));
 }
 
+/// What waits in a card that becomes a link's is let out, and later changes are made in place.
+#[test]
+fn a_card_loses_nothing_when_its_link_changes() {
+    const SENT: u64 = 8000;
+    let lab = Lab::new();
+    let outcome = lab.succeed(&format!(
+        "
+offload: true
+topology:
+  nodes: {{ a: {{}}, b: {{}} }}
+  links: [ {{ ends: [a, b], rate: 9 Gbit/s, delay: 1 ms }} ]
+programs:
+  count: {{ on: b, run: python3 $DIR/offload.py count 9, ready: log ready }}
+  pace: {{ on: a, run: python3 $DIR/offload.py pace 10.0.0.2 9 {SENT}, after: count }}
+events:
+  - {{ at: 800 ms, link: a-b, set: {{ rate: 20 Mbit/s }} }}
+  - {{ at: 1200 ms, link: a-b, set: {{ rate: 19 Mbit/s }} }}
+  - {{ at: 1600 ms, link: a-b, set: {{ rate: 18 Mbit/s }} }}
+  - {{ at: 2 s, link: a-b, set: {{ rate: 17 Mbit/s }} }}
+  - {{ at: 2400 ms, link: a-b, set: {{ rate: 9 Gbit/s }} }}
+  - {{ at: 2800 ms, link: a-b, set: {{ rate: 20 Mbit/s }} }}
+"
+    ));
+    assert_eq!(outcome.summary["events"].as_array().map(Vec::len), Some(6));
+    let received = number(&outcome.report("count")["datagrams"]);
+    outcome.assert_arrived(SENT, received);
+    assert_eq!(outcome.dropped(), 0);
+}
+
 #[test]
 fn datagrams_of_one_call_arrive_one_by_one() {
     let lab = Lab::new();

@@ -87,13 +87,18 @@ impl Engine {
         frame: &[u8],
         offload: &Offload,
     ) -> Result<(), Refused> {
-        let headers = self.admit(host, frame)?;
+        let headers = match self.admit(host, frame) {
+            Ok(headers) => headers,
+            Err(refused) => return Err(self.refuse_rest(refused, frame, offload)),
+        };
         let frame = &frame[..ETHERNET_LEN + headers.ip_len as usize];
         let Some(dimensions) = Super::parse(frame, offload) else {
-            return Err(self.refuse(Refusal::Malformed));
+            let refused = self.refuse(Refusal::Malformed);
+            return Err(self.refuse_rest(refused, frame, offload));
         };
         if ETHERNET_LEN + dimensions.ip_len(0) > self.pool.slot_size() {
-            return Err(self.too_long());
+            let refused = self.too_long();
+            return Err(self.refuse_rest(refused, frame, offload));
         }
         let buffer = self.pool.buffers.take(frame, dimensions);
         let entered = self.enter_segments(host, stamp, frame, &headers, dimensions, buffer);
@@ -101,6 +106,20 @@ impl Engine {
             self.pool.buffers.leave(buffer);
         }
         entered
+    }
+
+    /// Counts the other packets of a super-packet of which one has been counted as refused.
+    fn refuse_rest(&mut self, refused: Refused, frame: &[u8], offload: &Offload) -> Refused {
+        let rest = segment::packets_in(frame, offload) - 1;
+        let counters = &mut self.counters.refused;
+        match refused {
+            Refused::Frame(Refusal::Malformed) => counters.malformed += rest,
+            Refused::Frame(Refusal::NotIp) => counters.not_ip += rest,
+            Refused::Frame(Refusal::Multicast) => counters.multicast += rest,
+            Refused::TooLong => counters.too_long += rest,
+            Refused::PoolExhausted => {}
+        }
+        refused
     }
 
     fn enter_segments(

@@ -5,10 +5,10 @@
 //! copies and changes nothing else.
 
 use super::BufferId;
-use crate::segment::{LONGEST_SUPER, Super};
+use crate::segment::{SUPER_BYTES, Super};
 
 /// Bytes of a buffer, so that each begins on a page.
-const BUFFER_BYTES: usize = LONGEST_SUPER.next_multiple_of(4096);
+const BUFFER_BYTES: usize = SUPER_BYTES;
 
 /// All buffers of a pool.
 #[derive(Debug)]

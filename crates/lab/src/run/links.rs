@@ -274,8 +274,8 @@ impl Supervisor<'_> {
                 }
                 Limit::Machine => {
                     let arrived = self.core.load.arrived(host);
-                    let offload = super::offloads(self.plan);
-                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, offload);
+                    // Whose card was a link hands over single packets, now and for good.
+                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, false);
                     self.governor.add(host, frame, arrived)
                 }
             };

@@ -110,6 +110,21 @@ topology:
 }
 
 #[test]
+fn super_packets_need_memory_of_their_own() {
+    let plan = |offload: bool| {
+        let text = format!(
+            "offload: {offload}\ntopology:\n  nodes: {{ a: {{}}, b: {{}} }}\n  links: [ {{ ends: [a, b] }} ]\n"
+        );
+        Plan::from_text(&text, "x.yaml").expect("a sound file")
+    };
+    let packets = |plan: &Plan| (plan.packet_slots() * plan.slot_bytes()) as u64;
+    let (with, without) = (plan(true), plan(false));
+    assert_eq!(without.memory_bytes(), packets(&without));
+    let supers = with.super_buffers() as u64 * (68 << 10);
+    assert_eq!(with.memory_bytes(), packets(&with) + supers);
+}
+
+#[test]
 fn warnings_say_what_is_probably_not_meant() {
     let plan = Plan::from_text(
         "topology:

@@ -110,7 +110,7 @@ fn kib(table: &str, name: &str) -> Option<u64> {
 }
 
 /// `6.8.0-31-generic` → (6, 8).
-fn version(release: &str) -> (u32, u32) {
+pub(crate) fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
     (next(), next())

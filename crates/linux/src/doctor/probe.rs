@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ethtool;
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io::{self, RingConfig};
@@ -247,8 +248,6 @@ fn cable(report: &mut Report) {
     const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OWN_END: u32 = 1000;
-    const ETHTOOL_SGRO: u32 = 0x2c;
-    const ETHTOOL_STXCSUM: u32 = 0x17;
     let Ok(mut netlink) = Netlink::open() else {
         report.attempt(Step::Veth, || Err(io::Error::last_os_error()));
         return;
@@ -270,8 +269,8 @@ fn cable(report: &mut Report) {
         return;
     }
     report.attempt(Step::Offloads, || {
-        sys::ethtool_set("h0", ETHTOOL_SGRO, 1)?;
-        sys::ethtool_set("eth0", ETHTOOL_STXCSUM, 0)
+        ethtool::set_receive_offload("h0", true)?;
+        ethtool::set_transmit_checksums("eth0", false)
     });
     report.attempt(Step::Ipv6, || {
         write("/proc/sys/net/ipv6/conf/eth0/accept_dad", "0")
@@ -301,6 +300,7 @@ fn cable(report: &mut Report) {
                 tcp_only: false,
             },
         )
+        .map(drop)
     });
 }
 

@@ -43,24 +43,28 @@ fn burst_ticks(shaper: &Shaper) -> u32 {
 }
 
 /// Sets the shaper of an interface. What waits in one of the other kind is let out first: the
-/// kernel would throw it away with its queue, and no counter would show it.
-pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
+/// kernel would throw it away with its queue, and no counter would show it. Returns how many frames
+/// waited all the same, and were lost.
+pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<u64> {
     let kind = if shaper.tcp_only { b"htb" } else { b"tbf" };
-    match root(netlink, index)? {
+    let lost = match root(netlink, index)? {
         Some(root) if root.kind == *kind => {
-            return netlink.request(match shaper.tcp_only {
+            let change = match shaper.tcp_only {
                 true => tcp_class(index, shaper),
                 false => bucket(index, shaper),
-            });
+            };
+            return netlink.request(change).map(|()| 0);
         }
         Some(root) if root.packets > 0 => drain(netlink, index, root)?,
-        _ => {}
-    }
-    if !shaper.tcp_only {
-        return netlink.request(bucket(index, shaper));
-    }
-    // A kernel without htb or u32 has a bucket for all packets.
-    set_tcp_bucket(netlink, index, shaper).or_else(|_| netlink.request(bucket(index, shaper)))
+        _ => 0,
+    };
+    let changed = match shaper.tcp_only {
+        // A kernel without htb or u32 has a bucket for all packets.
+        true => set_tcp_bucket(netlink, index, shaper)
+            .or_else(|_| netlink.request(bucket(index, shaper))),
+        false => netlink.request(bucket(index, shaper)),
+    };
+    changed.map(|()| lost)
 }
 
 /// The queueing discipline of an interface.
@@ -122,7 +126,8 @@ fn attribute(mut list: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// Lets out what waits: faster than any sender, until nothing does or it has taken too long.
-fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<()> {
+/// Returns how many frames wait then.
+fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<u64> {
     const TRIES: u32 = 200;
     const PAUSE: Duration = Duration::from_micros(100);
     let fast = Shaper {
@@ -135,24 +140,18 @@ fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<()> {
     netlink.request(match &now.kind {
         b"tbf" => bucket(index, &fast),
         b"htb" => tcp_class(index, &fast),
-        _ => return Ok(()),
+        // Of a kind that is not ours.
+        _ => return Ok(now.packets.into()),
     })?;
+    let mut waiting = 0;
     for _ in 0..TRIES {
-        match root(netlink, index)? {
-            Some(root) if root.packets > 0 => std::thread::sleep(PAUSE),
-            _ => break,
+        waiting = root(netlink, index)?.map_or(0, |root| root.packets);
+        if waiting == 0 {
+            break;
         }
+        std::thread::sleep(PAUSE);
     }
-    Ok(())
-}
-
-/// Takes away the root queueing discipline of an interface, if there is one, with all in it.
-pub(crate) fn remove(netlink: &mut Netlink, index: u32) {
-    let mut header = [0; 20];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    // Without one there is nothing to take away.
-    let _ = netlink.request(Message::new(libc::RTM_DELQDISC, 0, &header));
+    Ok(waiting.into())
 }
 
 fn set_tcp_bucket(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {

@@ -1,4 +1,10 @@
 //! Departures: `sendmmsg` with one address, and up to three parts, a frame.
+//!
+//! A call stops at the first message that the kernel refuses. If that is not the call's own first,
+//! the error is lost and only the number tells; the next call tries the same message again, and
+//! what comes of that is what counts. Since Linux 6.7 a cable without room for a frame is such a
+//! refusal (`veth_xmit` in `drivers/net/veth.c`), but its interface counts both attempts, so that
+//! its counter is of no use. Older kernels may say that all went well, and there it is all we have.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,10 +14,19 @@ use super::{Departure, SEND_BATCH, VNET_BYTES, VnetHeader, interface_of};
 /// Offload state, then the frame in two parts.
 const PARTS: usize = 3;
 
-/// The arguments of `sendmmsg`, joined up once: message → address and parts → offload state. The
-/// pointers stay true because the box never moves its content.
+/// Whether this kernel says of each frame that a cable had no room for it. Where it does not, the
+/// interface's counter does.
+pub(crate) fn says_full() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    crate::doctor::version(&release) >= (6, 7)
+}
+
+/// Room for the arguments of `sendmmsg`: message → address and parts → offload state. They are
+/// joined up in each call, so that nothing points to where the outbox was before.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    offload: bool,
+    says_full: bool,
     addresses: [libc::sockaddr_ll; SEND_BATCH],
     headers: [VnetHeader; SEND_BATCH],
     parts: [[libc::iovec; PARTS]; SEND_BATCH],
@@ -20,31 +35,13 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// With or without offload state in front of each frame.
-    pub(super) fn new(offload: bool) -> Box<Self> {
+    pub(super) fn new(offload: bool) -> Self {
         // SAFETY: all four structures are valid when all zero.
-        let mut outbox: Box<Self> = Box::new(unsafe { std::mem::zeroed() });
-        let Self {
-            addresses,
-            headers,
-            parts,
-            messages,
-        } = &mut *outbox;
-        let places = addresses.iter_mut().zip(headers).zip(parts).zip(messages);
-        for (((address, vnet), parts), message) in places {
-            parts[0].iov_base = std::ptr::from_mut(vnet).cast();
-            parts[0].iov_len = VNET_BYTES;
+        let mut outbox: Self = unsafe { std::mem::zeroed() };
+        (outbox.offload, outbox.says_full) = (offload, says_full());
+        for address in &mut outbox.addresses {
             address.sll_family = libc::AF_PACKET as u16;
             address.sll_halen = 6;
-            let header = &mut message.msg_hdr;
-            header.msg_name = std::ptr::from_mut(address).cast();
-            header.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            let parts = if offload {
-                &mut parts[..]
-            } else {
-                &mut parts[1..]
-            };
-            header.msg_iov = parts.as_mut_ptr();
-            header.msg_iovlen = parts.len();
         }
         outbox
     }
@@ -52,41 +49,124 @@ impl Outbox {
     /// Sends through `socket`; see [`super::PacketIo::send`].
     pub(super) fn send(&mut self, socket: &OwnedFd, batch: &[Departure<'_>]) -> usize {
         let batch = &batch[..batch.len().min(SEND_BATCH)];
-        for (index, departure) in batch.iter().enumerate() {
-            self.addresses[index].sll_ifindex = interface_of(departure.host) as i32;
-            self.headers[index] = departure.vnet;
-            let parts = &mut self.parts[index][1..];
-            for (part, bytes) in parts.iter_mut().zip(departure.parts) {
-                part.iov_base = bytes.as_ptr().cast_mut().cast();
-                part.iov_len = bytes.len();
-            }
-        }
-        let (mut done, mut refused) = (0, 0);
-        while done < batch.len() {
-            // SAFETY: the messages up to `batch.len()` point to frames that outlive the call.
+        self.join_up(batch);
+        let messages = self.messages.as_mut_ptr();
+        let packets = |index: usize| batch[index].packets;
+        send_all(batch.len(), self.says_full, packets, |done| {
+            // SAFETY: the messages up to `batch.len()` point to frames that outlive the call, and
+            // to what `join_up` has written, which nobody touches meanwhile.
             let sent = unsafe {
                 libc::sendmmsg(
                     socket.as_raw_fd(),
-                    self.messages.as_mut_ptr().add(done),
+                    messages.add(done),
                     (batch.len() - done) as u32,
                     0,
                 )
             };
-            match usize::try_from(sent) {
-                Ok(sent) => done += sent,
-                Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-                // The first message is the one refused: go on behind it. What a cable has no room
-                // for, its interface counts; what else is refused, we count.
-                Err(_) => {
-                    let full = io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS);
-                    refused += if full { 0 } else { batch[done].packets };
-                    done += 1;
-                }
+            usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        })
+    }
+
+    fn join_up(&mut self, batch: &[Departure<'_>]) {
+        let addresses = self.addresses.iter_mut().zip(&mut self.headers);
+        let places = addresses.zip(&mut self.parts).zip(&mut self.messages);
+        for (departure, (((address, vnet), parts), message)) in batch.iter().zip(places) {
+            address.sll_ifindex = interface_of(departure.host) as i32;
+            *vnet = departure.vnet;
+            parts[0].iov_base = std::ptr::from_mut(vnet).cast();
+            parts[0].iov_len = VNET_BYTES;
+            for (part, bytes) in parts[1..].iter_mut().zip(departure.parts) {
+                part.iov_base = bytes.as_ptr().cast_mut().cast();
+                part.iov_len = bytes.len();
             }
+            let header = &mut message.msg_hdr;
+            header.msg_name = std::ptr::from_mut(address).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            let parts = match self.offload {
+                true => &mut parts[..],
+                false => &mut parts[1..],
+            };
+            header.msg_iov = parts.as_mut_ptr();
+            header.msg_iovlen = parts.len();
         }
-        refused
     }
 }
 
-// SAFETY: all that its pointers lead to belongs to this value, or to the caller of `send`.
+/// Sends `len` messages by calls of `send` from the given one on, which answer how many went.
+/// Returns how many packets were refused; those of which an interface's counter tells are none.
+fn send_all(
+    len: usize,
+    says_full: bool,
+    packets: impl Fn(usize) -> usize,
+    mut send: impl FnMut(usize) -> io::Result<usize>,
+) -> usize {
+    let (mut done, mut refused) = (0, 0);
+    while done < len {
+        match send(done) {
+            Ok(sent) => done += sent,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The first message is the one refused: go on behind it.
+            Err(error) => {
+                let is_counted = !says_full && error.raw_os_error() == Some(libc::ENOBUFS);
+                refused += if is_counted { 0 } else { packets(done) };
+                done += 1;
+            }
+        }
+    }
+    refused
+}
+
+// SAFETY: its pointers are used in the call that writes them, and in no other.
 unsafe impl Send for Outbox {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel that refuses messages so many times, as `sendmmsg` tells of it; what it was given.
+    fn kernel(
+        mut refusals: Vec<(usize, i32)>,
+        len: usize,
+    ) -> impl FnMut(usize) -> io::Result<usize> {
+        move |from| {
+            for index in from..len {
+                let Some(at) = refusals.iter().position(|(n, _)| *n == index) else {
+                    continue;
+                };
+                let (_, error) = refusals.remove(at);
+                return match index - from {
+                    0 => Err(io::Error::from_raw_os_error(error)),
+                    sent => Ok(sent),
+                };
+            }
+            Ok(len - from)
+        }
+    }
+
+    fn refused(refusals: &[(usize, i32)], says_full: bool) -> usize {
+        let packets = |index: usize| 10 * (index + 1);
+        send_all(4, says_full, packets, kernel(refusals.to_vec(), 4))
+    }
+
+    #[test]
+    fn a_refused_message_counts_its_packets_once() {
+        const FULL: i32 = libc::ENOBUFS;
+        assert_eq!(refused(&[], true), 0);
+        // Refused twice, of which the first time is not told.
+        assert_eq!(refused(&[(2, FULL), (2, FULL)], true), 30);
+        // There was room at the second attempt.
+        assert_eq!(refused(&[(2, FULL)], true), 0);
+        assert_eq!(
+            refused(&[(0, FULL), (1, FULL), (3, FULL), (3, FULL)], true),
+            70
+        );
+        assert_eq!(refused(&[(0, libc::EINTR)], true), 0);
+        assert_eq!(refused(&[(0, libc::ENETDOWN)], true), 10);
+    }
+
+    #[test]
+    fn what_an_interface_counts_is_not_counted_again() {
+        assert_eq!(refused(&[(0, libc::ENOBUFS)], false), 0);
+        assert_eq!(refused(&[(0, libc::ENETDOWN)], false), 10);
+    }
+}

@@ -46,7 +46,7 @@ impl Rings {
             second,
             in_second: false,
             either,
-            outbox: Outbox::new(config.offload),
+            outbox: Box::new(Outbox::new(config.offload)),
         })
     }
 }

@@ -8,13 +8,26 @@ use std::path::Path;
 use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink};
-use crate::sys;
+use crate::{ethtool, sys};
 
 /// The name of a host's one network interface.
 pub(super) const INTERFACE: &str = "eth0";
-/// ETHTOOL_STXCSUM: without transmit checksums the kernel completes them in software, and no
-/// segmentation offload hands super-packets to the cable.
-const ETHTOOL_STXCSUM: u32 = 0x17;
+/// Super-packets that the core cannot split, and checksums that it cannot complete: of tunnels,
+/// whose outer headers say nothing of them, of lists and of SCTP. The kernel makes packets of them.
+const NOT_OURS: [&str; 12] = [
+    "tx-checksum-sctp",
+    "tx-esp-segmentation",
+    "tx-gre-csum-segmentation",
+    "tx-gre-segmentation",
+    "tx-gso-list",
+    "tx-gso-partial",
+    "tx-ipxip4-segmentation",
+    "tx-ipxip6-segmentation",
+    "tx-sctp-segmentation",
+    "tx-tunnel-remcsum-segmentation",
+    "tx-udp_tnl-csum-segmentation",
+    "tx-udp_tnl-segmentation",
+];
 
 /// Folders that every host has to itself, empty, with the mode of each.
 pub(super) const PRIVATE: [(&str, &str); 4] = [
@@ -177,8 +190,10 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     let mut netlink = Netlink::open()?;
     netlink.request(netlink::link_up(LOOPBACK))?;
     let index = sys::interface_index(INTERFACE)?;
-    if !config.offload {
-        sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
+    if config.offload {
+        ethtool::turn_off(INTERFACE, &NOT_OURS)?;
+    } else {
+        ethtool::set_transmit_checksums(INTERFACE, false)?;
     }
     // No duplicate-address detection, no router discovery, no addresses but ours.
     for (name, value) in [
@@ -196,38 +211,47 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     if let Some(shaper) = &config.shaper {
         shaper::set_shaper(&mut netlink, index, shaper)?;
     }
-    let pairs: [(IpAddr, IpAddr); 2] = [
-        (config.ipv4.into(), GATEWAY_V4.into()),
-        (config.ipv6.into(), GATEWAY_V6.into()),
-    ];
-    for (address, gateway) in pairs {
+    for (address, gateway) in addresses(config) {
         netlink.request(netlink::new_address(index, address))?;
         netlink.request(netlink::new_neighbour(index, gateway, gateway_mac))?;
-        let congestion = Some(config.tcp.congestion.as_str());
-        let route = netlink::default_route(index, gateway, address, congestion);
+    }
+    set_routes(&mut netlink, index, config)
+}
+
+/// The host's address of each family, and its gateway's.
+fn addresses(config: &HostConfig) -> [(IpAddr, IpAddr); 2] {
+    [
+        (config.ipv4.into(), GATEWAY_V4.into()),
+        (config.ipv6.into(), GATEWAY_V6.into()),
+    ]
+}
+
+/// Sets the default routes, or sets them anew.
+fn set_routes(netlink: &mut Netlink, index: u32, config: &HostConfig) -> io::Result<()> {
+    let congestion = config.tcp.congestion.as_str();
+    for (address, gateway) in addresses(config) {
+        let route = netlink::default_route(index, gateway, address, Some(congestion));
         netlink.request(route).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!(
-                    "default route with congestion control `{}`: {error}",
-                    config.tcp.congestion
-                ),
-            )
+            let what = "default route with congestion control";
+            io::Error::new(error.kind(), format!("{what} `{congestion}`: {error}"))
         })?;
     }
     Ok(())
 }
 
-/// Sets the shaper of this namespace's interface. Where the host has handed over super-packets
-/// (`offload`) and a link is to be its card now, it stops that for good, and what waits is lost:
-/// a link's bucket would count a super-packet wrong, and one that shrinks below it stand still.
-pub(super) fn apply_shaper(shaper: &Shaper, offload: bool) -> io::Result<()> {
+/// Sets the shaper of this namespace's interface; returns how many frames that cost.
+pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<u64> {
+    let index = sys::interface_index(INTERFACE)?;
+    shaper::set_shaper(&mut Netlink::open()?, index, shaper)
+}
+
+/// Lets the host hand over single packets from now on. A link's bucket would count a super-packet
+/// wrong, and one that shrinks below it stand still. Connections ask their route what the interface
+/// can do, and only once (`sk_setup_caps` in `net/core/sock.c`): so they all get a new one.
+pub(super) fn stop_offload(config: &HostConfig) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
     let mut netlink = Netlink::open()?;
-    if offload && !shaper.tcp_only {
-        sys::ethtool_set(INTERFACE, ETHTOOL_STXCSUM, 0)?;
-        netlink.request(netlink::set_gso_max_segs(index, super::SEGMENTS_MAX))?;
-        shaper::remove(&mut netlink, index);
-    }
-    shaper::set_shaper(&mut netlink, index, shaper)
+    ethtool::set_transmit_checksums(INTERFACE, false)?;
+    netlink.request(netlink::set_gso_max_segs(index, super::SEGMENTS_MAX))?;
+    set_routes(&mut netlink, index, config)
 }

@@ -28,7 +28,7 @@ pub(super) fn launch(
     if streams.len() != 3 {
         return Err("a program needs three standard streams".to_owned());
     }
-    let failed = |e: io::Error| format!("cannot start `{name}` on {}: {e}", host.name);
+    let failed = |e: io::Error| format!("cannot start `{name}` on {}: {e}", host.config.name);
     let (mut report_read, mut report_write) = sys::pipe().map_err(failed)?;
     let init = open_pidfd(host.pid).map_err(failed)?;
     let child = fork_into(&init).map_err(failed)?;
@@ -155,7 +155,10 @@ fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
 }
 
 /// Runs `work` inside the network namespace of a process and comes back.
-pub(super) fn inside_network_of(pid: i32, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(super) fn inside_network_of<T>(
+    pid: i32,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
     let own = File::open("/proc/self/ns/net")?;
     let other = open_pidfd(pid)?;
     sys::setns(other.as_fd(), libc::CLONE_NEWNET)?;

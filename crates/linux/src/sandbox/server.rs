@@ -20,8 +20,6 @@ use crate::sys::{self, Fork};
 
 /// The interface group of all cables, so that one request deletes them.
 const CABLES: u32 = 0x4c48;
-/// ETHTOOL_SGRO: receive offload on the core's end means NAPI, and with it one queue in order.
-const ETHTOOL_SGRO: u32 = 0x2c;
 /// Merging nothing: no two segments together are shorter than this (`skb_gro_receive`).
 const GRO_MAX_SIZE: u32 = 1;
 
@@ -48,10 +46,14 @@ pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
 pub(super) struct Host {
     /// Its init. We are the parent, so the number stays its own until we reap it.
     pub(super) pid: i32,
-    pub(super) name: String,
     alive: bool,
-    /// Whether it hands over super-packets, or has ever done so.
-    offload: bool,
+    /// As it was made, but for `offload`: whether it hands over super-packets now.
+    pub(super) config: HostConfig,
+    /// Frames that were lost when its shaper was changed.
+    lost: u64,
+    /// What its cable had dropped on the core's end when it stopped handing over super-packets.
+    /// Before, its own end counts those, too.
+    counted: u64,
 }
 
 /// All state of the sandbox.
@@ -62,6 +64,8 @@ pub(super) struct Server {
     pub(super) hosts: Vec<Host>,
     pub(super) open_files: libc::rlimit,
     netlink: Netlink,
+    /// The mask of the CPU that all super-packets are led to; none where there is none.
+    steering: Option<String>,
     programs: HashMap<i32, usize>,
     /// Whether there has been a program at all.
     launched: bool,
@@ -76,7 +80,10 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     };
     crate::farewell::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
     let mut server = Server::set_up(config, uid, gid)?;
-    channel.send(&Answer::Done, &[]).map_err(ended)?;
+    let begun = Answer::Begun {
+        steers: server.steering.is_some(),
+    };
+    channel.send(&begun, &[]).map_err(ended)?;
     loop {
         let ready = sys::wait_readable(&[channel.as_fd(), children.as_fd()], None);
         let ready = ready.map_err(|e| format!("poll: {e}"))?;
@@ -109,6 +116,14 @@ fn cpu_mask(cpu: usize) -> String {
     format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
 }
 
+/// The mask of the first CPU that the kernel leads packets to (`write` says whether it does): it
+/// refuses those that are isolated (`rps_cpumask_housekeeping` in `net/core/net-sysfs.c`).
+fn steering_mask(cpus: &[usize], write: impl Fn(&str) -> io::Result<()>) -> Option<String> {
+    let cpus = if cpus.is_empty() { &[0] } else { cpus };
+    let mut masks = cpus.iter().map(|cpu| cpu_mask(*cpu));
+    masks.find(|mask| write(mask).is_ok())
+}
+
 impl Server {
     fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -119,11 +134,10 @@ impl Server {
         boot::bind_names(&config.hosts_file).map_err(step("giving hosts their names"))?;
         // The core's end of a cable is no host: no addresses, no chatter.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
-        if config.offload {
-            let cpu = config.cpus.first().copied().unwrap_or(0);
-            sys::write_file(super::RPS_DEFAULT_MASK, &cpu_mask(cpu))
-                .map_err(step("leading super-packets to one CPU"))?;
-        }
+        let steering = config.offload.then(|| {
+            let write = |mask: &str| sys::write_file(super::RPS_DEFAULT_MASK, mask);
+            steering_mask(&config.cpus, write)
+        });
         if !config.cpus.is_empty() {
             crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
         }
@@ -140,6 +154,7 @@ impl Server {
             hosts,
             open_files,
             netlink,
+            steering: steering.flatten(),
             programs,
             launched,
             run_wait,
@@ -196,7 +211,7 @@ impl Server {
         if host.alive {
             Ok(host)
         } else {
-            Err(format!("host {} has died", host.name))
+            Err(format!("host {} has died", host.config.name))
         }
     }
 
@@ -247,9 +262,10 @@ impl Server {
             Fork::Parent { pid, .. } => {
                 self.hosts.push(Host {
                     pid,
-                    name: config.name.clone(),
                     alive: true,
-                    offload: config.offload,
+                    config: config.clone(),
+                    lost: 0,
+                    counted: 0,
                 });
                 Ok((report_read, go_write))
             }
@@ -259,6 +275,12 @@ impl Server {
     /// Interface numbers follow host numbers, so that the ring needs no table.
     fn lay_cable(&mut self, config: &HostConfig, number: usize) -> io::Result<()> {
         let name = format!("h{number}");
+        if let Some(mask) = &self.steering {
+            // Read when the interface is made. A cable that carries single packets has a queue of
+            // its own, and shares none with all other hosts.
+            let mask = if config.offload { mask } else { "0" };
+            sys::write_file(super::RPS_DEFAULT_MASK, mask)?;
+        }
         self.netlink.request(netlink::new_veth(&VethPair {
             index: packet_io::interface_of(number),
             name: &name,
@@ -273,26 +295,49 @@ impl Server {
                 false => super::SEGMENTS_MAX,
             },
         }))?;
-        sys::ethtool_set(&name, ETHTOOL_SGRO, 1)
+        // On the core's end it means NAPI, and with it one queue in order.
+        crate::ethtool::set_receive_offload(&name, true)
     }
 
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
-        let &Host { pid, offload, .. } = self.host(host)?;
-        let failed =
-            |e: io::Error| format!("changing the shaper of {}: {e}", self.hosts[host].name);
-        launch::inside_network_of(pid, || boot::apply_shaper(&shaper, offload)).map_err(failed)
+        let Host { pid, config, .. } = self.host(host)?;
+        // For good: it takes its time, and what is gained is little beside a link.
+        let stops = config.offload && !shaper.tcp_only;
+        let lost = launch::inside_network_of(*pid, || {
+            if stops {
+                boot::stop_offload(config)?;
+            }
+            boot::apply_shaper(&shaper)
+        });
+        let failed = |e: io::Error| format!("changing the shaper of {}: {e}", config.name);
+        let lost = lost.map_err(failed)?;
+        if stops {
+            let cables = usage::cable_drops().into_iter();
+            let own = cables.filter(|(number, _)| *number == host);
+            self.hosts[host].counted = own.map(|(_, drops)| drops.received).sum();
+            self.hosts[host].config.offload = false;
+        }
+        self.hosts[host].lost += lost;
+        Ok(())
     }
 
     fn counters(&mut self) -> Vec<HostCounters> {
         let hosts = &self.hosts;
         let count = |host: &Host| HostCounters {
-            to_core_dropped: usage::to_core_dropped(host.pid),
+            to_core_dropped: usage::to_core_dropped(host.pid) + host.lost,
             ..HostCounters::default()
         };
         let mut counters: Vec<HostCounters> = hosts.iter().map(count).collect();
-        for (host, drops) in usage::from_core_dropped() {
-            if let Some(counter) = counters.get_mut(host) {
-                counter.from_core_dropped = drops;
+        let says_full = packet_io::says_full();
+        for (number, drops) in usage::cable_drops() {
+            let (Some(counter), Some(host)) = (counters.get_mut(number), hosts.get(number)) else {
+                continue;
+            };
+            if !host.config.offload {
+                counter.to_core_dropped += drops.received.saturating_sub(host.counted);
+            }
+            if !says_full {
+                counter.from_core_dropped = drops.sent;
             }
         }
         self.run_wait.add_to(
@@ -327,5 +372,30 @@ impl Server {
             }
         }
         events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn super_packets_go_to_the_first_cpu_that_takes_them() {
+        let refuses = |cpus: &'static [&str]| {
+            move |mask: &str| match cpus.contains(&mask) {
+                true => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+                false => Ok(()),
+            }
+        };
+        let mask = |cpus: &[usize], refused| steering_mask(cpus, refuses(refused));
+        assert_eq!(mask(&[1, 2], &[]).as_deref(), Some("2"));
+        assert_eq!(mask(&[1, 2], &["2"]).as_deref(), Some("4"));
+        assert_eq!(
+            mask(&[33, 64], &["2,00000000"]).as_deref(),
+            Some("1,00000000,00000000")
+        );
+        assert_eq!(mask(&[1, 2], &["2", "4"]), None);
+        assert_eq!(mask(&[], &[]).as_deref(), Some("1"));
+        assert_eq!(mask(&[], &["1"]), None);
     }
 }

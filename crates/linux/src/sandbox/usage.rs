@@ -6,31 +6,38 @@ use std::fs;
 use super::HostCounters;
 use super::boot::INTERFACE;
 
-/// Frames that interface `name` dropped while it sent them, as `/proc/PID/net/dev` shows them.
-fn transmit_drops(table: &str) -> impl Iterator<Item = (&str, u64)> {
+/// Frames that an interface dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Drops {
+    /// While it received them.
+    pub(super) received: u64,
+    /// While it sent them.
+    pub(super) sent: u64,
+}
+
+/// What each interface dropped, as `/proc/PID/net/dev` shows it.
+fn drops(table: &str) -> impl Iterator<Item = (&str, Drops)> {
     table.lines().filter_map(|line| {
         let (name, fields) = line.split_once(':')?;
         // receive: bytes packets errs drop fifo frame compressed multicast; transmit: the same.
-        Some((
-            name.trim(),
-            fields.split_whitespace().nth(11)?.parse().ok()?,
-        ))
+        let field = |number| fields.split_whitespace().nth(number)?.parse().ok();
+        let (received, sent) = (field(3)?, field(11)?);
+        Some((name.trim(), Drops { received, sent }))
     })
 }
 
 /// Frames that a host's end of its cable lost: the core's end had no room for them.
 pub(super) fn to_core_dropped(pid: i32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
-    transmit_drops(&table)
+    drops(&table)
         .find(|(name, _)| *name == INTERFACE)
-        .map_or(0, |(_, drops)| drops)
+        .map_or(0, |(_, drops)| drops.sent)
 }
 
-/// Frames that the core's ends of the cables lost, as (host number, frames).
-pub(super) fn from_core_dropped() -> Vec<(usize, u64)> {
+/// What the core's ends of the cables lost, by host number.
+pub(super) fn cable_drops() -> Vec<(usize, Drops)> {
     let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
-    let cables = transmit_drops(&table);
-    cables
+    drops(&table)
         .filter_map(|(name, drops)| Some((name.strip_prefix('h')?.parse().ok()?, drops)))
         .collect()
 }
@@ -130,4 +137,22 @@ pub(crate) fn run_wait(path: &str) -> Option<u64> {
 pub(super) fn restore_open_files(limit: &libc::rlimit) {
     // SAFETY: the structure outlives the call; lowering a soft limit cannot fail.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_two_counters_of_drops() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame \
+                     compressed multicast|bytes packets errs drop fifo colls carrier compressed\n\
+                     h12: 1 2 3 40 5 6 7 8 9 10 11 120 13 14 15 16\n";
+        let seen: Vec<_> = drops(table).collect();
+        let h12 = Drops {
+            received: 40,
+            sent: 120,
+        };
+        assert_eq!(seen, [("h12", h12)]);
+    }
 }

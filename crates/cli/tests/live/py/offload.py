@@ -3,6 +3,8 @@
 offload.py serve PORT COUNT        takes COUNT connections, one after the other
 offload.py send ADDRESS PORT BYTES [MSS] sends so many bytes over one, in segments of MSS
 offload.py hear PORT COUNT         takes COUNT datagrams, or what comes within 5 s
+offload.py count PORT              counts datagrams until none comes for 3 s
+offload.py pace ADDRESS PORT COUNT sends COUNT datagrams, three each millisecond or as it may
 offload.py burst ADDRESS PORT      sends 3 bursts of 25 datagrams with one call each (UDP_SEGMENT)
 
 Prints one JSON object: what went through, as a hash; how many frames the interface carried; and
@@ -14,6 +16,7 @@ import json
 import random
 import socket
 import sys
+import time
 
 UDP_SEGMENT = 103
 SIZE, BURST, BURSTS = 1200, 25, 3
@@ -86,6 +89,31 @@ def hear(port, count):
     return {"sizes": [len(datagram) for datagram in seen], "digests": digests}
 
 
+def count(port):
+    seen = 0
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        receiver.bind(("::", port))
+        print("ready", file=sys.stderr, flush=True)
+        receiver.settimeout(20)
+        try:
+            while receiver.recv(65536):
+                receiver.settimeout(3)
+                seen += 1
+        except TimeoutError:
+            pass
+    return {"datagrams": seen}
+
+
+def pace(address, port, count):
+    with socket.socket(family(address), socket.SOCK_DGRAM) as sender:
+        for number in range(count):
+            sender.sendto(bytes(SIZE), (address, port))
+            if number % 3 == 2:
+                time.sleep(0.001)
+    return {"datagrams": count}
+
+
 def burst(address, port):
     before = frames(9)
     data = random.Random(1).randbytes(SIZE * BURST - 500)
@@ -100,5 +128,6 @@ def burst(address, port):
 
 what, *arguments = sys.argv[1:]
 arguments = [int(word) if word.isdigit() else word for word in arguments]
-result = {"serve": serve, "send": send, "hear": hear, "burst": burst}[what](*arguments)
+programs = {"serve": serve, "send": send, "hear": hear, "count": count, "pace": pace, "burst": burst}
+result = programs[what](*arguments)
 print(json.dumps({**result, "tcp": counters()}))
