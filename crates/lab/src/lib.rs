@@ -23,6 +23,7 @@ pub mod report;
 pub mod run;
 pub mod schedule;
 mod series;
+pub mod sockets;
 pub mod summary;
 pub mod topology;
 pub mod trace_file;
