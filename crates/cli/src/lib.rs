@@ -24,6 +24,7 @@ mod run;
 mod set;
 mod style;
 mod topology;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,7 @@ enum Command {
     Get(get::Args),
     List(list::Args),
     Topology(topology::Args),
+    Traffic(traffic::Args),
     Doctor(doctor::Args),
     Calibrate(calibrate::Args),
     Completions(completions::Args),
@@ -111,6 +113,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
         Command::Topology(args) => topology::main(&args),
+        Command::Traffic(args) => traffic::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Completions(args) => completions::main(&args),

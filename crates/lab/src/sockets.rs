@@ -30,7 +30,8 @@ use longhaul_core::Span;
 use longhaul_linux::clock::monotonic_ns;
 use serde::Serialize;
 
-pub use watch::{Series, Watched};
+use watch::Watched;
+pub use watch::{RoundTrips, Series};
 
 /// The port that sinks and senders use where none is named.
 pub const PORT: u16 = 5400;
@@ -49,24 +50,32 @@ pub struct Flow {
     /// Address and port that it went to.
     pub to: String,
     /// `tcp` or `udp`.
-    pub transport: &'static str,
+    pub model: &'static str,
     /// Payload: at a sender what it sent (and, of responses, received), at a sink what arrived.
     pub bytes: u64,
-    /// Datagrams, over UDP.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub packets: Option<u64>,
-    /// Datagrams that the kernel did not take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<u64>,
     /// When it began: a connection with its handshake.
     pub start_s: f64,
     /// When the last byte had arrived; `null` where it was cut off.
     pub finish_s: Option<f64>,
-    /// Payload over time; `null` without a finish.
-    pub goodput_bps: Option<f64>,
-    /// What the kernel's TCP tells of it.
-    #[serde(flatten)]
-    pub tcp: Option<Watched>,
+    /// From the one to the other.
+    pub completion_s: Option<f64>,
+    /// Payload over time; of a flow without finish, until it was cut off.
+    pub goodput_bps: f64,
+    /// Segments that were sent again; `null` where this end's kernel does not tell.
+    pub retransmissions: Option<u64>,
+    /// Round trips; `null` likewise.
+    pub rtt_ns: Option<RoundTrips>,
+    /// Whether it was cut off.
+    pub failed: bool,
+    /// Congestion control, over TCP at a sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Datagrams, over UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Datagrams that the sender's kernel did not take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
     /// The exchanges of a flow of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<Exchanges>,
@@ -109,7 +118,7 @@ impl Exchanges {
 
 impl Flow {
     /// A flow without any bytes yet.
-    fn new(name: String, transport: &'static str, ends: [SocketAddr; 2], start_s: f64) -> Self {
+    fn new(name: String, model: &'static str, ends: [SocketAddr; 2], start_s: f64) -> Self {
         // IPv4 comes to a socket of both families in IPv6 clothes.
         let shown = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         let [from, to] = ends.map(|end| shown(end).to_string());
@@ -117,24 +126,40 @@ impl Flow {
             name,
             from,
             to,
-            transport,
+            model,
             bytes: 0,
-            packets: None,
-            refused: None,
             start_s,
             finish_s: None,
-            goodput_bps: None,
-            tcp: None,
+            completion_s: None,
+            goodput_bps: 0.0,
+            retransmissions: None,
+            rtt_ns: None,
+            failed: false,
+            congestion: None,
+            packets: None,
+            refused: None,
             exchanges: None,
             problem: None,
         }
     }
 
-    /// Ends it at `finish_s`.
-    fn finish(&mut self, finish_s: f64) {
-        self.finish_s = Some(finish_s);
-        let seconds = finish_s - self.start_s;
-        self.goodput_bps = (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds);
+    /// Ends it at `end_s`: done, or cut off by a problem.
+    fn end(&mut self, end_s: f64, problem: Option<String>) {
+        let seconds = end_s - self.start_s;
+        if seconds > 0.0 {
+            self.goodput_bps = self.bytes as f64 * 8.0 / seconds;
+        }
+        self.failed = problem.is_some();
+        self.finish_s = (!self.failed).then_some(end_s);
+        self.completion_s = self.finish_s.map(|_| seconds);
+        self.problem = problem;
+    }
+
+    /// Adds what the kernel told of its connections.
+    fn watched(&mut self, watched: Watched) {
+        self.congestion = Some(watched.congestion);
+        self.retransmissions = Some(watched.retransmissions);
+        self.rtt_ns = watched.rtt_ns;
     }
 }
 

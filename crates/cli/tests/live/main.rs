@@ -27,4 +27,5 @@ mod outcome;
 mod programs;
 mod scale;
 mod traces;
+mod traffic;
 mod user;

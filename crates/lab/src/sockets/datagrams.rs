@@ -40,14 +40,14 @@ pub fn send(
     let mut flow = Flow::new(name.to_owned(), "udp", ends, began.as_s());
     let zeros = vec![0; PAYLOAD_MAX as usize];
     let (mut packets, mut refused) = (0u64, 0u64);
-    let mut cut = false;
+    let mut cut = None;
     for (after, size) in departures {
         let due = began + after;
         if until.is_some_and(|until| due >= until) {
             break;
         }
         if !stop.sleep(origin, due) {
-            cut = true;
+            cut = Some("told to end".to_owned());
             break;
         }
         // What comes back, as a rule that nobody listens, is an error of this call.
@@ -60,10 +60,7 @@ pub fn send(
         }
     }
     (flow.packets, flow.refused) = (Some(packets), Some(refused));
-    match cut {
-        false => flow.finish(origin.elapsed_s()),
-        true => flow.problem = Some("told to end".to_owned()),
-    }
+    flow.end(origin.elapsed_s(), cut);
     Ok(flow)
 }
 

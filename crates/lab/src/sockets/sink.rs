@@ -232,32 +232,40 @@ fn connection(stream: &TcpStream, desk: &Desk<'_>) -> io::Result<Flow> {
     let ends = [stream.peer_addr()?, stream.local_addr()?];
     let name = format!("tcp {}", ends[0].port());
     let mut flow = Flow::new(name, "tcp", ends, desk.origin.elapsed_s());
-    match drain(stream, &mut flow.bytes, desk.stop) {
-        Ok(()) => flow.finish(desk.origin.elapsed_s()),
-        Err(error) => flow.problem = Some(error.to_string()),
+    match drain(stream, &mut flow.bytes, desk) {
+        Ok(end_s) => flow.end(end_s, None),
+        Err(error) => flow.end(desk.origin.elapsed_s(), Some(error.to_string())),
     }
     Ok(flow)
 }
 
-/// Reads a connection to its end, answering if it begins with a request.
-fn drain(stream: &TcpStream, bytes: &mut u64, stop: &Stop) -> io::Result<()> {
+/// Reads a connection to its end, answering if it begins with a request; when it ended.
+fn drain(stream: &TcpStream, bytes: &mut u64, desk: &Desk<'_>) -> io::Result<f64> {
+    let stop = desk.stop;
     let mut buffer = vec![0; CHUNK];
+    let mut answered_s = None;
     loop {
         // A request's first bytes, or what there is of them.
         let mut head = 0;
         while head < HEADER {
-            match read_some(stream, &mut buffer[head..HEADER], stop)? {
-                0 => {
+            match read_some(stream, &mut buffer[head..HEADER], stop) {
+                // Between two requests a connection may end, or be ended.
+                Ok(0) => {
                     *bytes += head as u64;
-                    return Ok(());
+                    return Ok(answered_s.unwrap_or_else(|| desk.origin.elapsed_s()));
                 }
-                length => head += length,
+                Ok(length) => head += length,
+                Err(error) => match answered_s {
+                    Some(answered_s) if head == 0 => return Ok(answered_s),
+                    _ => return Err(error),
+                },
             }
         }
         *bytes += HEADER as u64;
         let header: &[u8; HEADER] = buffer[..HEADER].try_into().expect("its size");
         let Some((size, response)) = parse_header(header) else {
-            return drain_rest(stream, &mut buffer, bytes, stop);
+            drain_rest(stream, &mut buffer, bytes, stop)?;
+            return Ok(desk.origin.elapsed_s());
         };
         let mut left = size - HEADER as u64;
         while left > 0 {
@@ -275,6 +283,7 @@ fn drain(stream: &TcpStream, bytes: &mut u64, stop: &Stop) -> io::Result<()> {
             let part = left.min(CHUNK as u64) as usize;
             left -= write_some(stream, &buffer[..part], stop)? as u64;
         }
+        answered_s = Some(desk.origin.elapsed_s());
     }
 }
 
@@ -337,7 +346,7 @@ impl Senders {
 
     fn close(self, books: &mut Books) {
         for (mut flow, last_s) in self.flows.into_values() {
-            flow.finish(last_s);
+            flow.end(last_s, None);
             books.keep(flow);
         }
         books.unlisted += self.unlisted;

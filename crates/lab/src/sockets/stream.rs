@@ -104,10 +104,10 @@ pub fn bulk(
         }
     };
     let (ended, watched) = watching(&stream, origin, series, work)?;
-    flow.tcp = Some(watched);
+    flow.watched(watched);
     match ended {
-        Ok(finish_s) => flow.finish(finish_s),
-        Err(error) => flow.problem = Some(error.to_string()),
+        Ok(finish_s) => flow.end(finish_s, None),
+        Err(error) => flow.end(origin.elapsed_s(), Some(error.to_string())),
     }
     Ok(flow)
 }
@@ -126,7 +126,7 @@ pub fn requests(
     stop: &Stop,
 ) -> io::Result<Flow> {
     let (mut stream, mut flow) = target.connect(origin)?;
-    let mut began_s = flow.start_s;
+    let (mut began_s, mut last_s) = (flow.start_s, flow.start_s);
     let mut times = Vec::new();
     let mut tally = Tally::default();
     let work = || -> io::Result<()> {
@@ -145,20 +145,21 @@ pub fn requests(
             tally.look(&TcpInfo::read(&stream)?);
             flow.bytes += exchange.request + exchange.response;
             let now = origin.elapsed();
-            times.push(now.as_s() - began_s);
-            flow.finish(now.as_s());
+            last_s = now.as_s();
+            times.push(last_s - began_s);
             if exchange.think > Span::ZERO && !stop.sleep(origin, now + exchange.think) {
                 return Err(interrupted());
             }
         }
         Ok(())
     };
-    if let Err(error) = work() {
-        flow.problem = Some(error.to_string());
-        (flow.finish_s, flow.goodput_bps) = (None, None);
-    }
+    let ended = work();
     tally.close(&TcpInfo::read(&stream)?);
-    flow.tcp = Some(tally.watched(socket::congestion(&stream)?));
+    flow.watched(tally.watched(socket::congestion(&stream)?));
+    match ended {
+        Ok(()) => flow.end(last_s, None),
+        Err(error) => flow.end(origin.elapsed_s(), Some(error.to_string())),
+    }
     flow.exchanges = Exchanges::of(times);
     Ok(flow)
 }

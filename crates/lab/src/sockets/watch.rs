@@ -21,26 +21,23 @@ use super::{Origin, Stop};
 /// How often round trips are looked at where no series is asked for.
 const EVERY: Span = Span::from_ms(10);
 
-/// What the kernel told of a connection.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Watched {
-    /// Congestion control.
-    pub congestion: String,
-    /// Segments sent again.
-    pub retransmissions: u32,
-    /// Round trips in seconds; `null` where there was none.
-    pub rtt_s: Option<Rtt>,
+/// What the kernel told of the connections of a flow.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) congestion: String,
+    pub(super) retransmissions: u64,
+    pub(super) rtt_ns: Option<RoundTrips>,
 }
 
-/// Round trips, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Rtt {
+/// Round trips in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RoundTrips {
     /// The least that the kernel has seen.
-    pub min: f64,
+    pub min: u64,
     /// The mean of the smoothed ones.
-    pub mean: f64,
+    pub mean: u64,
     /// The largest of the smoothed ones.
-    pub max: f64,
+    pub max: u64,
 }
 
 /// What the looks at the connections of a flow came to.
@@ -50,7 +47,7 @@ pub(super) struct Tally {
     max_us: u32,
     sum_us: u64,
     looks: u64,
-    retransmissions: u32,
+    retransmissions: u64,
 }
 
 impl Tally {
@@ -68,7 +65,7 @@ impl Tally {
 
     /// The last look at a connection.
     pub(super) fn close(&mut self, info: &TcpInfo) {
-        self.retransmissions = self.retransmissions.saturating_add(info.retransmissions);
+        self.retransmissions += u64::from(info.retransmissions);
     }
 
     /// All of it.
@@ -76,10 +73,10 @@ impl Tally {
         Watched {
             congestion,
             retransmissions: self.retransmissions,
-            rtt_s: self.min_us.map(|min| Rtt {
-                min: f64::from(min) / 1e6,
-                mean: self.sum_us as f64 / self.looks as f64 / 1e6,
-                max: f64::from(self.max_us) / 1e6,
+            rtt_ns: self.min_us.map(|min| RoundTrips {
+                min: u64::from(min) * 1000,
+                mean: self.sum_us.saturating_mul(1000) / self.looks,
+                max: u64::from(self.max_us) * 1000,
             }),
         }
     }
