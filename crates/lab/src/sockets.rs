@@ -17,6 +17,7 @@
 )]
 
 pub mod datagrams;
+pub mod draws;
 pub mod sink;
 pub mod stream;
 mod watch;

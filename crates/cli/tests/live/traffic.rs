@@ -17,6 +17,11 @@ programs:
     on: a
     run: /proc/self/exe traffic bulk b --bytes '3 MB' --name file --congestion reno --series w.csv --every '5 ms'
     after: sink
+  web:
+    on: a
+    run: /proc/self/exe traffic requests b --flows 3 --request '100 B' --response '{ exponential: 20 kB }' --requests 4
+    after: bulk
+  packets: { on: a, run: /proc/self/exe traffic poisson b --rate '2 Mbit/s' --packet '700 B' --bytes '35 kB', after: web }
 ";
 
 fn flows(report: &Value) -> &[Value] {
@@ -48,6 +53,25 @@ fn a_sink_gets_what_senders_sent() {
         (&got["to"], &got["failed"]),
         (&bulk["to"], &Value::Bool(false))
     );
+    let web = outcome.report("web");
+    assert_eq!(flows(&web).len(), 3);
+    for flow in flows(&web) {
+        assert_eq!(number(&flow["exchanges"]["count"]), 4, "{web}");
+        let got = flows(&sink)
+            .iter()
+            .find(|other| other["from"] == flow["from"]);
+        assert_eq!(number(&got.expect("its other end")["bytes"]), 400);
+    }
+    let packets = outcome.report("packets");
+    let sent = &flows(&packets)[0];
+    assert_eq!(
+        (number(&sent["bytes"]), number(&sent["packets"])),
+        (35_000, 50)
+    );
+    let got = flows(&sink).iter().find(|flow| flow["model"] == "udp");
+    let arrived = got.map_or(0, |flow| number(&flow["packets"]));
+    // What is under way when the sink is told to end does not count there.
+    assert!(arrived <= 50, "{sink}");
     let series = std::fs::read_to_string(outcome.out().join("hosts/a/w.csv")).expect("the series");
     assert!(
         series.starts_with("t_s,cwnd,") && series.lines().count() > 10,
