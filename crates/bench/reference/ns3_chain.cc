@@ -2,9 +2,10 @@
 //
 // N hosts send to N others through H links each: N access links into the first router, H - 2
 // links of a chain of routers that all flows share, N access links out of the last one. With
-// H = 3 that is a dumbbell. Every link has the same rate, delay and drop-tail queue; every flow
-// is one TCP CUBIC connection without end, MTU 1500, selective acknowledgements, timestamps,
-// delayed acknowledgements and a first window of 10, as the model's are.
+// H = 3 that is a dumbbell. Links have the rates, delays and drop-tail queues (in bytes) of the
+// example `chain` of crates/proto, and flows its starts: one after the other, without end. Every
+// flow is one TCP CUBIC connection, MTU 1500, selective acknowledgements, timestamps, delayed
+// acknowledgements and a first window of 10, as the model's are.
 //
 // What is counted: a packet-hop is an IP packet that has come out of a link, when it reaches the
 // device at the link's end. Data and acknowledgements count alike, as they do in the model.
@@ -46,11 +47,12 @@ struct Options {
   uint32_t flows = 16;
   uint32_t hops = 12;
   double seconds = 2.0;
-  uint32_t delay_us = 1000;
+  uint32_t access_us = 500;
+  uint32_t delay_us = 900;
   uint32_t rate_mbit = 1000;
-  uint32_t queue = 1000;
-  uint64_t wmem = 4 << 20;
-  uint64_t rmem = 6 << 20;
+  uint32_t queue = 2500000;
+  uint32_t stagger_ms = 37;
+  uint64_t buffers = 16 << 20;
 };
 
 Options Parse(int argc, char** argv) {
@@ -59,11 +61,12 @@ Options Parse(int argc, char** argv) {
   line.AddValue("flows", "TCP connections, each between two hosts of its own", o.flows);
   line.AddValue("hops", "links that each flow crosses, at least 3", o.hops);
   line.AddValue("seconds", "simulated time", o.seconds);
-  line.AddValue("delay-us", "delay of each link", o.delay_us);
+  line.AddValue("access-us", "delay of the links of hosts", o.access_us);
+  line.AddValue("delay-us", "delay of the links between routers", o.delay_us);
   line.AddValue("rate-mbit", "rate of each link", o.rate_mbit);
-  line.AddValue("queue", "packets that may wait at each link", o.queue);
-  line.AddValue("wmem", "send buffer in bytes", o.wmem);
-  line.AddValue("rmem", "receive buffer in bytes", o.rmem);
+  line.AddValue("queue", "bytes that may wait at each link", o.queue);
+  line.AddValue("stagger-ms", "from the start of a flow to that of the next one", o.stagger_ms);
+  line.AddValue("buffers", "send and receive buffers in bytes", o.buffers);
   line.Parse(argc, argv);
   if (o.flows < 1 || o.flows > 250 || o.hops < 3 || o.hops > 200 || !(o.seconds > 0)) {
     std::cerr << "ns3_chain: 1 to 250 flows, 3 to 200 hops, a time above 0\n";
@@ -77,8 +80,8 @@ void Configure(const Options& o) {
   Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
   Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
   Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
-  Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(o.wmem));
-  Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(o.rmem));
+  Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(o.buffers));
+  Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(o.buffers));
   Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
   Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
   Config::SetDefault("ns3::TcpSocketBase::WindowScaling", BooleanValue(true));
@@ -91,14 +94,14 @@ class Links {
   explicit Links(const Options& o) {
     helper_.SetDeviceAttribute("DataRate", DataRateValue(DataRate(o.rate_mbit * 1000000ull)));
     helper_.SetDeviceAttribute("Mtu", UintegerValue(1500));
-    helper_.SetChannelAttribute("Delay", TimeValue(MicroSeconds(o.delay_us)));
     helper_.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize",
-                     QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, o.queue)));
+                     QueueSizeValue(QueueSize(QueueSizeUnit::BYTES, o.queue)));
     addresses_.SetBase("10.0.0.0", "255.255.255.252");
   }
 
   // The address of the second node.
-  Ipv4Address Join(Ptr<Node> from, Ptr<Node> to) {
+  Ipv4Address Join(Ptr<Node> from, Ptr<Node> to, uint32_t delay_us) {
+    helper_.SetChannelAttribute("Delay", TimeValue(MicroSeconds(delay_us)));
     NetDeviceContainer devices = helper_.Install(from, to);
     Ipv4InterfaceContainer interfaces = addresses_.Assign(devices);
     addresses_.NewNetwork();
@@ -131,11 +134,13 @@ int main(int argc, char** argv) {
   stack.InstallAll();
 
   Links links(o);
-  for (uint32_t n = 0; n + 1 < routers.GetN(); ++n) links.Join(routers.Get(n), routers.Get(n + 1));
+  for (uint32_t n = 0; n + 1 < routers.GetN(); ++n) {
+    links.Join(routers.Get(n), routers.Get(n + 1), o.delay_us);
+  }
   std::vector<Ipv4Address> targets;
   for (uint32_t n = 0; n < o.flows; ++n) {
-    links.Join(senders.Get(n), routers.Get(0));
-    targets.push_back(links.Join(routers.Get(o.hops - 2), receivers.Get(n)));
+    links.Join(senders.Get(n), routers.Get(0), o.access_us);
+    targets.push_back(links.Join(routers.Get(o.hops - 2), receivers.Get(n), o.access_us));
   }
   Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
@@ -144,7 +149,7 @@ int main(int argc, char** argv) {
   for (uint32_t n = 0; n < o.flows; ++n) {
     BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(targets[n], PORT));
     bulk.SetAttribute("MaxBytes", UintegerValue(0));
-    bulk.Install(senders.Get(n));
+    bulk.Install(senders.Get(n)).Start(MilliSeconds(n * o.stagger_ms));
   }
 
   Simulator::Stop(Seconds(o.seconds));

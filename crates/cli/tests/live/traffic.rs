@@ -19,7 +19,9 @@ programs:
     after: sink
   web:
     on: a
-    run: /proc/self/exe traffic requests b --flows 3 --request '100 B' --response '{ exponential: 20 kB }' --requests 4
+    run: >-
+      /proc/self/exe traffic requests b --flows 3 --request '100 B'
+      --response '{ exponential: 20 kB }' --requests 4
     after: bulk
   packets: { on: a, run: /proc/self/exe traffic poisson b --rate '2 Mbit/s' --packet '700 B' --bytes '35 kB', after: web }
 ";
