@@ -31,6 +31,7 @@
 
 mod forward;
 mod lan;
+mod modelled;
 mod parcel;
 
 use crate::observe::{Counters, PipeCounters};
@@ -45,7 +46,9 @@ use crate::router::Responder;
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use modelled::Scratch;
 
+pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
 
 /// The Ethernet address that everything delivered comes from.
@@ -147,6 +150,7 @@ pub struct Engine {
     inside: u64,
     /// Numbers for ids of packets that routers made.
     created: u64,
+    scratch: Scratch,
     /// The chain of packets that have come out.
     egress_head: u32,
     egress_tail: u32,
@@ -191,6 +195,7 @@ impl Engine {
             counters: Counters::default(),
             inside: 0,
             created: 0,
+            scratch: Scratch::default(),
             egress_head: NIL,
             egress_tail: NIL,
             topology,
@@ -331,7 +336,8 @@ impl Engine {
         packet::set_macs(frame, GATEWAY_MAC, station);
     }
 
-    /// The bytes of a polled packet, as its host is to receive them.
+    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
+    /// headers, which [`Engine::zeros`] follow.
     pub fn frame(&self, egress: &Egress) -> &[u8] {
         self.pool.frame(egress.index)
     }

@@ -25,7 +25,7 @@ pub mod topology;
 pub mod trace;
 pub mod units;
 
-pub use engine::{Egress, Engine, EngineConfig, Refused, host_mac};
+pub use engine::{Egress, Engine, EngineConfig, Modelled, Refused, host_mac};
 pub use time::{Span, Time};
 pub use topology::{NodeId, PipeId, Topology};
 

@@ -10,6 +10,10 @@
 //! that it shares with its neighbours ([`buffers`]). Its own slot stays untouched until it leaves,
 //! when its headers are written there, or until somebody needs the packet's own bytes
 //! ([`Pool::materialise`]).
+//!
+//! A modelled packet ([`crate::engine::Modelled`]) has only its headers in its slot; what follows
+//! them are zeros that nobody stores. `stored` bytes are there, and that is all that is ever
+//! read, edited or copied.
 
 mod buffers;
 
@@ -22,6 +26,11 @@ use crate::pipe::rate::Exact;
 use crate::segment::{self, Offload, Partial, Super};
 use crate::time::{Span, Time};
 use buffers::Buffers;
+
+/// What a modelled packet carries.
+static ZEROS: [u8; LONGEST_FRAME] = [0; LONGEST_FRAME];
+/// The longest frame that there can be: 16 bits of length, which IPv6 does not count its header in.
+pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + packet::IPV6_LEN + 65_535;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -43,7 +52,8 @@ pub(crate) struct Descriptor {
     pub(crate) ip_len: u32,
     /// The buffer that holds its bytes; `None` for its own slot.
     pub(crate) buffer: Option<BufferId>,
-    /// Its number among the segments in the buffer.
+    /// With a buffer, its number among the segments there; without, how many bytes of its frame
+    /// its slot holds where the rest are zeros, or 0 where it holds them all.
     pub(crate) segment: u16,
     /// TTL or hop limit with all edits.
     pub(crate) hop_limit: u8,
@@ -183,6 +193,28 @@ impl Pool {
         &mut self.origins[index as usize]
     }
 
+    /// Copies the first bytes of a modelled packet's frame into a slot.
+    pub(crate) fn write_head(&mut self, index: u32, head: &[u8]) {
+        self.write(index, head);
+        let is_all = head.len() == self.frame_len(index);
+        self[index].segment = if is_all { 0 } else { head.len() as u16 };
+    }
+
+    /// Whether the end of a packet's frame is not stored.
+    pub(crate) fn is_modelled(&self, index: u32) -> bool {
+        let packet = &self[index];
+        packet.buffer.is_none() && packet.segment != 0
+    }
+
+    /// How many bytes of its frame a packet's own slot holds.
+    fn stored(&self, index: u32) -> usize {
+        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
+        match self[index].segment {
+            0 => self.frame_len(index),
+            stored => usize::from(stored),
+        }
+    }
+
     /// Copies a frame into a slot.
     pub(crate) fn write(&mut self, index: u32, frame: &[u8]) {
         let at = index as usize * self.slot_size;
@@ -210,17 +242,18 @@ impl Pool {
         }
     }
 
-    /// The frame of a packet that has bytes of its own, without the edits that are still waiting.
+    /// The frame of a packet that has bytes of its own, as far as it is stored, without the edits
+    /// that are still waiting.
     pub(crate) fn frame(&self, index: u32) -> &[u8] {
         debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
         let at = index as usize * self.slot_size;
-        &self.slab[at..at + self.frame_len(index)]
+        &self.slab[at..at + self.stored(index)]
     }
 
     /// See [`Pool::frame`].
     pub(crate) fn frame_mut(&mut self, index: u32) -> &mut [u8] {
         debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
-        let (at, len) = (index as usize * self.slot_size, self.frame_len(index));
+        let (at, len) = (index as usize * self.slot_size, self.stored(index));
         &mut self.slab[at..at + len]
     }
 
@@ -244,7 +277,8 @@ impl Pool {
             let at = index as usize * self.slot_size;
             let slot = &mut self.slab[at..at + self.slot_size];
             let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
-            let written = dimensions.write_segment(frame, packet.segment, slot);
+            let number = std::mem::take(&mut packet.segment);
+            let written = dimensions.write_segment(frame, number, slot);
             debug_assert_eq!(written, Some(ETHERNET_LEN + packet.ip_len as usize));
             self.buffers.leave(buffer);
         }
@@ -253,7 +287,7 @@ impl Pool {
     /// Makes a packet with bytes of its own, and brings the waiting edits into them.
     pub(crate) fn apply_edits(&mut self, index: u32) {
         self.materialise(index);
-        let len = self.frame_len(index);
+        let len = self.stored(index);
         self.edit(index, len);
     }
 
@@ -288,13 +322,13 @@ impl Pool {
         let packet = &self.descriptors[index as usize];
         let Some(buffer) = packet.buffer else {
             let checksum = packet.is_partial.then(|| self.origin(index).checksum);
-            let len = self.frame_len(index);
-            self.edit(index, len);
+            let stored = self.stored(index);
+            self.edit(index, stored);
             let offload = Offload {
                 checksum,
                 ..Offload::default()
             };
-            return (offload, len);
+            return (offload, self.frame_len(index));
         };
         let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
         let (first, slot) = (packet.segment, &mut self.slab[at..at + self.slot_size]);
@@ -308,7 +342,7 @@ impl Pool {
     /// The bytes in a packet's own slot: its frame, or the headers that were written there.
     pub(crate) fn head_mut(&mut self, index: u32) -> &mut [u8] {
         let len = match self[index].buffer {
-            None => self.frame_len(index),
+            None => self.stored(index),
             Some(buffer) => self.buffers.super_of(buffer).headers(),
         };
         let at = index as usize * self.slot_size;
@@ -319,7 +353,8 @@ impl Pool {
     pub(crate) fn parts(&self, index: u32, count: u16) -> [&[u8]; 2] {
         let packet = &self[index];
         let Some(buffer) = packet.buffer else {
-            return [self.frame(index), &[]];
+            let zeros = self.frame_len(index) - self.stored(index);
+            return [self.frame(index), &ZEROS[..zeros]];
         };
         let dimensions = self.buffers.super_of(buffer);
         let at = index as usize * self.slot_size;
@@ -334,7 +369,7 @@ impl Pool {
     pub(crate) fn frame_and_slot(&mut self, read: u32, write: u32) -> (&[u8], &mut [u8]) {
         debug_assert_ne!(read, write);
         debug_assert!(self[read].buffer.is_none(), "a segment's bytes are shared");
-        let len = self.frame_len(read);
+        let len = self.stored(read);
         let size = self.slot_size;
         let (low, high) = (
             read.min(write) as usize * size,

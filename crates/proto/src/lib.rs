@@ -1,6 +1,7 @@
 //! Protocol models of Longhaul, without input or output.
 //!
-//! Purpose: what routers say ([`RouterReplies`]), and TCP endpoints for modelled traffic ([`tcp`]).
+//! Purpose: what routers say ([`RouterReplies`]), and TCP endpoints ([`tcp`]), and
+//! modelled traffic made of them ([`traffic`]).
 //! Every model takes what arrives (and, where it needs it, the time) as arguments and returns
 //! what leaves, so that the same code serves a live run and a run in virtual time. What arrives
 //! is hostile: each length is checked, and what is not sound gets no answer.
@@ -13,6 +14,7 @@ mod icmp;
 mod ip;
 mod router;
 pub mod tcp;
+pub mod traffic;
 mod udp;
 
 pub use router::RouterReplies;

@@ -29,5 +29,6 @@ pub mod wire;
 
 pub use config::{Algorithm, Config, EcnMode};
 pub use endpoint::Endpoint;
+pub use rtt::RoundTrips;
 pub use segment::{Ecn, Flags, Range, Sacks, Segment, SynOptions, Timestamps};
 pub use state::{Event, Info, Phase, State};

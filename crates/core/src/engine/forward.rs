@@ -8,7 +8,7 @@
 
 use super::lan::GROUP;
 use super::{CREATED, Engine};
-use crate::packet;
+use crate::packet::{self, Headers};
 use crate::pipe::delay::Moment;
 use crate::pool::Origin;
 use crate::route::{NextHop, SetId};
@@ -273,6 +273,9 @@ impl Engine {
             self.counters.pool_exhausted += 1;
             return None;
         };
+        if self.pool.is_modelled(index) {
+            return self.make_modelled(index, new, write);
+        }
         let (frame, slot) = self.pool.frame_and_slot(index, new);
         let written = write(self.responder.as_mut(), &self.topology, frame, slot);
         let headers = written.and_then(|len| packet::parse_any(slot.get(..len)?).ok());
@@ -280,12 +283,17 @@ impl Engine {
             self.pool.release(new);
             return None;
         };
-        self.created += 1;
-        let to = self.find(headers.destination);
-        self.pool.describe(new, &headers, to);
-        if to == GROUP {
+        self.describe_made(new, &headers);
+        if self.pool[new].destination == GROUP {
             self.address_group(new);
         }
         Some(new)
+    }
+
+    /// A slot becomes that of a packet which a router has made.
+    pub(super) fn describe_made(&mut self, new: u32, headers: &Headers) {
+        self.created += 1;
+        let to = self.find(headers.destination);
+        self.pool.describe(new, headers, to);
     }
 }

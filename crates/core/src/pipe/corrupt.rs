@@ -3,6 +3,11 @@
 //! The payload is all that stands behind the IP header (IPv6: behind the fixed header), so the
 //! packet still finds its way, and the checksum of its transport protocol can find the error.
 //!
+//! Of a modelled packet only the headers are there. A bit of the rest is flipped in the last byte
+//! that is there: one flipped bit anywhere makes a checksum wrong, and so this looks the same to
+//! whoever checks it. Where nothing is there behind the IP header (a later fragment), nothing
+//! changes.
+//!
 //! Left out: which packets are hit (`choice.rs`), and more than one bit.
 
 use super::choice::below;
@@ -32,9 +37,9 @@ impl Bit {
     }
 }
 
-/// Flips a bit, chosen by a uniform `draw`, of the payload of the IP packet `packet`; false where
-/// it has none or is no IP packet.
-pub(crate) fn flip(packet: &mut [u8], draw: u64) -> bool {
+/// Flips a bit, chosen by a uniform `draw`, of the payload of an IP packet of `len` bytes, whose
+/// first ones are `packet`; false where it has none or is no IP packet.
+pub(crate) fn flip(packet: &mut [u8], len: u32, draw: u64) -> bool {
     let header = match packet.first() {
         Some(first) if first >> 4 == 4 => (usize::from(first & 0x0f) * 4).max(IPV4_LEN),
         Some(first) if first >> 4 == 6 => IPV6_LEN,
@@ -43,11 +48,13 @@ pub(crate) fn flip(packet: &mut [u8], draw: u64) -> bool {
     let Some(payload) = packet.get_mut(header..) else {
         return false;
     };
-    let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let Some(bit) = Bit::choose(draw, len) else {
+    let Some(bit) = Bit::choose(draw, len.saturating_sub(header as u32)) else {
         return false;
     };
-    payload[bit.byte as usize] ^= bit.mask;
+    let place = (bit.byte as usize).min(payload.len().saturating_sub(1));
+    if let Some(byte) = payload.get_mut(place) {
+        *byte ^= bit.mask;
+    }
     true
 }
 
@@ -90,7 +97,8 @@ mod tests {
         for (packet, header) in [(ipv4(20, 1480), 20), (ipv4(60, 3), 60), (ipv6, 40)] {
             for _ in 0..1000 {
                 let mut flipped = packet.clone();
-                assert!(flip(&mut flipped, stream.draw()));
+                let len = flipped.len() as u32;
+                assert!(flip(&mut flipped, len, stream.draw()));
                 let wrong: Vec<usize> = (0..packet.len())
                     .filter(|&i| packet[i] != flipped[i])
                     .collect();
@@ -101,12 +109,31 @@ mod tests {
         }
     }
 
+    /// What is not there is damaged where the checksum of what is there shows it.
+    #[test]
+    fn zeros_that_nobody_stores_are_damaged_in_the_last_byte_that_is() {
+        let mut stream = Stream::new(SEED, "modelled");
+        let (mut at_the_end, n) = (0, 10_000);
+        for _ in 0..n {
+            let mut stored = ipv4(20, 20);
+            assert!(flip(&mut stored, 1500, stream.draw()));
+            let wrong = stored.iter().skip(20).position(|&byte| byte != 0);
+            at_the_end += u32::from(wrong == Some(19));
+        }
+        // All but 19 of 1480 bytes: 98.7 %, with a deviation of 0.11 % in so many draws.
+        assert!((9_830..=9_915).contains(&at_the_end), "{at_the_end}");
+        let mut nothing_stored = ipv4(20, 0);
+        assert!(flip(&mut nothing_stored, 1500, 0));
+        assert_eq!(nothing_stored, ipv4(20, 0));
+    }
+
     #[test]
     fn what_has_no_payload_stays_as_it_is() {
         let truncated = ipv4(60, 0)[..30].to_vec();
         for packet in [vec![], vec![0x45], vec![0xf0; 100], ipv4(20, 0), truncated] {
             let mut after = packet.clone();
-            assert!(!flip(&mut after, u64::MAX));
+            let len = after.len() as u32;
+            assert!(!flip(&mut after, len, u64::MAX));
             assert_eq!(after, packet);
         }
         assert_eq!(Bit::choose(u64::MAX, 0), None);

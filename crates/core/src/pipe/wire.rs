@@ -153,8 +153,9 @@ impl Wire {
         self.corrupt.hits() && {
             // A checksum that is computed later would make the damage good.
             pool.materialise(index);
-            let packet = &mut pool.frame_mut(index)[ETHERNET_LEN..];
-            corrupt::flip(packet, self.corrupt_place.draw())
+            let len = pool[index].ip_len;
+            let stored = &mut pool.frame_mut(index)[ETHERNET_LEN..];
+            corrupt::flip(stored, len, self.corrupt_place.draw())
         }
     }
 

@@ -13,6 +13,7 @@ use longhaul_core::time::{Span, Time};
 
 use super::config::{Algorithm, Config};
 use super::receiver::{Echo, Receiver, Timing};
+use super::rtt::RoundTrips;
 use super::segment::{Ecn, Flags, Segment, SynOptions, Timestamps};
 use super::sender::{EcnUse, Fin, Outgoing, Sender, Timer, ticks};
 use super::state::{Event, Events, Info, State};
@@ -140,6 +141,11 @@ impl Endpoint {
             self.receiver.delayed = Time::MAX;
             self.events.push(Event::Closed);
         }
+    }
+
+    /// Whether [`poll_event`](Self::poll_event) has something to tell.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// What the application should know next.
@@ -342,6 +348,22 @@ impl Endpoint {
     /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The numbers of the next byte to send and of the next one awaited (0 before the other
+    /// side's SYN).
+    pub fn next_numbers(&self) -> (u64, u64) {
+        (self.sender.nxt, self.receiver.next)
+    }
+
+    /// Congestion window and slow start threshold, in segments.
+    pub fn window(&self) -> (u32, u32) {
+        (self.sender.window.cwnd, self.sender.window.ssthresh)
+    }
+
+    /// All round trips measured.
+    pub fn round_trips(&self) -> RoundTrips {
+        self.sender.rtt.taken
     }
 
     /// Figures of the moment.

@@ -28,8 +28,54 @@ pub(super) struct Rtt {
     /// The round trip ends when this number is acknowledged.
     round_end: u64,
     least: Windowed<u64>,
+    pub(super) taken: RoundTrips,
     /// Times that the time-out has been doubled.
     pub(super) backoff: u8,
+}
+
+/// Round trips measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RoundTrips {
+    /// How many.
+    pub count: u64,
+    /// The shortest.
+    pub least: Span,
+    /// The longest.
+    pub most: Span,
+    /// The sum of all.
+    pub total: Span,
+}
+
+impl RoundTrips {
+    fn take(&mut self, ns: u64) {
+        let rtt = Span::from_ns(ns);
+        if self.count == 0 || rtt < self.least {
+            self.least = rtt;
+        }
+        self.most = self.most.max(rtt);
+        self.total += rtt;
+        self.count += 1;
+    }
+
+    /// The mean; `None` without a measurement.
+    pub fn mean(&self) -> Option<Span> {
+        let mean = self.total.as_ns().checked_div(self.count)?;
+        Some(Span::from_ns(mean))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { other } else { self };
+        }
+        Self {
+            count: self.count + other.count,
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+            total: self.total + other.total,
+        }
+    }
 }
 
 impl Rtt {
@@ -41,6 +87,7 @@ impl Rtt {
             allowance: 0,
             round_end: 0,
             least: Windowed::new(0, u64::MAX),
+            taken: RoundTrips::default(),
             backoff: 0,
         }
     }
@@ -50,6 +97,7 @@ impl Rtt {
         let sample = rtt.as_ns().clamp(1, Span::from_s(3600).as_ns());
         let floor = config.rto_min.as_ns();
         self.backoff = 0;
+        self.taken.take(sample);
         if self.srtt8 == 0 {
             self.srtt8 = sample * 8;
             self.deviation4 = sample * 2;

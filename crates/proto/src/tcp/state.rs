@@ -82,6 +82,10 @@ impl Events {
         self.0 |= 1 << event as u8;
     }
 
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     pub(super) fn pop(&mut self) -> Option<Event> {
         let event = *Self::ORDER.get(self.0.trailing_zeros() as usize)?;
         self.0 &= self.0 - 1;

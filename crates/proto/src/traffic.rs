@@ -1,0 +1,562 @@
+//! Modelled traffic: hosts and flows without programs, clock, input or output.
+//!
+//! Purpose: all modelled hosts and flows of a run in one state machine. [`Traffic::handle_packet`]
+//! takes what comes out of the network at a modelled host, [`Traffic::handle_timeout`] lets time
+//! pass, [`Traffic::poll_transmit`] gives what the hosts send, [`Traffic::poll_timeout`] when to
+//! come back. TCP endpoints are those of [`crate::tcp`]; packets have real headers
+//! ([`longhaul_core::engine::Modelled`]).
+//!
+//! **Order.** What happens at one time happens in this order: packets in the order in which they
+//! are handed over, flows that begin, timers. A packet first lets everything happen that is due
+//! before it, and everything that leaves is stamped with the time of its cause. So the driver may
+//! advance the network in steps of any width within which no packet can be an answer to another
+//! one, and the results are those of single steps.
+//!
+//! **Cost.** A flow that is not under way takes 64 bytes, its result included; endpoints are made
+//! when it starts and freed when its connection is over. A packet finds its endpoint by one look
+//! into a hash table; timers that move later cost nothing.
+//!
+//! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS, ICMP
+//! errors (they are counted, and flows do not hear of them).
+
+mod connection;
+mod datagrams;
+mod outbox;
+mod report;
+mod source;
+mod spec;
+mod timers;
+mod wire;
+mod world;
+
+use std::sync::Arc;
+
+use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV6};
+use longhaul_core::rng::Stream;
+use longhaul_core::router::{Cause, Responder};
+use longhaul_core::time::Time;
+use longhaul_core::topology::{Node, NodeId, NodeKind};
+use rustc_hash::FxHashMap;
+
+pub use outbox::Transmit;
+pub use report::{
+    DatagramFigures, FlowResult, Outcome, RequestFigures, RttFigures, Strays, WindowPoint,
+};
+pub use spec::{
+    Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, LEAST_PAYLOAD, Name, Peer,
+    Transport,
+};
+
+use crate::router::RouterReplies;
+use connection::{Connection, Plan, Successor};
+use datagrams::Datagrams;
+use outbox::Way;
+use timers::Owner;
+use wire::Envelope;
+use world::World;
+
+/// Where a packet belongs: the host, its port and the other side's, the other side's address,
+/// the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    remote: [u64; 2],
+    ports: u64,
+}
+
+impl Key {
+    fn new(host: NodeId, remote: u128, port: u16, remote_port: u16, is_tcp: bool) -> Self {
+        let ports = u64::from(port) << 16 | u64::from(remote_port);
+        // Node numbers have 32 bits, of which a topology uses fewer.
+        let host = u64::from(host.0) << 33 | u64::from(is_tcp) << 32;
+        Self {
+            remote: [(remote >> 64) as u64, remote as u64],
+            ports: host | ports,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Active {
+    Connection(Box<Connection>),
+    Datagrams(Box<Datagrams>),
+}
+
+/// A place for a flow that is under way.
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    /// Which of the flow's connections.
+    connection: u32,
+    active: Option<Active>,
+}
+
+/// All modelled hosts and flows of a run.
+#[derive(Debug)]
+pub struct Traffic {
+    world: World,
+    seed: u64,
+    /// Flows by their starts.
+    order: Vec<u32>,
+    /// How many of them have begun.
+    begun: usize,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Slot, times 2, and the side.
+    keys: FxHashMap<Key, u32>,
+    replies: RouterReplies,
+    strays: Strays,
+}
+
+impl Traffic {
+    /// The traffic of `flows` among `hosts`, drawing from `seed`.
+    ///
+    /// # Errors
+    /// Where a flow cannot be; see [`Error`].
+    pub fn new(
+        hosts: Vec<Host>,
+        flows: impl IntoIterator<Item = FlowSpec>,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let world = World::new(hosts, flows)?;
+        let mut order: Vec<u32> = (0..world.flows.len() as u32).collect();
+        order.sort_by_key(|&flow| world.flows[flow as usize].start);
+        Ok(Self {
+            world,
+            seed,
+            order,
+            begun: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            keys: FxHashMap::default(),
+            replies: RouterReplies::new(),
+            strays: Strays::default(),
+        })
+    }
+
+    /// A packet of `ip_len` bytes has come out at `host` at `now`; `headers` are the first bytes
+    /// of its frame, and the rest are zeros or do not matter. First everything happens that is
+    /// due before `now`.
+    pub fn handle_packet(&mut self, now: Time, host: NodeId, headers: &[u8], ip_len: u32) {
+        if let Some(before) = now.as_ns().checked_sub(1) {
+            self.handle_timeout(Time::from_ns(before));
+        }
+        let Some(envelope) = Envelope::read(headers, ip_len) else {
+            return self.answer(now, host, headers, ip_len);
+        };
+        if !envelope.is_sound(headers) {
+            self.strays.damaged += 1;
+            return;
+        }
+        let Some(&place) = self.keys.get(&key_of(host, &envelope)) else {
+            return self.refuse(now, host, headers, ip_len, &envelope);
+        };
+        let (slot, side) = (place / 2, place as usize % 2);
+        match &mut self.slots[slot as usize].active {
+            Some(Active::Connection(connection)) => {
+                connection.handle(&mut self.world, side, now, &envelope, headers);
+                let is_over = connection.is_over() || connection.successor.is_some();
+                if is_over {
+                    self.clean(slot, now);
+                }
+            }
+            Some(Active::Datagrams(datagrams)) => {
+                if let Some(numbers) = envelope.numbers(headers)
+                    && side == 1
+                {
+                    datagrams.handle(&mut self.world, now, numbers);
+                    if datagrams.is_over() {
+                        self.clean(slot, now);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Everything happens that is due at or before `now`, each at its own time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(next) = self.poll_timeout()
+            && next <= now
+        {
+            if let Some(flow) = self.next_start().filter(|&(at, _)| at == next) {
+                self.begun += 1;
+                self.start(flow.1, next);
+            } else if let Some((at, owner)) = self.world.timers.pop(now) {
+                self.ring(owner, at);
+            }
+        }
+    }
+
+    /// When [`Traffic::handle_timeout`] is to be called next. It may turn out that nothing is
+    /// due then.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let start = self.next_start().map(|(at, _)| at);
+        let timer = self.world.timers.next();
+        match (start, timer) {
+            (Some(start), Some(timer)) => Some(start.min(timer)),
+            (start, timer) => start.or(timer),
+        }
+    }
+
+    /// The next packet that leaves.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        self.world.outbox.pop()
+    }
+
+    /// Whether a packet that has come out at a host which also has a kernel is for a modelled
+    /// endpoint: TCP and UDP to ports from [`FIRST_PORT`] on.
+    pub fn owns(&self, host: NodeId, headers: &[u8]) -> bool {
+        let ip_len = headers.len().saturating_sub(ETHERNET_LEN) as u32;
+        let envelope = Envelope::read(headers, ip_len);
+        self.world.places.contains_key(&host)
+            && envelope.is_some_and(|envelope| envelope.port >= FIRST_PORT)
+    }
+
+    /// Whether all flows are over.
+    pub fn is_done(&self) -> bool {
+        self.world.unfinished == 0
+    }
+
+    /// How many flows are over, and how many there are.
+    pub fn progress(&self) -> (usize, usize) {
+        let all = self.world.flows.len();
+        (all - self.world.unfinished, all)
+    }
+
+    /// Packets that no flow awaited.
+    pub const fn strays(&self) -> Strays {
+        self.strays
+    }
+
+    /// What flows have done so far, in the order in which they were given.
+    pub fn flows(&self) -> impl Iterator<Item = FlowResult<'_>> {
+        let mut active: FxHashMap<u32, Vec<&Active>> = FxHashMap::default();
+        for slot in self.slots.iter().filter_map(|slot| slot.active.as_ref()) {
+            active.entry(slot.flow()).or_default().push(slot);
+        }
+        (0..self.world.flows.len() as u32).map(move |flow| {
+            let active = active.get(&flow).map_or(&[][..], Vec::as_slice);
+            self.result(flow, active)
+        })
+    }
+
+    fn result<'a>(&'a self, number: u32, active: &[&'a Active]) -> FlowResult<'a> {
+        let world = &self.world;
+        let flow = &world.flows[number as usize];
+        let outcome = flow.outcome();
+        let mut result = FlowResult {
+            name: world.name(number),
+            from: world.hosts[flow.from as usize].node,
+            to: world.hosts[flow.to as usize].node,
+            outcome,
+            start: flow.start,
+            finish: Some(flow.finish).filter(|_| flow.finish < Time::MAX),
+            bytes: if outcome == Outcome::Waiting {
+                0
+            } else {
+                flow.bytes
+            },
+            retransmissions: flow.retransmissions.into(),
+            rtt: RttFigures::unpack(flow.trips),
+            datagrams: world.datagrams.get(&number),
+            requests: world.requests.get(&number),
+            series: world.series.get(&number).map_or(&[], Vec::as_slice),
+        };
+        for active in active {
+            match active {
+                Active::Connection(connection) => {
+                    let (bytes, resent) = connection.totals();
+                    result.bytes += bytes;
+                    result.retransmissions += resent;
+                    if let Some(trips) = connection.trips() {
+                        result.rtt = RttFigures::unpack(trips);
+                    }
+                }
+                Active::Datagrams(datagrams) => {
+                    result.bytes += datagrams.bytes();
+                    result.datagrams = Some(&datagrams.figures);
+                }
+            }
+        }
+        result
+    }
+}
+
+impl Active {
+    fn flow(&self) -> u32 {
+        match self {
+            Self::Connection(connection) => connection.flow,
+            Self::Datagrams(datagrams) => datagrams.flow,
+        }
+    }
+}
+
+fn key_of(host: NodeId, envelope: &Envelope) -> Key {
+    Key::new(
+        host,
+        envelope.source,
+        envelope.port,
+        envelope.source_port,
+        envelope.is_tcp,
+    )
+}
+
+/// Flows begin and end.
+impl Traffic {
+    fn next_start(&self) -> Option<(Time, u32)> {
+        let flow = *self.order.get(self.begun)?;
+        Some((self.world.flows[flow as usize].start, flow))
+    }
+
+    fn start(&mut self, flow: u32, now: Time) {
+        let entry = &mut self.world.flows[flow as usize];
+        entry.set_outcome(Outcome::Running);
+        let bytes = std::mem::take(&mut entry.bytes);
+        let name = self.world.name(flow).to_string();
+        let stream = Stream::new(self.seed, &name);
+        match self.world.kind(flow).transport {
+            Transport::Tcp(..) => self.connect(flow, bytes, stream, None, now),
+            Transport::Udp { ip, .. } => self.send(flow, ip, stream, now),
+        }
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        })
+    }
+
+    fn ends(&self, flow: u32) -> [Host; 2] {
+        let flow = &self.world.flows[flow as usize];
+        [flow.from, flow.to].map(|place| self.world.hosts[place as usize])
+    }
+
+    /// A flow, or the next connection of one, begins.
+    fn connect(
+        &mut self,
+        flow: u32,
+        bytes: u64,
+        stream: Stream,
+        successor: Option<connection::Requests>,
+        now: Time,
+    ) {
+        let kind = Arc::clone(self.world.kind(flow));
+        let Transport::Tcp(config, ip) = kind.transport.clone() else {
+            return;
+        };
+        let number = successor
+            .as_ref()
+            .map_or(0, connection::Requests::connections);
+        let ports = self.world.ports(flow, number);
+        let slot = self.take_slot();
+        let plan = Plan {
+            flow,
+            slot,
+            generation: self.slots[slot as usize].generation,
+            hosts: self.ends(flow),
+            ports,
+            kind,
+            config,
+            ip,
+            bytes,
+            stream,
+            successor,
+        };
+        let mut connection = Box::new(Connection::new(plan, now));
+        connection.begin(&mut self.world, now);
+        self.slots[slot as usize].connection = number;
+        let ends = connection.ends();
+        self.slots[slot as usize].active = Some(Active::Connection(connection));
+        self.bind(slot, flow, ip, true, ends);
+        self.clean(slot, now);
+    }
+
+    fn send(&mut self, flow: u32, ip: IpVersion, stream: Stream, now: Time) {
+        let kind = Arc::clone(self.world.kind(flow));
+        let slot = self.take_slot();
+        let generation = self.slots[slot as usize].generation;
+        let datagrams = Datagrams::new(
+            (flow, slot, generation),
+            self.ends(flow),
+            self.world.ports(flow, 0),
+            (&kind, ip),
+            stream,
+            now,
+        );
+        let Some(mut datagrams) = datagrams else {
+            return;
+        };
+        datagrams.act(&mut self.world, now);
+        self.slots[slot as usize].connection = 0;
+        self.slots[slot as usize].active = Some(Active::Datagrams(Box::new(datagrams)));
+        self.bind(slot, flow, ip, false, 2);
+        self.clean(slot, now);
+    }
+
+    /// The keys of a slot's two sides.
+    fn keys_of(&self, slot: u32, flow: u32, ip: IpVersion, is_tcp: bool) -> [Key; 2] {
+        let hosts = self.ends(flow);
+        let ports = self.world.ports(flow, self.slots[slot as usize].connection);
+        [0, 1].map(|side| {
+            let remote = match ip {
+                IpVersion::V4 => u128::from(hosts[1 - side].ipv4.to_bits()),
+                IpVersion::V6 => hosts[1 - side].ipv6.to_bits(),
+            };
+            Key::new(
+                hosts[side].node,
+                remote,
+                ports[side],
+                ports[1 - side],
+                is_tcp,
+            )
+        })
+    }
+
+    fn bind(&mut self, slot: u32, flow: u32, ip: IpVersion, is_tcp: bool, ends: usize) {
+        let keys = self.keys_of(slot, flow, ip, is_tcp);
+        for (key, side) in keys.into_iter().zip(0..).take(ends) {
+            // Where a port's turn has come again, what is left of its last user ends.
+            self.keys.insert(key, slot * 2 + side);
+        }
+    }
+
+    fn ring(&mut self, owner: Owner, at: Time) {
+        let slot = &mut self.slots[owner.slot as usize];
+        if slot.generation != owner.generation {
+            return;
+        }
+        match &mut slot.active {
+            Some(Active::Connection(connection)) => {
+                connection.handle_timer(&mut self.world, owner.which.into(), at);
+            }
+            Some(Active::Datagrams(datagrams)) => datagrams.handle_timer(&mut self.world, at),
+            None => {}
+        }
+        self.clean(owner.slot, at);
+    }
+
+    /// Frees a slot whose flow is over, and lets a successor begin.
+    fn clean(&mut self, slot: u32, now: Time) {
+        let (flow, is_over, successor) = match &mut self.slots[slot as usize].active {
+            Some(Active::Connection(connection)) => {
+                let successor = connection.successor.take();
+                (connection.flow, connection.is_over(), successor)
+            }
+            Some(Active::Datagrams(datagrams)) => (datagrams.flow, datagrams.is_over(), None),
+            None => return,
+        };
+        if is_over {
+            self.release(slot, flow);
+        }
+        if let Some(Successor { requests, stream }) = successor {
+            self.connect(flow, 0, stream, Some(requests), now);
+        }
+    }
+
+    fn release(&mut self, slot: u32, flow: u32) {
+        let (is_tcp, ip) = match self.world.kind(flow).transport {
+            Transport::Tcp(_, ip) => (true, ip),
+            Transport::Udp { ip, .. } => (false, ip),
+        };
+        for (key, side) in self.keys_of(slot, flow, ip, is_tcp).into_iter().zip(0..) {
+            if self.keys.get(&key) == Some(&(slot * 2 + side)) {
+                self.keys.remove(&key);
+            }
+        }
+        let entry = &mut self.world.flows[flow as usize];
+        match self.slots[slot as usize].active.take() {
+            Some(Active::Connection(connection)) => {
+                let (bytes, resent) = connection.totals();
+                entry.bytes += bytes;
+                let resent = u32::try_from(resent).unwrap_or(u32::MAX);
+                entry.retransmissions = entry.retransmissions.saturating_add(resent);
+                if let Some(trips) = connection.trips() {
+                    entry.trips = trips;
+                }
+            }
+            Some(Active::Datagrams(datagrams)) => {
+                entry.bytes += datagrams.bytes();
+                self.world.datagrams.insert(flow, datagrams.figures);
+            }
+            None => {}
+        }
+        let slot_entry = &mut self.slots[slot as usize];
+        slot_entry.generation = slot_entry.generation.wrapping_add(1);
+        self.free.push(slot);
+    }
+}
+
+/// What no flow awaits.
+impl Traffic {
+    /// A segment or datagram for nobody. Between modelled ports it is late, for its connection is
+    /// over, unless it would open one.
+    #[cold]
+    fn refuse(
+        &mut self,
+        now: Time,
+        host: NodeId,
+        headers: &[u8],
+        ip_len: u32,
+        envelope: &Envelope,
+    ) {
+        let flags = headers.get(envelope.at + 13).copied().unwrap_or(0);
+        let is_late = envelope.source_port >= FIRST_PORT && envelope.port >= FIRST_PORT;
+        if is_late && !(envelope.is_tcp && Connection::opens(flags)) {
+            self.strays.unknown += 1;
+            return;
+        }
+        self.answer(now, host, headers, ip_len);
+    }
+
+    /// Answers as a host does that nobody listens at: echo requests, and the rest by refusal.
+    #[cold]
+    fn answer(&mut self, now: Time, host: NodeId, headers: &[u8], ip_len: u32) {
+        self.strays.unknown += 1;
+        let Some(&place) = self.world.places.get(&host) else {
+            return;
+        };
+        let Host { node, ipv4, ipv6 } = self.world.hosts[place as usize];
+        let mut frame = headers.to_vec();
+        frame.resize(ETHERNET_LEN + ip_len as usize, 0);
+        let mut reply = vec![0; frame.len().max(2048)];
+        let host = Node {
+            name: String::new(),
+            kind: NodeKind::Host,
+            ipv4,
+            ipv6,
+        };
+        let written = self
+            .replies
+            .respond(&host, Cause::Local, &frame, &mut reply);
+        let Some(reply) = written.and_then(|len| reply.get(..len)) else {
+            return;
+        };
+        let Some(to) = self.destination(reply) else {
+            return;
+        };
+        self.strays.answered += 1;
+        let ip_len = (reply.len() - ETHERNET_LEN) as u32;
+        let behind = reply.iter().rposition(|&byte| byte != 0).unwrap_or(0) + 1;
+        let stored = &reply[..behind.max(ETHERNET_LEN + 60).min(reply.len())];
+        let way = Way { host: node, to };
+        self.world.outbox.push(way, now, |out| {
+            out.extend_from_slice(stored);
+            ip_len
+        });
+    }
+
+    /// The host that a frame goes to.
+    fn destination(&self, frame: &[u8]) -> Option<NodeId> {
+        let ip = frame.get(ETHERNET_LEN..)?;
+        let hosts = &self.world.hosts;
+        let found = if frame[12..14] == ETHERTYPE_IPV6.to_be_bytes() {
+            let to = *ip.get(24..)?.first_chunk::<16>()?;
+            hosts.iter().find(|host| host.ipv6.octets() == to)
+        } else {
+            let to = *ip.get(16..)?.first_chunk::<4>()?;
+            hosts.iter().find(|host| host.ipv4.octets() == to)
+        };
+        found.map(|host| host.node)
+    }
+}

@@ -1,0 +1,565 @@
+//! A TCP connection: its modelled ends, and what their applications do.
+//!
+//! Both ends share what the application knows (how long a request is), but each acts only on what
+//! its own endpoint tells it. After everything that happens to an end, it is served: events go to
+//! the application, segments to the outbox, the next time to the timers.
+//!
+//! A connection is over when both ends are closed, or wait (TIME-WAIT) for what can no longer
+//! come, since the other end is gone.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use longhaul_core::rng::Stream;
+use longhaul_core::time::{Span, Time};
+
+use super::outbox::Way;
+use super::report::{Outcome, RttFigures, WindowPoint};
+use super::source::Source;
+use super::spec::{Amount, Application, Host, IpVersion};
+use super::timers::Owner;
+use super::wire::{Count, Envelope, Socket, Template};
+use super::world::{Kind, World};
+use crate::ip::PROTOCOL_TCP;
+use crate::tcp::{Config, Endpoint, Event, Flags, RoundTrips, State};
+
+/// The opener, and the other side.
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+/// The timer of the application, behind those of the two ends.
+const APPLICATION: usize = 2;
+
+/// One modelled end.
+#[derive(Debug)]
+struct End {
+    endpoint: Endpoint,
+    template: Template,
+    count: Count,
+    way: Way,
+}
+
+/// What the application has still to do.
+#[derive(Debug)]
+enum Work {
+    /// So many bytes are still to be written.
+    Bulk {
+        left: u64,
+    },
+    /// Full segments by the clock, of which `backlog` bytes wait for room.
+    Source {
+        source: Source,
+        backlog: u64,
+    },
+    Requests(Requests),
+    /// Nothing.
+    Done,
+}
+
+/// A dialogue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Requests {
+    /// How many more are to begin, this one not counted.
+    left: u64,
+    /// Bytes still to be written by the opener.
+    to_ask: u64,
+    /// Bytes that the other side still has to read.
+    unread: u64,
+    /// Bytes of the response, and those still to be written.
+    response: u64,
+    to_answer: u64,
+    /// Bytes that the opener still has to read.
+    awaited: u64,
+    /// When the request under way began.
+    asked_at: Time,
+    /// When the next one begins; the end of time while one is under way.
+    next_at: Time,
+    /// Connections so far.
+    connections: u32,
+    /// Round trips of earlier connections.
+    trips: RoundTrips,
+}
+
+/// A connection that follows another one of its flow.
+#[derive(Debug)]
+pub(super) struct Successor {
+    pub(super) requests: Requests,
+    pub(super) stream: Stream,
+}
+
+/// See the module's first lines.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) flow: u32,
+    ends: Vec<End>,
+    work: Work,
+    stream: Stream,
+    kind: Arc<Kind>,
+    stop: Time,
+    slot: u32,
+    generation: u32,
+    /// Where each timer has its earliest place.
+    armed: [Time; 3],
+    /// Round trips of the flow's earlier connections.
+    earlier: RoundTrips,
+    is_open: bool,
+    /// Another connection speaks for the flow now.
+    is_succeeded: bool,
+    pub(super) successor: Option<Successor>,
+}
+
+/// What a connection is made of.
+pub(super) struct Plan {
+    pub(super) flow: u32,
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+    pub(super) hosts: [Host; 2],
+    pub(super) ports: [u16; 2],
+    pub(super) kind: Arc<Kind>,
+    pub(super) config: Arc<Config>,
+    pub(super) ip: IpVersion,
+    pub(super) bytes: u64,
+    pub(super) stream: Stream,
+    pub(super) successor: Option<Requests>,
+}
+
+impl Connection {
+    /// A connection that has not been opened.
+    pub(super) fn new(plan: Plan, now: Time) -> Self {
+        let Plan {
+            kind, mut stream, ..
+        } = plan;
+        let sockets = [0, 1].map(|side| {
+            let host = plan.hosts[side];
+            Socket {
+                node: host.node,
+                address: match plan.ip {
+                    IpVersion::V4 => IpAddr::V4(host.ipv4),
+                    IpVersion::V6 => IpAddr::V6(host.ipv6),
+                },
+                port: plan.ports[side],
+            }
+        });
+        let numbers = [stream.draw() as u32, stream.draw() as u32];
+        let end = |side: usize, endpoint| End {
+            endpoint,
+            template: Template::new(PROTOCOL_TCP, sockets[side], sockets[1 - side]),
+            count: Count {
+                ours: numbers[side],
+                ..Count::default()
+            },
+            way: Way {
+                host: sockets[side].node,
+                to: sockets[1 - side].node,
+            },
+        };
+        let seeds = [stream.draw(), stream.draw()];
+        let client = Endpoint::connect(now, plan.config.clone(), seeds[CLIENT]);
+        let mut ends = vec![end(CLIENT, client)];
+        if kind.program.is_none() {
+            ends.push(end(
+                SERVER,
+                Endpoint::listen(plan.config.clone(), seeds[SERVER]),
+            ));
+        }
+        let earlier = plan
+            .successor
+            .as_ref()
+            .map_or_else(RoundTrips::default, |s| s.trips);
+        let work = match (&kind.application, plan.successor) {
+            (_, Some(requests)) => Work::Requests(requests),
+            (Application::Bulk { bytes }, None) => Work::Bulk {
+                left: match bytes {
+                    None => u64::MAX,
+                    Some(Amount::Fixed(_)) => plan.bytes,
+                    Some(drawn) => drawn.draw(&mut stream),
+                },
+            },
+            (Application::Requests { requests, .. }, None) => Work::Requests(Requests {
+                left: requests.unwrap_or(u64::MAX),
+                next_at: now,
+                ..Requests::default()
+            }),
+            (application, None) => {
+                match Source::new(application, plan.config.mss, now, &mut stream) {
+                    Some(source) => Work::Source { source, backlog: 0 },
+                    None => Work::Done,
+                }
+            }
+        };
+        if !matches!(work, Work::Requests(_)) {
+            ends.iter_mut()
+                .for_each(|end| end.endpoint.set_auto_read(true));
+        }
+        Self {
+            flow: plan.flow,
+            ends,
+            work,
+            stream,
+            stop: kind.stop.unwrap_or(Time::MAX),
+            kind,
+            slot: plan.slot,
+            generation: plan.generation,
+            armed: [Time::MAX; 3],
+            earlier,
+            is_open: false,
+            is_succeeded: false,
+            successor: None,
+        }
+    }
+
+    /// The connection may begin: at once, or where its first request has its time, then.
+    pub(super) fn begin(&mut self, world: &mut World, now: Time) {
+        self.act(world, now);
+    }
+
+    /// The opener's ports lie at the host of end 0; how many ends are modelled.
+    pub(super) fn ends(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// A segment has arrived.
+    #[inline]
+    pub(super) fn handle(
+        &mut self,
+        world: &mut World,
+        side: usize,
+        now: Time,
+        envelope: &Envelope,
+        headers: &[u8],
+    ) {
+        let Some(end) = self.ends.get_mut(side) else {
+            return;
+        };
+        if side == CLIENT && !self.is_open {
+            return;
+        }
+        let next = end.endpoint.next_numbers();
+        let ticks = now.as_ns() / 1_000_000 + 1;
+        if let Some(segment) = envelope.segment(headers, &mut end.count, next, ticks) {
+            end.endpoint.handle_segment(now, &segment);
+            self.serve(world, side, now);
+        }
+    }
+
+    /// A timer's place has come.
+    pub(super) fn handle_timer(&mut self, world: &mut World, which: usize, at: Time) {
+        if self.armed.get(which) != Some(&at) {
+            return; // it has been moved earlier
+        }
+        self.armed[which] = Time::MAX;
+        if which == APPLICATION {
+            return self.act(world, at);
+        }
+        let Some(end) = self.ends.get_mut(which) else {
+            return;
+        };
+        match end.endpoint.poll_timeout() {
+            Some(due) if due <= at => {
+                end.endpoint.handle_timeout(at);
+                self.serve(world, which, at);
+            }
+            Some(due) => self.arm(world, which, due),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, world: &mut World, which: usize, at: Time) {
+        let owner = Owner {
+            slot: self.slot,
+            which: which as u8,
+            generation: self.generation,
+        };
+        world.timers.set(owner, &mut self.armed[which], at);
+    }
+
+    /// Does what an end has to do.
+    fn serve(&mut self, world: &mut World, side: usize, now: Time) {
+        loop {
+            while let Some(event) = self.ends[side].endpoint.poll_event() {
+                self.take_event(world, side, event, now);
+            }
+            let end = &mut self.ends[side];
+            while let Some(segment) = end.endpoint.poll_transmit(now) {
+                if let Some(syn) = segment.syn {
+                    end.count.our_shift = syn.window_scale;
+                }
+                let (template, count) = (&end.template, &end.count);
+                let write = |out: &mut Vec<u8>| template.write_tcp(&segment, count, out);
+                world.outbox.push(end.way, now, write);
+            }
+            match end.endpoint.poll_timeout() {
+                Some(due) if due <= now => {
+                    end.endpoint.handle_timeout(now);
+                    continue;
+                }
+                Some(due) => self.arm(world, side, due),
+                None => {}
+            }
+            if !self.ends[side].endpoint.has_event() {
+                break;
+            }
+        }
+        if side == CLIENT && self.kind.series {
+            self.note_window(world, now);
+        }
+        self.check_finish(world, now);
+    }
+
+    fn note_window(&self, world: &mut World, at: Time) {
+        let (cwnd, ssthresh) = self.ends[CLIENT].endpoint.window();
+        let series = world.series.entry(self.flow).or_default();
+        let is_same = |last: &WindowPoint| (last.cwnd, last.ssthresh) == (cwnd, ssthresh);
+        if !series.last().is_some_and(is_same) {
+            series.push(WindowPoint { at, cwnd, ssthresh });
+        }
+    }
+
+    /// Where the other side is a program, the flow ends with the last acknowledgement.
+    fn check_finish(&mut self, world: &mut World, now: Time) {
+        let is_alone = self.ends.len() == 1 && matches!(self.work, Work::Done);
+        if is_alone && !self.is_succeeded {
+            let state = self.ends[CLIENT].endpoint.state();
+            if matches!(state, State::FinWait2 | State::TimeWait | State::Closed) {
+                world.end(self.flow, Outcome::Finished, now);
+            }
+        }
+    }
+
+    fn take_event(&mut self, world: &mut World, side: usize, event: Event, now: Time) {
+        match event {
+            Event::Readable => self.read(world, side, now),
+            Event::Writable => self.write(side),
+            Event::PeerClosed => {
+                self.ends[side].endpoint.close();
+                if side == SERVER && !matches!(self.work, Work::Requests(_)) && !self.is_succeeded {
+                    world.end(self.flow, Outcome::Finished, now);
+                }
+            }
+            Event::Reset => self.fail(world, Outcome::Reset, now),
+            Event::TimedOut => self.fail(world, Outcome::TimedOut, now),
+            Event::Connected | Event::Closed => {}
+        }
+    }
+
+    fn fail(&mut self, world: &mut World, outcome: Outcome, now: Time) {
+        if !self.is_succeeded {
+            world.end(self.flow, outcome, now);
+        }
+        self.work = Work::Done;
+        self.ends.iter_mut().for_each(|end| end.endpoint.abort());
+    }
+
+    /// Whether nothing more can happen.
+    pub(super) fn is_over(&self) -> bool {
+        let gone = |end: &End| {
+            let state = end.endpoint.state();
+            state == State::Closed || state == State::TimeWait && self.ends.len() == 2
+        };
+        self.ends.iter().all(gone)
+    }
+
+    /// Bytes received in order, segments sent again.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let infos = self.ends.iter().map(|end| end.endpoint.info());
+        let resent = infos.clone().map(|info| info.retransmitted).sum();
+        let bytes = match self.ends.len() {
+            // What a program got is what it has acknowledged.
+            1 => infos.map(|info| info.received + info.acknowledged).sum(),
+            _ => infos.map(|info| info.received).sum(),
+        };
+        (bytes, resent)
+    }
+
+    /// The opener's round trips, unless a later connection tells of them.
+    pub(super) fn trips(&self) -> Option<[u32; 3]> {
+        let trips = self.earlier.with(self.ends[CLIENT].endpoint.round_trips());
+        (!self.is_succeeded).then(|| RttFigures::pack(trips))
+    }
+}
+
+/// The applications.
+impl Connection {
+    /// The application's time has come, or may have.
+    fn act(&mut self, world: &mut World, now: Time) {
+        self.is_open |= match &self.work {
+            Work::Requests(requests) => requests.next_at <= now,
+            _ => true,
+        };
+        let is_stopped = now >= self.stop;
+        match &mut self.work {
+            Work::Bulk { left } if is_stopped => *left = 0,
+            Work::Source { source, backlog } => {
+                while source.next() <= now && source.next() < self.stop {
+                    *backlog = backlog.saturating_add(self.kind.segment.into());
+                    source.advance(&mut self.stream);
+                }
+            }
+            Work::Requests(requests) if requests.next_at <= now || is_stopped => {
+                self.ask(world, now);
+            }
+            _ => {}
+        }
+        if self.is_open {
+            self.write(CLIENT);
+            self.serve(world, CLIENT, now);
+        }
+        let next = match &self.work {
+            Work::Source { source, .. } => source.next().min(self.stop),
+            Work::Requests(requests) => requests.next_at.min(self.stop),
+            Work::Bulk { .. } => self.stop,
+            Work::Done => Time::MAX,
+        };
+        if next > now && next < Time::MAX {
+            self.arm(world, APPLICATION, next);
+        }
+    }
+
+    /// Writes what there is to write, and closes behind the last byte.
+    fn write(&mut self, side: usize) {
+        let endpoint = &mut self.ends[side].endpoint;
+        let is_last = match &mut self.work {
+            Work::Bulk { left } if side == CLIENT => {
+                let written = endpoint.write(*left);
+                if *left != u64::MAX {
+                    *left -= written;
+                }
+                *left == 0
+            }
+            Work::Source { source, backlog } if side == CLIENT => {
+                *backlog -= endpoint.write(*backlog);
+                *backlog == 0 && source.next() >= self.stop
+            }
+            Work::Requests(requests) => {
+                let left = match side {
+                    CLIENT => &mut requests.to_ask,
+                    _ => &mut requests.to_answer,
+                };
+                *left -= endpoint.write(*left);
+                false
+            }
+            _ => false,
+        };
+        if is_last {
+            endpoint.close();
+            self.work = Work::Done;
+        }
+    }
+
+    /// Begins a request, or ends the dialogue where there is none left.
+    fn ask(&mut self, world: &mut World, now: Time) {
+        let Work::Requests(requests) = &mut self.work else {
+            return;
+        };
+        if now >= self.stop {
+            requests.left = 0;
+        }
+        if requests.next_at == Time::MAX {
+            return; // one is under way
+        }
+        requests.next_at = Time::MAX;
+        if requests.left == 0 {
+            return self.finish(world, now);
+        }
+        let Application::Requests {
+            request, response, ..
+        } = &self.kind.application
+        else {
+            return;
+        };
+        if requests.left != u64::MAX {
+            requests.left -= 1;
+        }
+        requests.to_ask = request.draw(&mut self.stream).max(1);
+        requests.unread = requests.to_ask;
+        requests.response = response.draw(&mut self.stream).max(1);
+        requests.awaited = requests.response;
+        requests.asked_at = now;
+        world.requests.entry(self.flow).or_default().begun += 1;
+    }
+
+    fn finish(&mut self, world: &mut World, now: Time) {
+        world.end(self.flow, Outcome::Finished, now);
+        self.work = Work::Done;
+        self.ends[CLIENT].endpoint.close();
+        if !self.is_open {
+            // It was never opened: nobody is to hear of it.
+            self.ends.iter_mut().for_each(|end| end.endpoint.abort());
+        }
+    }
+
+    fn read(&mut self, world: &mut World, side: usize, now: Time) {
+        let bytes = self.ends[side].endpoint.read(u64::MAX);
+        let Work::Requests(requests) = &mut self.work else {
+            return;
+        };
+        if side == SERVER {
+            requests.unread = requests.unread.saturating_sub(bytes);
+            if requests.unread == 0 && bytes > 0 {
+                requests.to_answer += std::mem::take(&mut requests.response);
+                self.write(SERVER);
+            }
+            return;
+        }
+        let was_awaited = requests.awaited > 0;
+        requests.awaited = requests.awaited.saturating_sub(bytes);
+        if was_awaited && requests.awaited == 0 {
+            self.complete(world, now);
+        }
+    }
+
+    /// A response has arrived: think, then ask again.
+    fn complete(&mut self, world: &mut World, now: Time) {
+        let Work::Requests(requests) = &mut self.work else {
+            return;
+        };
+        let figures = world.requests.entry(self.flow).or_default();
+        figures.take(now.since(requests.asked_at));
+        let Application::Requests {
+            think,
+            new_connection,
+            ..
+        } = &self.kind.application
+        else {
+            return;
+        };
+        if requests.left == 0 {
+            return self.finish(world, now);
+        }
+        requests.next_at = now + Span::from_ns(think.draw(&mut self.stream));
+        let next_at = requests.next_at;
+        if !new_connection {
+            if next_at <= now {
+                self.ask(world, now);
+                return self.write(CLIENT);
+            }
+            return self.arm(world, APPLICATION, next_at.min(self.stop));
+        }
+        let trips = self.ends[CLIENT].endpoint.round_trips();
+        self.successor = Some(Successor {
+            requests: Requests {
+                left: requests.left,
+                next_at,
+                connections: requests.connections + 1,
+                trips: self.earlier.with(trips),
+                ..Requests::default()
+            },
+            stream: self.stream.clone(),
+        });
+        self.is_succeeded = true;
+        self.work = Work::Done;
+        self.ends[CLIENT].endpoint.close();
+    }
+
+    /// Whether a segment opens a connection that nobody has begun.
+    pub(super) fn opens(flags: u8) -> bool {
+        Flags(flags).has(Flags::SYN)
+    }
+}
+
+impl Requests {
+    /// How many connections the flow has had before.
+    pub(super) fn connections(&self) -> u32 {
+        self.connections
+    }
+}
