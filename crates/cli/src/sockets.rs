@@ -246,11 +246,13 @@ pub(crate) fn main(args: &Args) -> Exit {
         Command::Sink(args) => sink(args),
         Command::Bulk(args) => bulk(args),
         Command::Requests(args) => requests(args),
-        Command::Constant(args) => send(args, Gaps::Even, None),
-        Command::Poisson(args) => send(&args.datagrams, Gaps::Poisson, None),
-        Command::OnOff(args) => {
-            let on_off = (args.on.clone(), args.off.clone());
-            send(&args.datagrams, Gaps::Even, Some(on_off))
+        Command::Constant(args) => send(args, &Gaps::Even(args.rate)),
+        Command::Poisson(PoissonArgs { datagrams }) => {
+            send(datagrams, &Gaps::Poisson(datagrams.rate))
+        }
+        Command::OnOff(OnOffArgs { datagrams, on, off }) => {
+            let gaps = Gaps::OnOff(datagrams.rate, on.clone(), off.clone());
+            send(datagrams, &gaps)
         }
     };
     done.unwrap_or_else(|error| {
@@ -298,33 +300,20 @@ fn requests(args: &RequestArgs) -> std::io::Result<Exit> {
     let common = &args.common;
     common.run(|number, origin, stop| {
         let target = common.target(number, args.congestion.as_ref())?;
-        let exchanges = draws::exchanges(
-            args.request.clone(),
-            args.response.clone(),
-            args.think.clone(),
-            args.requests,
-            common.source().of_flow(number),
-        );
+        let draws = [&args.request, &args.response, &args.think].map(Draw::clone);
         let fresh = args.connection == "new";
+        let stream = common.source().of_flow(number);
+        let exchanges = draws::exchanges(draws, args.requests, fresh, stream);
         stream::requests(&target, exchanges, fresh, common.until, origin, stop)
     })
 }
 
-fn send(
-    args: &DatagramArgs,
-    gaps: fn(Rate) -> Gaps,
-    on_off: Option<(Draw, Draw)>,
-) -> std::io::Result<Exit> {
+fn send(args: &DatagramArgs, gaps: &Gaps) -> std::io::Result<Exit> {
     let common = &args.common;
     let sizes = common.sizes(args.bytes.as_ref());
     common.run(|number, origin, stop| {
-        let departures = draws::departures(
-            gaps(args.rate),
-            args.packet,
-            on_off.clone(),
-            sizes[number as usize],
-            common.source().of_flow(number),
-        );
+        let stream = common.source().of_flow(number);
+        let departures = draws::departures(gaps, args.packet, sizes[number as usize], stream);
         let addresses = sockets::resolve(&common.host, common.port)?;
         let name = common.flow_name(number);
         datagrams::send(&name, &addresses, departures, common.until, origin, stop)

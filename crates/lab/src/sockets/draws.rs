@@ -1,18 +1,18 @@
 //! Sizes and times that may be random, drawn as modelled traffic draws them.
 //!
 //! Theory: a number is the quantile of its distribution at a uniform draw of a stream, whose name
-//! is that of the flow's entry and of its two hosts; so a modelled and a real flow of the same
-//! name, hosts and seed carry the same. What a flow draws on its way (gaps, think times, sizes of
-//! requests) comes from a stream of its own number.
-//!
-//! Datagrams keep the time in which the sender is on: their gaps go on over its silences.
+//! is that of the flow's entry and of its two hosts, as in the model: what a flow carries is drawn
+//! for all flows of the pair in turn, what it draws on its way (gaps, think times, sizes of
+//! requests) from a stream of its own, by the model's own code. So a modelled and a real flow of
+//! the same name, hosts and seed carry the same.
 //!
 //! Left out: correlation.
 
-use longhaul_core::Span;
 use longhaul_core::params::Distribution;
 use longhaul_core::rng::Stream;
 use longhaul_core::units::{Bytes, Rate};
+use longhaul_core::{Span, Time};
+use longhaul_proto::traffic::{Amount, Application, Source as Clocked};
 use serde::Deserialize;
 
 use super::datagrams::Departure;
@@ -23,20 +23,13 @@ use super::stream::{Exchange, HEADER};
 pub enum Draw {
     /// Always this.
     Constant(u64),
+    /// Exponential with this mean.
+    Exponential(u64),
     /// By a distribution, whose unit is the number's.
     Random(Distribution),
 }
 
 impl Draw {
-    /// Exponential with this mean: the gamma distribution of shape 1.
-    pub fn exponential(mean: f64) -> Self {
-        Self::Random(Distribution::Gamma {
-            base: 0.0,
-            shape: 1.0,
-            scale: mean,
-        })
-    }
-
     /// Reads a size: `10 kB`, `{ exponential: 10 kB }`, `{ pareto: { mean: 10 kB, shape: 1.2 } }`
     /// and so on, as in the section `traffic` of an experiment.
     ///
@@ -57,15 +50,25 @@ impl Draw {
     }
 
     /// The next number, rounded to the nearest whole one. A constant takes no draw.
-    pub fn next(&self, stream: &mut Stream) -> u64 {
+    fn next(&self, stream: &mut Stream) -> u64 {
+        // The middles of 2^53 equal parts of 0 to 1.
+        let part =
+            |stream: &mut Stream| ((stream.draw() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
+        let value = match self {
+            Self::Constant(number) => return *number,
+            Self::Exponential(mean) => *mean as f64 * -libm::log(part(stream)),
+            Self::Random(distribution) => distribution.quantile(part(stream)),
+        };
+        // The cast saturates; samples below zero count as zero.
+        libm::round(value) as u64
+    }
+
+    /// As a flow draws it on its way.
+    fn amount(&self) -> Amount {
         match self {
-            Self::Constant(number) => *number,
-            Self::Random(distribution) => {
-                // The middles of 2^53 equal parts of 0 to 1.
-                let part = ((stream.draw() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
-                // The cast saturates; samples below zero count as zero.
-                libm::round(distribution.quantile(part)) as u64
-            }
+            Self::Constant(number) => Amount::Fixed(*number),
+            Self::Exponential(mean) => Amount::Exponential(*mean as f64),
+            Self::Random(distribution) => Amount::Drawn(distribution.clone()),
         }
     }
 }
@@ -118,7 +121,7 @@ fn read(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Draw
             let (low, high) = (low as f64, high as f64);
             Distribution::Uniform { low, high }
         }
-        Spec::Exponential(text) => return Ok(Draw::exponential(mean(text)?.as_ns() as f64)),
+        Spec::Exponential(text) => return Ok(Draw::Exponential(mean(text)?.as_ns())),
         Spec::Normal(spread) => {
             let deviation = Span::from_ns(number(&spread.deviation)?);
             Distribution::normal(mean(&spread.mean)?, deviation).map_err(wide)?
@@ -157,18 +160,16 @@ pub struct Source {
 impl Source {
     /// What each of `flows` flows carries.
     pub fn sizes(&self, draw: &Draw, flows: u64) -> Vec<u64> {
-        let mut stream = Stream::new(self.seed, &self.pair());
+        let Self { name, from, to, .. } = self;
+        let mut stream = Stream::new(self.seed, &format!("traffic {name} {from}>{to}"));
         // A distribution may come to nothing; a flow carries something.
         (0..flows).map(|_| draw.next(&mut stream).max(1)).collect()
     }
 
     /// What flow `number` (from 0) draws on its way.
     pub fn of_flow(&self, number: u64) -> Stream {
-        Stream::new(self.seed, &format!("{}#{number}", self.pair()))
-    }
-
-    fn pair(&self) -> String {
-        format!("traffic {} {}>{}", self.name, self.from, self.to)
+        let Self { name, from, to, .. } = self;
+        Stream::new(self.seed, &format!("{name}@{from}>{to}/{number}"))
     }
 }
 
@@ -179,70 +180,62 @@ pub enum Gaps {
     Even(Rate),
     /// Random and independent, at so many bits of payload per second.
     Poisson(Rate),
+    /// Even for so long, and not at all for so long, in turn.
+    OnOff(Rate, Draw, Draw),
 }
 
-/// The departures of a flow of datagrams of `packet` bytes: with `on_off`, in turn for so long
-/// and not for so long; `bytes` in all, the last datagram smaller where they do not come out even.
+/// The departures of a flow of datagrams of `packet` bytes: `bytes` in all, the last datagram
+/// smaller where they do not come out even.
 pub fn departures(
-    gaps: Gaps,
+    gaps: &Gaps,
     packet: u32,
-    on_off: Option<(Draw, Draw)>,
     bytes: Option<u64>,
     mut stream: Stream,
-) -> impl Iterator<Item = Departure> {
+) -> impl Iterator<Item = Departure> + use<> {
+    let application = match gaps {
+        Gaps::Even(rate) => Application::Constant { rate: *rate },
+        Gaps::Poisson(rate) => Application::Poisson { rate: *rate },
+        Gaps::OnOff(rate, on, off) => Application::OnOff {
+            rate: *rate,
+            on: on.amount(),
+            off: off.amount(),
+        },
+    };
     let packet = packet.max(1);
+    let mut source = Clocked::new(&application, packet, Time::ZERO, &mut stream);
     let mut left = bytes.unwrap_or(u64::MAX);
-    // Nanoseconds in which the sender was on, and, of them, those of all periods so far.
-    let (mut active, mut switch) = (0u64, 0u64);
-    let mut silent = 0u64;
-    let mut number = 0u64;
-    let mut begun = false;
     std::iter::from_fn(move || {
-        if left == 0 {
-            return None;
-        }
-        active = match &gaps {
-            Gaps::Even(rate) => even(number, packet, *rate),
-            Gaps::Poisson(rate) => {
-                let mean = f64::from(packet) * 8e9 / rate.bits_per_s() as f64;
-                active.saturating_add(Draw::exponential(mean).next(&mut stream))
-            }
-        };
-        if let Some((on, off)) = &on_off {
-            while switch <= active {
-                if begun {
-                    silent = silent.saturating_add(off.next(&mut stream));
-                }
-                begun = true;
-                switch = switch.saturating_add(on.next(&mut stream).max(1));
-            }
-        }
-        number += 1;
+        let source = source.as_mut().filter(|_| left > 0)?;
+        let due = source.next().since(Time::ZERO);
+        source.advance(&mut stream);
         let size = left.min(u64::from(packet)) as u32;
         left -= u64::from(size);
-        Some((Span::from_ns(active.saturating_add(silent)), size))
+        Some((due, size))
     })
-}
-
-/// When packet `number` of `size` bytes leaves, at `rate`, the first at 0.
-fn even(number: u64, size: u32, rate: Rate) -> u64 {
-    let bits = u128::from(number) * u128::from(size) * 8;
-    u64::try_from(bits * 1_000_000_000 / u128::from(rate.bits_per_s())).unwrap_or(u64::MAX)
 }
 
 /// The exchanges of a flow of requests. Requests smaller than their header grow to it, empty
 /// responses to one byte.
 pub fn exchanges(
-    request: Draw,
-    response: Draw,
-    think: Draw,
+    [request, response, think]: [Draw; 3],
     count: Option<u64>,
+    fresh: bool,
     mut stream: Stream,
 ) -> impl Iterator<Item = Exchange> {
-    (0..count.unwrap_or(u64::MAX)).map(move |_| Exchange {
-        request: request.next(&mut stream).max(HEADER as u64),
-        response: response.next(&mut stream).max(1),
-        think: Span::from_ns(think.next(&mut stream)),
+    /// What a modelled connection draws when it opens: two first numbers, two seeds.
+    const OF_A_CONNECTION: u32 = 4;
+    let [request, response, think] = [request, response, think].map(|draw| draw.amount());
+    (0..count.unwrap_or(u64::MAX)).map(move |number| {
+        if number == 0 || fresh {
+            (0..OF_A_CONNECTION).for_each(|_| {
+                stream.draw();
+            });
+        }
+        Exchange {
+            request: request.draw(&mut stream).max(HEADER as u64),
+            response: response.draw(&mut stream).max(1),
+            think: Span::from_ns(think.draw(&mut stream)),
+        }
     })
 }
 
@@ -264,7 +257,7 @@ mod tests {
         assert_eq!(Draw::size("10 kB"), Ok(Draw::Constant(10_000)));
         assert_eq!(
             Draw::time("{ exponential: 1 ms }"),
-            Ok(Draw::exponential(1e6))
+            Ok(Draw::Exponential(1_000_000))
         );
         for (text, mean) in [
             ("{ uniform: [1 kB, 3 kB] }", 2_000.0),
@@ -294,14 +287,8 @@ mod tests {
     #[test]
     fn even_datagrams_keep_their_rate_to_the_nanosecond() {
         let rate = Rate::from_bits_per_s(3_000_000_000).unwrap();
-        let all: Vec<Departure> = departures(
-            Gaps::Even(rate),
-            1000,
-            None,
-            Some(10_500),
-            source().of_flow(0),
-        )
-        .collect();
+        let all: Vec<Departure> =
+            departures(&Gaps::Even(rate), 1000, Some(10_500), source().of_flow(0)).collect();
         let times: Vec<u64> = all.iter().map(|(at, _)| at.as_ns()).collect();
         // 8/3 us, rounded down each.
         assert_eq!(times[..4], [0, 2_666, 5_333, 8_000]);
@@ -311,7 +298,7 @@ mod tests {
     #[test]
     fn poisson_datagrams_have_their_rate_and_their_spread() {
         let rate = Rate::from_bits_per_s(8_000_000).unwrap();
-        let flow = departures(Gaps::Poisson(rate), 1000, None, None, source().of_flow(0));
+        let flow = departures(&Gaps::Poisson(rate), 1000, None, source().of_flow(0));
         let times: Vec<f64> = flow.take(20_001).map(|(at, _)| at.as_s()).collect();
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -328,22 +315,17 @@ mod tests {
     #[test]
     fn a_sender_is_silent_while_it_is_off() {
         let rate = Rate::from_bits_per_s(8_000_000).unwrap();
-        let on_off = (Draw::Constant(2_500_000), Draw::Constant(10_000_000));
-        let flow = departures(
-            Gaps::Even(rate),
-            1000,
-            Some(on_off),
-            None,
-            source().of_flow(0),
-        );
-        let times: Vec<u64> = flow.take(6).map(|(at, _)| at.as_ns() / 1000).collect();
-        // On from 0 to 2.5 ms and from 12.5 to 15 ms; a gap that is cut goes on afterwards.
-        assert_eq!(times, [0, 1000, 2000, 13_000, 14_000, 25_000]);
+        let [on, off] = [2_500_000, 10_000_000].map(Draw::Constant);
+        let gaps = Gaps::OnOff(rate, on, off);
+        let flow = departures(&gaps, 1000, None, source().of_flow(0));
+        let times: Vec<u64> = flow.take(7).map(|(at, _)| at.as_ns() / 1000).collect();
+        // On from 0 to 2.5 ms, and again 10 ms later.
+        assert_eq!(times, [0, 1000, 2000, 12_500, 13_500, 14_500, 25_000]);
     }
 
     #[test]
     fn the_same_name_draws_the_same() {
-        let draw = Draw::exponential(1e5);
+        let draw = Draw::Exponential(100_000);
         let sizes = source().sizes(&draw, 5);
         assert_eq!(source().sizes(&draw, 3), sizes[..3]);
         let other = Source {
@@ -351,20 +333,17 @@ mod tests {
             ..source()
         };
         assert_ne!(other.sizes(&draw, 5), sizes);
-        let take = |number| {
-            let flow = exchanges(
-                draw.clone(),
-                draw.clone(),
-                draw.clone(),
-                Some(4),
-                source().of_flow(number),
-            );
-            flow.collect::<Vec<_>>()
+        let take = |number, fresh| {
+            let draws = [draw.clone(), draw.clone(), Draw::Constant(7)];
+            exchanges(draws, Some(4), fresh, source().of_flow(number)).collect::<Vec<_>>()
         };
-        assert_eq!(take(0), take(0));
-        assert_ne!(take(0), take(1));
+        assert_eq!(take(0, false), take(0, false));
+        assert_ne!(take(0, false), take(1, false));
+        // A new connection draws anew; the first one has nothing before it.
+        assert_eq!(take(0, false)[0], take(0, true)[0]);
+        assert_ne!(take(0, false)[1], take(0, true)[1]);
         assert!(
-            take(2)
+            take(2, true)
                 .iter()
                 .all(|one| one.request >= 20 && one.response >= 1)
         );

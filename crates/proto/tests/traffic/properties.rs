@@ -17,7 +17,11 @@ type Draft = (usize, u8, u64, u64, usize);
 fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
     let spec = |(number, &(pair, kind, size, start_us, algorithm)): (usize, &Draft)| {
         let (a, b) = (format!("a{pair:03}"), format!("b{pair:03}"));
-        let ends = if size.is_multiple_of(2) { [&a, &b] } else { [&b, &a] };
+        let ends = if size.is_multiple_of(2) {
+            [&a, &b]
+        } else {
+            [&b, &a]
+        };
         let ends = ends.map(String::as_str);
         let (_, congestion) = Algorithm::ALL[algorithm];
         let config = Config {
@@ -26,7 +30,12 @@ fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
         };
         let rate = Rate::from_bits_per_s(200_000 + size).unwrap();
         let (transport, application) = match kind {
-            0 => (tcp(config), Application::Bulk { bytes: Some(size.into()) }),
+            0 => (
+                tcp(config),
+                Application::Bulk {
+                    bytes: Some(size.into()),
+                },
+            ),
             1 | 2 => {
                 let dialogue = Application::Requests {
                     requests: Some(1 + size % 4),
@@ -39,9 +48,16 @@ fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
             }
             3 => (tcp(config), Application::Poisson { rate }),
             _ => {
-                let ip = if size % 3 == 0 { IpVersion::V6 } else { IpVersion::V4 };
+                let ip = if size % 3 == 0 {
+                    IpVersion::V6
+                } else {
+                    IpVersion::V4
+                };
                 let payload = 16 + (size % 1200) as u32;
-                (Transport::Udp { payload, ip }, Application::Poisson { rate })
+                (
+                    Transport::Udp { payload, ip },
+                    Application::Poisson { rate },
+                )
             }
         };
         let mut spec = flow(net, &format!("flow {number}"), ends, transport, application);
@@ -53,7 +69,13 @@ fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
 }
 
 fn drafts() -> impl Strategy<Value = Vec<Draft>> {
-    let draft = (0..3_usize, 0..5_u8, 1..120_000_u64, 0..200_000_u64, 0..6_usize);
+    let draft = (
+        0..3_usize,
+        0..5_u8,
+        1..120_000_u64,
+        0..200_000_u64,
+        0..6_usize,
+    );
     proptest::collection::vec(draft, 1..8)
 }
 
@@ -73,7 +95,11 @@ fn bad(loss: u64, twice: u64, late: u64) -> PipeParams {
 /// Everything that a run can be told by.
 fn outcome(net: &Net) -> String {
     let flows: Vec<_> = net.traffic.flows().collect();
-    format!("{flows:?} {:?} {:?}", net.engine.counters(), net.traffic.strays())
+    format!(
+        "{flows:?} {:?} {:?}",
+        net.engine.counters(),
+        net.traffic.strays()
+    )
 }
 
 proptest! {

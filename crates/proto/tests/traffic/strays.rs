@@ -89,7 +89,10 @@ fn a_segment_to_a_port_where_nobody_listens_is_reset() {
     net.run(Time::ZERO + Span::from_s(10));
     let result = net.traffic.flows().next().unwrap();
     assert_eq!(result.outcome, Outcome::Reset);
-    assert_eq!(result.finish, Some(Time::from_ns(result.finish.unwrap().as_ns())));
+    assert_eq!(
+        result.finish,
+        Some(Time::from_ns(result.finish.unwrap().as_ns()))
+    );
     assert_eq!(net.traffic.strays().answered, 1);
     assert!(net.traffic.is_done());
 }
@@ -109,8 +112,15 @@ fn damage_anywhere_is_found_and_repaired() {
     let mut net = Net::new(topology, vec![spec], 1);
     net.run(Time::ZERO + Span::from_s(1000));
     let result = net.traffic.flows().next().unwrap();
-    assert_eq!((result.outcome, result.bytes), (Outcome::Finished, 3_000_000));
-    assert!(net.traffic.strays().damaged >= 20, "{:?}", net.traffic.strays());
+    assert_eq!(
+        (result.outcome, result.bytes),
+        (Outcome::Finished, 3_000_000)
+    );
+    assert!(
+        net.traffic.strays().damaged >= 20,
+        "{:?}",
+        net.traffic.strays()
+    );
     assert_eq!(net.engine.counters().dropped.total(), 0);
 }
 
@@ -131,7 +141,10 @@ fn routers_report_and_split_modelled_packets() {
     let mut net = Net::new(topology, vec![spec], 1);
     net.traffic.handle_timeout(Time::ZERO);
     let packet = net.traffic.poll_transmit().unwrap();
-    assert_eq!((packet.ip_len, packet.headers.len()), (4028, 14 + 20 + 8 + 16));
+    assert_eq!(
+        (packet.ip_len, packet.headers.len()),
+        (4028, 14 + 20 + 8 + 16)
+    );
     let mut headers = packet.headers.to_vec();
     let send = |net: &mut Net, headers: &[u8]| {
         let modelled = Modelled {
@@ -139,7 +152,9 @@ fn routers_report_and_split_modelled_packets() {
             headers,
             ip_len: 4028,
         };
-        net.engine.arrive_modelled(from, Time::ZERO, &modelled).unwrap();
+        net.engine
+            .arrive_modelled(from, Time::ZERO, &modelled)
+            .unwrap();
         net.engine.advance(Time::ZERO + Span::from_s(1));
     };
     // It may not be split: the link's far end says so at once, and quotes it.
@@ -148,7 +163,11 @@ fn routers_report_and_split_modelled_packets() {
     assert_eq!((report.host, report.len), (from, 14 + 576));
     let stored = net.engine.frame(&report);
     assert_eq!((stored[34], stored[35]), (3, 4));
-    assert_eq!(&stored[14 + 28 + 20..14 + 28 + 24], &headers[34..38], "the ports");
+    assert_eq!(
+        &stored[14 + 28 + 20..14 + 28 + 24],
+        &headers[34..38],
+        "the ports"
+    );
     assert_eq!(net.engine.zeros(&report) as usize, 590 - stored.len());
     net.engine.release(report);
     // It may: three fragments, of which the first has the header and all have their zeros.
@@ -164,7 +183,13 @@ fn routers_report_and_split_modelled_packets() {
     }
     assert_eq!(lens.len(), 3);
     assert_eq!(lens.iter().map(|(len, _)| len - 34).sum::<u32>(), 4008);
-    assert!(lens.iter().all(|(len, zeros)| len - zeros <= 58), "{lens:?}");
+    assert!(
+        lens.iter().all(|(len, zeros)| len - zeros <= 58),
+        "{lens:?}"
+    );
     let counters = net.engine.counters();
-    assert_eq!((counters.entered, counters.created, counters.delivered), (2, 3, 4));
+    assert_eq!(
+        (counters.entered, counters.created, counters.delivered),
+        (2, 3, 4)
+    );
 }

@@ -109,7 +109,10 @@ fn poisson_datagrams_wait_as_in_m_d_1() {
         assert_eq!(least, Span::from_us(1020), "no wait");
         let wait = figures.mean_delay().unwrap().saturating_sub(least).as_s() * 1e3;
         let theory = load / (2.0 * (1.0 - load));
-        assert!((wait / theory - 1.0).abs() < 0.05, "{load}: {wait} ms, not {theory}");
+        assert!(
+            (wait / theory - 1.0).abs() < 0.05,
+            "{load}: {wait} ms, not {theory}"
+        );
     }
 }
 
