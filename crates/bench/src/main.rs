@@ -18,6 +18,7 @@ mod counters;
 mod echo;
 mod flood;
 mod frames;
+mod model;
 mod net;
 mod pace;
 mod sequence;
@@ -56,6 +57,7 @@ enum Command {
     Echo(echo::EchoOptions),
     Rtt(echo::RttOptions),
     Flood(flood::Options),
+    TcpModel(model::Options),
     Frames(frames::Options),
     Suite(suite::Options),
 }
@@ -87,6 +89,7 @@ fn run(command: Command) -> io::Result<(String, bool)> {
         Command::Echo(options) => json(&echo::echo(&options)?),
         Command::Rtt(options) => json(&echo::rtt(&options)?),
         Command::Flood(options) => json(&flood::run(&options)?),
+        Command::TcpModel(options) => json(&model::run(&options)?),
         Command::Frames(options) => json(&frames::run(&options)?),
         Command::Suite(options) => return suite::run(&options),
     };

@@ -24,6 +24,7 @@ mod progress;
 mod result;
 mod run;
 mod set;
+mod sockets;
 mod style;
 mod topology;
 mod traffic;
@@ -68,6 +69,7 @@ enum Command {
     Get(get::Args),
     List(list::Args),
     Topology(topology::Args),
+    Traffic(sockets::Args),
     Doctor(doctor::Args),
     Calibrate(calibrate::Args),
     Completions(completions::Args),
@@ -116,6 +118,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
         Command::Topology(args) => topology::main(&args),
+        Command::Traffic(args) => sockets::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Completions(args) => completions::main(&args),

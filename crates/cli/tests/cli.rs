@@ -80,6 +80,7 @@ fn every_command_has_help() {
         "set",
         "list",
         "topology",
+        "traffic",
         "doctor",
         "calibrate",
         "completions",
@@ -109,6 +110,8 @@ fn a_wrong_command_line_exits_with_2() {
         "clock=sundial",
     );
     assert_refused(&["exec", "a0"], "<CMD>");
+    assert_refused(&["traffic", "bulk", "b"], "--bytes <SIZES>");
+    assert_refused(&["traffic", "bulk", "b", "--bytes", "5"], "`5` has no unit");
     assert_refused(&["set", "a-b", "delay"], "delay=5 ms");
     assert_refused(
         &["exec", "a", "--run", "no run is called so", "--", "true"],

@@ -27,6 +27,7 @@ pub mod run;
 pub mod schedule;
 mod series;
 mod simulate;
+pub mod sockets;
 pub mod summary;
 pub mod topology;
 pub mod trace_file;

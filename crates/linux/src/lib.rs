@@ -17,6 +17,7 @@ mod farewell;
 mod netlink;
 pub mod packet_io;
 pub mod sandbox;
+pub mod socket;
 mod sys;
 pub mod wait;
 

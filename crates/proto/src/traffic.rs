@@ -42,6 +42,7 @@ pub use outbox::Transmit;
 pub use report::{
     DatagramFigures, FlowResult, Outcome, RequestFigures, RttFigures, Strays, WindowPoint,
 };
+pub use source::Source;
 pub use spec::{
     Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, LEAST_PAYLOAD, Name, Peer,
     Transport,

@@ -82,6 +82,8 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// The median ratio to the reference at least this.
     RatioAtLeast(f64),
+    /// The median ratio to the reference within this part of 1.
+    RatioNearOne(f64),
     /// The median within this part of 1.
     NearOne(f64),
     /// Zero in every run.
@@ -233,6 +235,7 @@ impl Target {
             Self::AtMost(limit) => own?.median.abs() <= limit,
             Self::AtLeast(limit) => own?.median >= limit,
             Self::RatioAtLeast(limit) => ratio?.median >= limit,
+            Self::RatioNearOne(part) => (ratio?.median - 1.0).abs() <= part,
             Self::NearOne(part) => (own?.median - 1.0).abs() <= part,
             Self::Zero => own?.max == 0.0,
         })
@@ -243,6 +246,7 @@ impl Target {
             Self::AtMost(limit) => format!("≤ {limit} {unit}"),
             Self::AtLeast(limit) => format!("≥ {limit} {unit}"),
             Self::RatioAtLeast(limit) => format!("≥ {limit} ×"),
+            Self::RatioNearOne(part) => format!("1 ± {part} ×"),
             Self::NearOne(part) => format!("1 ± {part}"),
             Self::Zero => "0".to_owned(),
         };

@@ -15,13 +15,16 @@ mod emulated;
 mod engine;
 mod figures;
 mod hosts;
+mod kernel;
 mod lab;
+mod ns3;
 mod pair;
 mod rate;
 mod report;
 mod table;
 mod tcp;
 mod udp;
+mod virtual_time;
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -38,13 +41,15 @@ type Groups = fn(&Lab) -> Vec<Group>;
 type Run = Box<dyn Fn(&Lab) -> io::Result<Outcome>>;
 
 /// The benches by name, in the order in which they run.
-const BENCHES: [(&str, Groups); 6] = [
+const BENCHES: [(&str, Groups); 8] = [
     ("delay", delay::groups),
     ("udp", udp::groups),
     ("tcp", tcp::groups),
     ("rate", rate::groups),
     ("hosts", hosts::groups),
     ("engine", engine::groups),
+    ("kernel", kernel::groups),
+    ("virtual", virtual_time::groups),
 ];
 
 /// Run the emulator's benchmarks and compare them with a plain cable and with their targets.
@@ -53,7 +58,7 @@ const BENCHES: [(&str, Groups); 6] = [
 /// missed targets are marked MISS.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What to run: delay, udp, tcp, rate, hosts, engine. Default: all.
+    /// What to run: delay, udp, tcp, rate, hosts, engine, kernel, virtual. Default: all.
     #[arg(value_name = "NAME", value_parser = BENCHES.map(|(name, _)| name))]
     names: Vec<String>,
     /// Rounds of each group.

@@ -27,5 +27,6 @@ mod outcome;
 mod programs;
 mod scale;
 mod traces;
+mod traffic;
 mod tunnels;
 mod user;

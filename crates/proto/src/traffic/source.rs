@@ -13,7 +13,7 @@ fn unit(stream: &mut Stream) -> f64 {
 
 impl Amount {
     /// An amount, rounded to a whole number.
-    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
         let drawn = match self {
             Self::Fixed(amount) => return *amount,
             Self::Exponential(mean) => -mean * libm::log(unit(stream)),
@@ -26,7 +26,7 @@ impl Amount {
 
 /// Packets of one size at times of its own.
 #[derive(Debug)]
-pub(super) struct Source {
+pub struct Source {
     kind: Kind,
     /// Bits of a packet times 10^9, over the rate: its time in ns.
     bits: u64,
@@ -49,7 +49,7 @@ enum Kind {
 impl Source {
     /// The source of packets of `bytes` that begins at `start`; `None` for an application that
     /// does not send by the clock.
-    pub(super) fn new(
+    pub fn new(
         application: &Application,
         bytes: u32,
         start: Time,
@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// When the next packet goes.
-    pub(super) fn next(&self) -> Time {
+    pub fn next(&self) -> Time {
         self.next
     }
 
@@ -93,7 +93,7 @@ impl Source {
     }
 
     /// A packet has gone. Time goes on by 1 ns at least, so that no source stops it.
-    pub(super) fn advance(&mut self, stream: &mut Stream) {
+    pub fn advance(&mut self, stream: &mut Stream) {
         self.count += 1;
         let regular = self.since + self.spacing(self.count);
         let last = self.next;
