@@ -169,9 +169,7 @@ fn groups(found: &Comparison) -> Vec<Vec<String>> {
 }
 
 fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
-    let mut rows = vec![head(&[
-        "flow", "completion", "", "", "goodput", "", "", "",
-    ])];
+    let mut rows = vec![head(&["flow", "completion", "", "", "goodput", "", "", ""])];
     let mut list: Vec<_> = found.flows.iter().collect();
     let by = |flow: &longhaul_lab::compare::FlowPair| flow.completion_s.unwrap_or(flow.goodput_bps);
     list.sort_by(|a, b| more_apart(&by(a), &by(b)));

@@ -86,7 +86,11 @@ fn flows(group: &GroupSummary) -> String {
     let time = |s: f64| style::measured((s * 1e9) as u64);
     let finished = match group.flows {
         1 => String::new(),
-        _ => format!("{} of {} finished, ", style::grouped(group.finished), style::grouped(group.flows)),
+        _ => format!(
+            "{} of {} finished, ",
+            style::grouped(group.finished),
+            style::grouped(group.flows)
+        ),
     };
     let completion = match (&group.completion_s, group.flows) {
         (None, 1) => "not finished, ".to_owned(),
@@ -114,7 +118,10 @@ fn verdict(verdict: &Verdict, style: Style) -> String {
     let (bad, all) = (verdict.bad_seconds, seconds(verdict.seconds));
     let mut text = match verdict.state {
         State::Faithful if verdict.lateness_ns.is_none() => {
-            format!("{}: time was virtual, nothing could be late", style.good("faithful"))
+            format!(
+                "{}: time was virtual, nothing could be late",
+                style.good("faithful")
+            )
         }
         State::Faithful => {
             format!(

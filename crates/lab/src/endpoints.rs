@@ -39,7 +39,10 @@ impl Endpoints {
         }
         let hosts = has.into_iter().zip((0..).map(NodeId));
         Self {
-            hosts: hosts.filter(|(has, _)| *has).map(|(_, node)| node).collect(),
+            hosts: hosts
+                .filter(|(has, _)| *has)
+                .map(|(_, node)| node)
+                .collect(),
         }
     }
 

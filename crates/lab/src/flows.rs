@@ -163,7 +163,9 @@ impl Percentiles {
     pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
-        let at = |part: f64| values[((values.len() as f64 * part).ceil() as usize).clamp(1, last + 1) - 1];
+        let at = |part: f64| {
+            values[((values.len() as f64 * part).ceil() as usize).clamp(1, last + 1) - 1]
+        };
         Some(Self {
             min: values[0],
             mean: values.iter().sum::<f64>() / values.len() as f64,
@@ -292,7 +294,8 @@ impl FlowBook {
         let some = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let rtt = flow.rtt_ns;
         let trip = |pick: fn(&RoundTrips) -> u64| {
-            rtt.as_ref().map_or(String::new(), |rtt| pick(rtt).to_string())
+            rtt.as_ref()
+                .map_or(String::new(), |rtt| pick(rtt).to_string())
         };
         write!(
             self.csv,
@@ -331,7 +334,11 @@ impl FlowBook {
     }
 
     fn count(&mut self, group: &str, record: &FlowRecord, goodput: f64) {
-        if self.open.as_ref().is_some_and(|open| open.summary.name != group) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.summary.name != group)
+        {
             self.close();
         }
         let open = self.open.get_or_insert_with(|| OpenGroup::new(group));
@@ -409,7 +416,10 @@ mod tests {
         };
         assert_eq!(all, expected);
         assert_eq!(Percentiles::of(&mut []), None);
-        assert_eq!(Percentiles::of(&mut [7.0]).map(|p| (p.p50, p.max)), Some((7.0, 7.0)));
+        assert_eq!(
+            Percentiles::of(&mut [7.0]).map(|p| (p.p50, p.max)),
+            Some((7.0, 7.0))
+        );
     }
 
     #[test]
@@ -439,6 +449,9 @@ mod tests {
         assert_eq!(x.completion_s.unwrap().max, 1.0);
         assert_eq!((y.flows, y.jain), (1, None));
         assert_eq!(lines.lines().count(), 4);
-        assert!(lines.contains("f,a,b,tcp,300,1,2,1,2400,0,,,,false,,"), "{lines}");
+        assert!(
+            lines.contains("f,a,b,tcp,300,1,2,1,2400,0,,,,false,,"),
+            "{lines}"
+        );
     }
 }

@@ -46,8 +46,8 @@ use crate::patch::Patch;
 use crate::schedule::Schedule;
 use crate::traffic::TrafficPlan;
 
-pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 use clock::Limits;
+pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub(crate) use nodes::check_host_name;
 pub use traffic::MAX_FLOWS;
 
@@ -351,7 +351,13 @@ fn lower(
     let context = pipe::Context::new(folder, elements);
 
     let nodes = nodes::expand(&spec.topology, &limits, faults);
-    let mut links = links::expand(&spec.topology, &nodes, (&defaults, &limits), &context, faults);
+    let mut links = links::expand(
+        &spec.topology,
+        &nodes,
+        (&defaults, &limits),
+        &context,
+        faults,
+    );
     lans::check(&spec.topology, &nodes, &links, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let positions = positions::read(&spec.topology, faults);
@@ -395,7 +401,12 @@ fn lower(
             folder,
             seed,
             duration,
-            mtu: topology.pipes().iter().map(|pipe| pipe.mtu).min().unwrap_or(defaults.mtu),
+            mtu: topology
+                .pipes()
+                .iter()
+                .map(|pipe| pipe.mtu)
+                .min()
+                .unwrap_or(defaults.mtu),
         },
         &mut warnings,
         faults,

@@ -212,7 +212,10 @@ fn timing(summary: &Summary) -> String {
     let head = ["", "p50", "p90", "p99", "p99.9", "max", ""];
     let tolerance = nanoseconds(verdict.tolerance_ns);
     if verdict.lateness_ns.is_none() {
-        return format!("<section>\n<h2>Fidelity</h2>\n{}</section>\n", physical(summary));
+        return format!(
+            "<section>\n<h2>Fidelity</h2>\n{}</section>\n",
+            physical(summary)
+        );
     }
     format!(
         "<section>\n<h2>Fidelity</h2>\n{}<p>A second keeps the promise when at most one packet \

@@ -375,7 +375,11 @@ impl Core {
             _ => {
                 let traffic = Endpoints::new(plan).traffic(plan);
                 let traffic = traffic.map_err(RunError::Traffic)?;
-                Some(ModelledHosts::new(traffic, plan.traffic.bounded, Arc::clone(&done)))
+                Some(ModelledHosts::new(
+                    traffic,
+                    plan.traffic.bounded,
+                    Arc::clone(&done),
+                ))
             }
         };
         let (cpu, ring_bell, tolerance) = (

@@ -8,6 +8,8 @@
 //! that it reports: nothing of what is simulated depends on it.
 
 mod drive;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -223,7 +225,9 @@ impl<'a> Simulation<'a> {
         let all = plan.topology.pipes().len();
         let pipes = plan.topology.pipes().iter().zip((0..).map(PipeId));
         let mut pipes: Vec<PipeSummary> = pipes
-            .map(|(pipe, id)| PipeSummary::new(pipe, engine.params(id), &engine.pipe_counters(id), end))
+            .map(|(pipe, id)| {
+                PipeSummary::new(pipe, engine.params(id), &engine.pipe_counters(id), end)
+            })
             .collect();
         if all > PIPES_SHOWN {
             pipes.sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.bytes));

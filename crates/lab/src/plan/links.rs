@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 
-use super::nodes::{NAME_HINT, Named, Nodes, check_name};
-use super::pipe::{self, Context};
 use super::Defaults;
 use super::clock::Limits;
+use super::nodes::{NAME_HINT, Named, Nodes, check_name};
+use super::pipe::{self, Context};
 use crate::file::error::{Faults, Pos, shown};
 use crate::file::link::{BalanceSpec, LinkSpec};
 use crate::file::spec::TopologySpec;

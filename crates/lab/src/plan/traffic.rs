@@ -12,9 +12,9 @@ mod work;
 
 use longhaul_core::{Span, Time, Topology};
 
-use super::nodes::{NAME_HINT, Nodes, check_name, natural};
 use super::HostPlan;
 use super::clock::Limits;
+use super::nodes::{NAME_HINT, Nodes, check_name, natural};
 use crate::file::error::{Faults, Pos, shown};
 use crate::file::traffic::TrafficSpec;
 use crate::file::wrap::{At, Checked, Named};
@@ -95,7 +95,10 @@ fn group(
     faults: &mut Faults,
 ) -> Option<FlowGroup> {
     let before = faults.count();
-    let At { at: place, value: spec } = entry;
+    let At {
+        at: place,
+        value: spec,
+    } = entry;
     if let Err(problem) = check_name(&name.value) {
         let message = format!(
             "`{}` cannot be the name of traffic: {problem}",
@@ -114,7 +117,11 @@ fn group(
     {
         let at = spec.stop.as_ref().map_or(*place, |stop| stop.at());
         let message = "it stops before it starts";
-        faults.add(at, message, "write a `stop` after its `start`: both count from t = 0");
+        faults.add(
+            at,
+            message,
+            "write a `stop` after its `start`: both count from t = 0",
+        );
     }
     let ends = match &spec.replay {
         Some(file) => replay::ends(file, spec, context, faults),

@@ -35,7 +35,11 @@ fn groups(groups: &[GroupSummary]) -> String {
             time(at.map(|at| at.p99)),
             time(at.map(|at| at.max)),
             Cell::number(si(group.goodput_bps, "bit/s")),
-            Cell::number(group.jain.map_or("—".to_owned(), |jain| format!("{jain:.3}"))),
+            Cell::number(
+                group
+                    .jain
+                    .map_or("—".to_owned(), |jain| format!("{jain:.3}")),
+            ),
         ]
     });
     let head = [
@@ -96,7 +100,10 @@ fn row(flow: &FlowSummary) -> Vec<Cell> {
     }
     if let Some(requests) = &flow.requests {
         let mean = requests.mean_s.map_or("—".to_owned(), precise);
-        remarks.push(format!("{}, mean {mean}", of(requests.completed, "request")));
+        remarks.push(format!(
+            "{}, mean {mean}",
+            of(requests.completed, "request")
+        ));
     }
     if let Some(datagrams) = flow.datagrams.filter(|datagrams| datagrams.lost > 0) {
         remarks.push(format!("{} lost", of(datagrams.lost, "datagram")));

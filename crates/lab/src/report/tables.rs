@@ -307,7 +307,12 @@ pub(super) fn pipes(summary: &Summary) -> String {
         "down",
         "framing",
     ];
-    let mut note = left_out(summary.pipes_seen.max(pipes.len()), ROWS_MAX, "pipe", "most bytes first");
+    let mut note = left_out(
+        summary.pipes_seen.max(pipes.len()),
+        ROWS_MAX,
+        "pipe",
+        "most bytes first",
+    );
     let hidden: u128 = pipes
         .iter()
         .skip(ROWS_MAX)

@@ -6,8 +6,8 @@ use longhaul_core::observe::PipeCounters;
 use super::html;
 use super::series::{COLUMNS, Grid, Series};
 use super::text::{count, escape, link, ranges, si};
-use crate::flows::{FlowSummary, GroupSummary};
 use crate::fidelity::{PhysicalDrops, Quantiles, State, Verdict};
+use crate::flows::{FlowSummary, GroupSummary};
 use crate::summary::*;
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\"&\u{202e}\0<!--";
@@ -318,7 +318,11 @@ fn a_million_flows_make_a_page_of_bounded_size() {
     let html = html(&summary, nowhere());
     check_markup(&html);
     assert!(html.len() < 400_000, "{}", html.len());
-    for text in ["The first 200 of 1,000,000 flows", "0.875", "nothing could be late"] {
+    for text in [
+        "The first 200 of 1,000,000 flows",
+        "0.875",
+        "nothing could be late",
+    ] {
         assert!(html.contains(text), "{text}");
     }
     assert!(!html.contains("Lateness"));

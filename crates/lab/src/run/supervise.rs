@@ -30,8 +30,8 @@ use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
-    per_second, seconds,
+    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second,
+    seconds,
 };
 
 /// How often the supervisor looks after programs when nothing calls for it.
@@ -463,8 +463,7 @@ impl<'a> Supervisor<'a> {
             None => Flows::default(),
             Some(traffic) => endpoints::write_down(plan, traffic, self.folder, simulated)
                 .unwrap_or_else(|error| {
-                    self.error
-                        .get_or_insert(format!("writing flows: {error}"));
+                    self.error.get_or_insert(format!("writing flows: {error}"));
                     Flows::default()
                 }),
         };

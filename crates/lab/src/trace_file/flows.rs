@@ -43,7 +43,9 @@ pub(super) fn parse<T>(
         }
         let row = row(line, order).and_then(|row| {
             let start = row.start_ns;
-            take(row).map(|made| (start, made)).map_err(|wrong| (None, wrong))
+            take(row)
+                .map(|made| (start, made))
+                .map_err(|wrong| (None, wrong))
         });
         match row {
             Ok(_) if rows.len() as u64 == most => {
@@ -114,7 +116,10 @@ fn row(line: &[u8], order: [usize; 4]) -> Result<FlowRow<'_>, (Option<usize>, Wr
     }
     if count != NAMES.len() {
         let message = format!("{count} cells where the header names {}", NAMES.len());
-        return Err((None, (message, "write one value for each column".to_owned())));
+        return Err((
+            None,
+            (message, "write one value for each column".to_owned()),
+        ));
     }
     let number = |index: usize, places: i32, hint: &str| {
         let (place, cell) = values[index];
@@ -129,7 +134,10 @@ fn row(line: &[u8], order: [usize; 4]) -> Result<FlowRow<'_>, (Option<usize>, Wr
         let (place, cell) = values[index];
         let wrong = || {
             let message = "this is not text in UTF-8".to_owned();
-            (Some(place), (message, "write the name of a host".to_owned()))
+            (
+                Some(place),
+                (message, "write the name of a host".to_owned()),
+            )
         };
         std::str::from_utf8(cell).map_err(|_| wrong())
     };
@@ -155,8 +163,12 @@ mod tests {
 
     #[test]
     fn flows_come_in_order_of_their_start() {
-        let flows = read("# x\nto, from, bytes, start_s\nb,a,10,0.5\n\"c\" , a , 1e3, 0.000000001\n");
-        let expected = vec![(1, "a>c".to_owned(), 1000), (500_000_000, "a>b".to_owned(), 10)];
+        let flows =
+            read("# x\nto, from, bytes, start_s\nb,a,10,0.5\n\"c\" , a , 1e3, 0.000000001\n");
+        let expected = vec![
+            (1, "a>c".to_owned(), 1000),
+            (500_000_000, "a>b".to_owned(), 10),
+        ];
         assert_eq!(flows, Ok(expected));
     }
 
@@ -169,9 +181,18 @@ mod tests {
             ("start_s,to,to,bytes\n", "1:12: error: a second column `to`"),
             ("start_s,from,to,bytes\n", "there are no rows"),
             ("start_s,from,to,bytes\n1,a,b\n", "2: error: 3 cells where"),
-            ("start_s,from,to,bytes\n1,a,b,-3\n", "2:7: error: `-3` is negative"),
-            ("start_s,from,to,bytes\n1e99,a,b,3\n", "2:1: error: `1e99` is too large"),
-            ("start_s,from,to,bytes\n1,a,b,3\n1,a,b,3\n1,a,b,3\n1,a,b,3\n", "5: error: the file has more than 3"),
+            (
+                "start_s,from,to,bytes\n1,a,b,-3\n",
+                "2:7: error: `-3` is negative",
+            ),
+            (
+                "start_s,from,to,bytes\n1e99,a,b,3\n",
+                "2:1: error: `1e99` is too large",
+            ),
+            (
+                "start_s,from,to,bytes\n1,a,b,3\n1,a,b,3\n1,a,b,3\n1,a,b,3\n",
+                "5: error: the file has more than 3",
+            ),
         ];
         for (text, expected) in cases {
             let error = read(text).unwrap_err();

@@ -25,7 +25,6 @@ impl Draw {
         // The cast saturates; samples below zero count as zero.
         libm::round(value) as u64
     }
-
 }
 
 /// A uniform draw: the middle of one of 2^53 equal parts of 0 to 1.

@@ -91,10 +91,12 @@ pub(super) fn spread<T: Whole>(spec: &At<DrawSpec<T>>, faults: &mut Faults) -> O
         (list.at, Asked::Uniform(numbers.collect()))
     });
     let exponential = spec.exponential.as_ref();
-    let exponential =
-        exponential.map(|mean| (mean.at(), Asked::Exponential(number(mean, faults))));
+    let exponential = exponential.map(|mean| (mean.at(), Asked::Exponential(number(mean, faults))));
     let pareto = spec.pareto.as_ref().map(|At { at, value }| {
-        (*at, Asked::Pareto(number(&value.mean, faults), &value.shape))
+        (
+            *at,
+            Asked::Pareto(number(&value.mean, faults), &value.shape),
+        )
     });
     let choices = vec![
         ("uniform", uniform),

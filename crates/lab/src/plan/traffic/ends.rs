@@ -27,7 +27,11 @@ pub(super) fn read(
         Some(PatternSpec::AllToAll | PatternSpec::Permutation)
     );
     if spec.from.items.is_empty() {
-        faults.add(place, "`from` is missing", "name a host or a group: `from: a`");
+        faults.add(
+            place,
+            "`from` is missing",
+            "name a host or a group: `from: a`",
+        );
         return None;
     }
     if spec.to.items.is_empty() && !meshes {
@@ -80,17 +84,28 @@ fn hosts(
             if !seen.insert(node) {
                 let name = &context.topology.node(node).name;
                 let message = format!("`{name}` stands twice in one list");
-                faults.add(item.at, message, "a host stands once in a list; for more flows write `flows: 2`");
+                faults.add(
+                    item.at,
+                    message,
+                    "a host stands once in a list; for more flows write `flows: 2`",
+                );
                 return None;
             }
             found.push(node);
         }
     }
     let port = ports.first().copied().flatten();
-    if ports.iter().any(|other| other.map(|p| p.1) != port.map(|p| p.1)) {
+    if ports
+        .iter()
+        .any(|other| other.map(|p| p.1) != port.map(|p| p.1))
+    {
         let at = list.items.first().map(|item| item.at).unwrap_or_default();
         let message = "the hosts of one list have different ports";
-        faults.add(at, message, "give all the same one, or write an entry for each");
+        faults.add(
+            at,
+            message,
+            "give all the same one, or write an entry for each",
+        );
         return None;
     }
     Some((found, port))
@@ -103,7 +118,11 @@ fn split_port(item: &At<String>, faults: &mut Faults) -> Option<(At<String>, Opt
     };
     let Ok(port @ 1..) = port.parse::<u16>() else {
         let message = format!("`{}` is no port", shown(port));
-        faults.add(item.at, message, "write a number from 1 to 65535, like `to: b:5201`");
+        faults.add(
+            item.at,
+            message,
+            "write a number from 1 to 65535, like `to: b:5201`",
+        );
         return None;
     };
     let host = At {
@@ -141,7 +160,10 @@ fn members(item: &At<String>, context: &Context<'_>, faults: &mut Faults) -> Opt
                 NodeKind::Lan => "lan",
                 _ => "router",
             };
-            let message = format!("`{}` is a {kind}, and flows lead from host to host", node.name);
+            let message = format!(
+                "`{}` is a {kind}, and flows lead from host to host",
+                node.name
+            );
             faults.add(item.at, message, "name a host, or make it `kind: host`");
             return None;
         }
@@ -174,8 +196,10 @@ fn pairwise(
         let message = format!("a flow from `{name}` to itself would cross no link");
         let hint = match list.len() {
             1 => "name another host",
-            _ => "name other hosts, or write `pattern: all-to-all` or `pattern: permutation`, \
-                  which pair no host with itself",
+            _ => {
+                "name other hosts, or write `pattern: all-to-all` or `pattern: permutation`, \
+                  which pair no host with itself"
+            }
         };
         faults.add(at, message, hint);
         return None;
@@ -241,13 +265,21 @@ fn below(bound: u64, stream: &mut Stream) -> usize {
 fn incast(from: &[NodeId], to: &[NodeId], at: [Pos; 2], faults: &mut Faults) -> Option<Pairs> {
     let &[one] = to else {
         let message = format!("an incast has one receiver, and here are {}", to.len());
-        faults.add(at[1], message, "name one host, or write `pattern: all-to-all`");
+        faults.add(
+            at[1],
+            message,
+            "name one host, or write `pattern: all-to-all`",
+        );
         return None;
     };
     let others = from.iter().filter(|host| **host != one);
     let list: Vec<(NodeId, NodeId)> = others.map(|host| (*host, one)).collect();
     if list.is_empty() {
-        faults.add(at[0], "an incast without senders", "name other hosts, or a group");
+        faults.add(
+            at[0],
+            "an incast without senders",
+            "name other hosts, or a group",
+        );
         return None;
     }
     debug_assert!(list.len() as u64 <= MAX_FLOWS);

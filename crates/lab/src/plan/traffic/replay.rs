@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{NodeId, Time};
 use longhaul_core::topology::NodeKind;
+use longhaul_core::{NodeId, Time};
 
 use super::{Context, MAX_FLOWS};
 use crate::file::error::{Faults, Pos, shown};

@@ -29,7 +29,10 @@ pub(super) fn read(
 ) -> Option<TcpChoice> {
     let before = faults.count();
     let most = context.mtu - if ipv6 { 60 } else { 40 };
-    let congestion = spec.congestion.as_ref().and_then(|name| named(name, faults));
+    let congestion = spec
+        .congestion
+        .as_ref()
+        .and_then(|name| named(name, faults));
     if spec.congestion.is_none() {
         check_hosts(place, context, faults);
     }
@@ -57,7 +60,10 @@ fn named(name: &At<String>, faults: &mut Faults) -> Option<Algorithm> {
         Some(meant) => format!("did you mean `{meant}`? {all}"),
         None => all,
     };
-    let message = format!("`{}` is no congestion control of the model", shown(&name.value));
+    let message = format!(
+        "`{}` is no congestion control of the model",
+        shown(&name.value)
+    );
     faults.add(name.at, message, hint);
     None
 }
@@ -146,7 +152,11 @@ fn segment(field: Option<&Quantity<Bytes>>, most: u32, faults: &mut Faults) -> u
     };
     if !(MSS_MIN..=u64::from(most)).contains(&bytes) {
         let message = format!("segments of {bytes} B cannot be");
-        faults.add(field.at(), message, format!("write {MSS_MIN} B to {most} B: more does not fit the MTU"));
+        faults.add(
+            field.at(),
+            message,
+            format!("write {MSS_MIN} B to {most} B: more does not fit the MTU"),
+        );
     }
     u32::try_from(bytes).unwrap_or(most)
 }
@@ -169,18 +179,17 @@ fn byte(field: &Option<At<u32>>, name: &str, default: u8, faults: &mut Faults) -
     })
 }
 
-fn timer(
-    field: &Option<Quantity<Span>>,
-    name: &str,
-    default: Span,
-    faults: &mut Faults,
-) -> Span {
+fn timer(field: &Option<Quantity<Span>>, name: &str, default: Span, faults: &mut Faults) -> Span {
     let Some((field, span)) = field.as_ref().and_then(|f| Some((f, f.get(faults)?))) else {
         return default;
     };
     if span < Span::from_ms(1) || span > TIMER_MAX {
         let message = format!("`{name}` must be between 1 ms and 1 h");
-        faults.add(field.at(), message, format!("write it like `{name}: 200 ms`"));
+        faults.add(
+            field.at(),
+            message,
+            format!("write it like `{name}: 200 ms`"),
+        );
     }
     span
 }

@@ -50,7 +50,11 @@ pub(super) fn read(
                 None => ("response", "request"),
             };
             let message = format!("a `{is}` without a `{lacks}`");
-            faults.add(place, message, format!("add its size, like `{lacks}: 1 kB`"));
+            faults.add(
+                place,
+                message,
+                format!("add its size, like `{lacks}: 1 kB`"),
+            );
             None
         }
     }
@@ -90,18 +94,34 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
         }
     };
     match udp {
-        true => refuse(&of_tcp, "goes with TCP only", "remove it, or write `model: tcp`"),
-        false => refuse(&of_udp, "goes with UDP only", "remove it, or write `model: udp`"),
+        true => refuse(
+            &of_tcp,
+            "goes with TCP only",
+            "remove it, or write `model: tcp`",
+        ),
+        false => refuse(
+            &of_udp,
+            "goes with UDP only",
+            "remove it, or write `model: udp`",
+        ),
     }
     if rate.is_none() && !udp {
-        refuse(&of_rates, "goes with a `rate`", "add `rate: 10 Mbit/s`, or remove it");
+        refuse(
+            &of_rates,
+            "goes with a `rate`",
+            "add `rate: 10 Mbit/s`, or remove it",
+        );
     }
     if rate.is_some() || udp {
         let hint = "remove it: traffic at a rate ends at its `stop`, or with the run";
         refuse(&amount, "does not go with a rate", hint);
     }
     if asks {
-        refuse(&[("rate", rate)], "does not go with requests", "remove it, or `request`");
+        refuse(
+            &[("rate", rate)],
+            "does not go with requests",
+            "remove it, or `request`",
+        );
     }
     if !asks {
         let hint = "add their sizes, like `request: 200 B, response: 50 kB`, or remove it";
@@ -130,7 +150,11 @@ fn requests(spec: &TrafficSpec, tcp: TcpChoice, faults: &mut Faults) -> Option<W
         None => Some(Draw::Constant(0)),
     };
     if let Some(At { at, value: 0 }) = spec.requests {
-        faults.add(at, "0 requests", "write at least `requests: 1`, or leave it out");
+        faults.add(
+            at,
+            "0 requests",
+            "write at least `requests: 1`, or leave it out",
+        );
         return None;
     }
     let keep = |spec: &At<ConnectionSpec>| spec.value == ConnectionSpec::Keep;
@@ -157,7 +181,11 @@ fn paced(place: Pos, spec: &TrafficSpec, by: Carrier, faults: &mut Faults) -> Op
             < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
     {
         let message = format!("more than 10 million packets of {packet} B per second");
-        faults.add(field.at(), message, "write a lower `rate` or a larger `packet`");
+        faults.add(
+            field.at(),
+            message,
+            "write a lower `rate` or a larger `packet`",
+        );
         return None;
     }
     let gaps = spec.gaps.as_ref().map(|gaps| (gaps.at, gaps.value));
@@ -200,7 +228,10 @@ fn packet(
     let message = if bytes < least {
         format!("a packet of {bytes} B has no room for its number and time")
     } else if bytes > u64::from(most) {
-        format!("a packet of {bytes} B does not fit the smallest MTU, {}", context.mtu)
+        format!(
+            "a packet of {bytes} B does not fit the smallest MTU, {}",
+            context.mtu
+        )
     } else {
         return u32::try_from(bytes).ok();
     };
