@@ -4,7 +4,8 @@
 //! Runs **agree** where the same flows have carried the same and took as long, within a tolerance.
 //! On the real clock every packet may be late by a little, and a flow waits for a packet once in
 //! each of its round trips: a difference of no more than the largest lateness times its round
-//! trips is **explained** by that. Flows that have not finished are held to their goodput.
+//! trips is **explained** by that. Flows that have not finished are held to their goodput, where
+//! both runs took as long.
 //!
 //! Left out: flows beyond those of `summary.json` (the figures of whole entries are compared), and
 //! time series.
@@ -222,9 +223,12 @@ pub fn compare(first: Figures, second: Figures, tolerance: f64) -> Comparison {
     let others: HashMap<&str, &FlowSummary> = by_name(&second.flows, |flow| &flow.name);
     let both = first.flows.iter();
     let both = both.filter_map(|a| Some((a, *others.get(a.name.as_str())?)));
-    let flows: Vec<FlowPair> = both
-        .map(|(a, b)| flow_pair(a, b, tolerance, lateness_s))
-        .collect();
+    let terms = Terms {
+        tolerance,
+        lateness_s,
+        as_long: Pair::new(first.simulated_s, second.simulated_s).share() <= tolerance,
+    };
+    let flows: Vec<FlowPair> = both.map(|(a, b)| flow_pair(a, b, &terms)).collect();
     let reasons = reasons(&first, &second, &flows);
     let completions = flows
         .iter()
@@ -250,13 +254,25 @@ fn by_name<'a, T>(list: &'a [T], name: fn(&T) -> &String) -> HashMap<&'a str, &'
         .collect()
 }
 
-fn flow_pair(a: &FlowSummary, b: &FlowSummary, tolerance: f64, lateness_s: f64) -> FlowPair {
+/// What agreement means.
+struct Terms {
+    tolerance: f64,
+    /// The largest lateness of both runs together.
+    lateness_s: f64,
+    /// Whether both runs took as long.
+    as_long: bool,
+}
+
+fn flow_pair(a: &FlowSummary, b: &FlowSummary, terms: &Terms) -> FlowPair {
     let times = a.completion_s.zip(b.completion_s);
     let completion = times.map(|(a, b)| Pair::new(a, b));
     let goodput = Pair::new(a.goodput_bps, b.goodput_bps);
     let same_end = a.completion_s.is_some() == b.completion_s.is_some();
-    let measured = completion.unwrap_or(goodput);
-    let close = same_end && measured.share() <= tolerance;
+    let close = same_end
+        && match &completion {
+            Some(completion) => completion.share() <= terms.tolerance,
+            None => !terms.as_long || goodput.share() <= terms.tolerance,
+        };
     let rtt_s = [a, b].map(|flow| {
         flow.rtt_ns
             .map_or(f64::INFINITY, |rtt| rtt.min as f64 / 1e9)
@@ -264,7 +280,7 @@ fn flow_pair(a: &FlowSummary, b: &FlowSummary, tolerance: f64, lateness_s: f64) 
     let explained = completion.is_some_and(|pair| {
         // One for the handshake, one for each round trip.
         let trips = 1.0 + pair.first.max(pair.second) / rtt_s[0].min(rtt_s[1]).max(1e-9);
-        !close && (pair.second - pair.first).abs() <= lateness_s * trips
+        !close && (pair.second - pair.first).abs() <= terms.lateness_s * trips
     });
     FlowPair {
         name: a.name.clone(),

@@ -8,6 +8,8 @@
 //! that it reports: nothing of what is simulated depends on it.
 
 mod drive;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

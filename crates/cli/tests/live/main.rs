@@ -21,6 +21,7 @@ mod isolation;
 mod lab;
 mod lan;
 mod load;
+mod modelled;
 mod network;
 mod offload;
 mod outcome;

@@ -28,8 +28,9 @@ use crate::schedule::Timeline;
 
 /// How finely the end of a run is told.
 pub(super) const GRID: Span = Span::from_ms(10);
-/// So many rounds at one point in time are a circle: hosts answer each other without any delay.
-const ROUNDS_MAX: u64 = 20_000_000;
+/// So many rounds and packets at one point in time are a circle: hosts answer each other without
+/// any delay.
+const AT_ONCE_MAX: u64 = 2_000_000;
 
 /// Why a drive loop came to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +72,8 @@ pub(super) struct Drive {
     window: Span,
     /// The end of the grid cell that time is in.
     cell_end: Time,
-    /// Rounds since time has passed last.
-    rounds: u64,
+    /// Rounds and packets since time has passed last.
+    at_once: u64,
     /// Frames that came out at hosts.
     pub(super) received: u64,
     /// The first events that began, by number.
@@ -99,7 +100,7 @@ impl Drive {
             shaped: !windows,
             window: Span::ZERO,
             cell_end: Time::ZERO + GRID,
-            rounds: 0,
+            at_once: 0,
             received: 0,
             begun: Vec::new(),
             begun_in_all: 0,
@@ -159,7 +160,7 @@ impl Drive {
                 }
                 (None, Some(_)) => unreachable!("a step alone is taken above"),
             }
-            if self.rounds > ROUNDS_MAX {
+            if self.at_once > AT_ONCE_MAX {
                 return Outcome::Over(Stop::Stuck);
             }
         }
@@ -220,11 +221,12 @@ impl Drive {
                 until
             }
         };
-        self.rounds = match self.engine.now() > before {
-            true => 0,
-            false => self.rounds + 1,
-        };
+        if self.engine.now() > before {
+            self.at_once = 0;
+        }
+        let received = self.received;
         self.serve(until);
+        self.at_once += 1 + self.received - received;
     }
 
     /// Lets the hosts handle what has come out, and their timers before `until`, in order of time;
