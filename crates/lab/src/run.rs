@@ -249,11 +249,13 @@ fn offloads(plan: &Plan) -> bool {
 fn without_offload(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.offload = false;
-    plan.warnings.push(
-        "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs (are \
-         they isolated?)"
-            .to_owned(),
-    );
+    if plan.asks_for_offload {
+        plan.warnings.push(
+            "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs \
+             (are they isolated?)"
+                .to_owned(),
+        );
+    }
     plan
 }
 

@@ -502,7 +502,7 @@ impl<'a> Supervisor<'a> {
 /// What is worth knowing before the first packet.
 fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     let mut warnings = plan.warnings.clone();
-    if plan.offload && !longhaul_linux::sandbox::orders_super_packets() {
+    if plan.asks_for_offload && !longhaul_linux::sandbox::orders_super_packets() {
         warnings.push(
             "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
              and later can)"
