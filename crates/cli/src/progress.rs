@@ -186,7 +186,7 @@ impl Reporter {
             }
             Way::Lines { .. } => {
                 self.reports += 1;
-                if self.reports % REPORTS == 0 {
+                if self.reports.is_multiple_of(REPORTS) {
                     style::tell(format_args!("{}: {text}", self.experiment));
                 }
             }

@@ -248,7 +248,7 @@ pub fn compare(first: Figures, second: Figures, tolerance: f64) -> Comparison {
     }
 }
 
-fn by_name<'a, T>(list: &'a [T], name: fn(&T) -> &String) -> HashMap<&'a str, &'a T> {
+fn by_name<T>(list: &[T], name: fn(&T) -> &String) -> HashMap<&str, &T> {
     list.iter()
         .map(|item| (name(item).as_str(), item))
         .collect()

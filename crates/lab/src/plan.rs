@@ -80,6 +80,8 @@ pub struct Plan {
     pub tolerance: Span,
     /// Whether hosts may hand over super-packets.
     pub offload: bool,
+    /// Whether the file itself says so, and wants to know where it cannot be.
+    pub asks_for_offload: bool,
     /// The network.
     pub topology: Arc<Topology>,
     /// The hosts, by node number.
@@ -312,7 +314,7 @@ pub(crate) fn change(
 }
 
 /// Whether hosts hand over super-packets where the file does not say.
-const OFFLOAD_DEFAULT: bool = false;
+const OFFLOAD_DEFAULT: bool = true;
 /// 256 MiB of super-packets, mapped where they are used.
 const BUFFERS_MAX: usize = 4096;
 
@@ -432,6 +434,7 @@ fn lower(
         mtu: defaults.mtu,
         tolerance: tolerance.unwrap_or(Span::from_us(200)),
         offload: spec.offload.unwrap_or(OFFLOAD_DEFAULT),
+        asks_for_offload: spec.offload == Some(true),
         topology,
         hosts,
         programs,

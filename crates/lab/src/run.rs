@@ -287,11 +287,13 @@ fn offloads(plan: &Plan) -> bool {
 fn without_offload(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.offload = false;
-    plan.warnings.push(
-        "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs (are \
-         they isolated?)"
-            .to_owned(),
-    );
+    if plan.asks_for_offload {
+        plan.warnings.push(
+            "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs \
+             (are they isolated?)"
+                .to_owned(),
+        );
+    }
     plan
 }
 
@@ -397,11 +399,7 @@ impl Core {
             _ => {
                 let traffic = Endpoints::new(plan).traffic(plan);
                 let traffic = traffic.map_err(RunError::Traffic)?;
-                Some(ModelledHosts::new(
-                    traffic,
-                    plan.traffic.bounded,
-                    Arc::clone(&done),
-                ))
+                Some(ModelledHosts::new(traffic, Arc::clone(&done)))
             }
         };
         let (cpu, ring_bell, tolerance) = (

@@ -213,9 +213,9 @@ impl Traffic {
             && envelope.is_some_and(|envelope| envelope.port >= FIRST_PORT)
     }
 
-    /// Whether all flows are over.
+    /// Whether all flows are over that end by themselves.
     pub fn is_done(&self) -> bool {
-        self.world.unfinished == 0
+        self.world.awaited == 0
     }
 
     /// How many flows are over, and how many there are.

@@ -22,20 +22,13 @@ use super::Drive;
 /// Modelled hosts, and what others know of them.
 pub struct ModelledHosts {
     traffic: Traffic,
-    /// How many flows end by themselves.
-    bounded: u64,
     done: Arc<AtomicBool>,
 }
 
 impl ModelledHosts {
-    /// Those of `traffic`, of which `bounded` flows end by themselves; `done` learns when they
-    /// have.
-    pub fn new(traffic: Traffic, bounded: u64, done: Arc<AtomicBool>) -> Self {
-        Self {
-            traffic,
-            bounded,
-            done,
-        }
+    /// Those of `traffic`; `done` learns when all flows have ended that end by themselves.
+    pub fn new(traffic: Traffic, done: Arc<AtomicBool>) -> Self {
+        Self { traffic, done }
     }
 
     /// What has become of the flows.
@@ -115,7 +108,7 @@ impl<I: PacketIo> Drive<I> {
         };
         let until = self.engine.now() + longhaul_core::Span::from_ns(1);
         let handled = hosts.handle_timers(&mut self.engine, until);
-        if hosts.traffic.progress().0 as u64 >= hosts.bounded {
+        if hosts.traffic.is_done() {
             hosts.done.store(true, Ordering::Relaxed);
         }
         handled

@@ -39,7 +39,7 @@ pub(crate) struct Experiment {
     /// How late packets may be in a run that is called faithful. Default: 200 us.
     pub(crate) tolerance: Option<Quantity<Span>>,
     /// Whether hosts that no link holds back hand over super-packets, which are split into
-    /// packets at the door. Default: false.
+    /// packets at the door. Default: true.
     pub(crate) offload: Option<bool>,
     /// Nodes and the links between them.
     pub(crate) topology: TopologySpec,

@@ -517,11 +517,11 @@ impl<'a> Supervisor<'a> {
 /// What is worth knowing before the first packet.
 fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     let mut warnings = plan.warnings.clone();
-    if plan.offload && plan.traffic.flows > 0 {
+    if plan.asks_for_offload && plan.traffic.flows > 0 {
         warnings.push(
             "`offload` has no effect: modelled hosts take packets, not super-packets".to_owned(),
         );
-    } else if plan.offload && !longhaul_linux::sandbox::orders_super_packets() {
+    } else if plan.asks_for_offload && !longhaul_linux::sandbox::orders_super_packets() {
         warnings.push(
             "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
              and later can)"

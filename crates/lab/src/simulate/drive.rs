@@ -185,7 +185,7 @@ impl Drive {
         if time < self.cell_end {
             return None;
         }
-        if self.bounded > 0 && self.traffic.progress().0 as u64 >= self.bounded {
+        if self.bounded > 0 && self.traffic.is_done() {
             self.engine.advance_before(self.cell_end);
             return Some(Stop::Done);
         }

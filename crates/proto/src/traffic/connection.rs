@@ -371,9 +371,12 @@ impl Connection {
     pub(super) fn totals(&self) -> (u64, u64) {
         let infos = self.ends.iter().map(|end| end.endpoint.info());
         let resent = infos.clone().map(|info| info.retransmitted).sum();
+        let is_dialogue = matches!(self.kind.application, Application::Requests { .. });
         let bytes = match self.ends.len() {
-            // What a program got is what it has acknowledged.
-            1 => infos.map(|info| info.received + info.acknowledged).sum(),
+            // What a program got is what it has acknowledged; what it says of its own accord is no
+            // part of a transfer.
+            1 if is_dialogue => infos.map(|info| info.received + info.acknowledged).sum(),
+            1 => infos.map(|info| info.acknowledged).sum(),
             _ => infos.map(|info| info.received).sum(),
         };
         (bytes, resent)

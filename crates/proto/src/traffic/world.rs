@@ -96,6 +96,8 @@ pub(super) struct World {
     pub(super) series: FxHashMap<u32, Vec<WindowPoint>>,
     /// Flows that are not over.
     pub(super) unfinished: usize,
+    /// Those of them that end by themselves.
+    pub(super) awaited: usize,
 }
 
 impl World {
@@ -116,6 +118,10 @@ impl World {
         }
         world.flows.shrink_to_fit();
         world.unfinished = world.flows.len();
+        let numbers = 0..world.flows.len() as u32;
+        world.awaited = numbers
+            .filter(|&flow| world.kind(flow).is_bounded())
+            .count();
         Ok(world)
     }
 
@@ -206,16 +212,28 @@ impl World {
 
     /// A flow is over, unless it was before.
     pub(super) fn end(&mut self, flow: u32, outcome: Outcome, at: Time) {
+        let is_bounded = self.kind(flow).is_bounded();
         let flow = &mut self.flows[flow as usize];
         if flow.outcome() == Outcome::Running {
             flow.set_outcome(outcome);
             flow.finish = at;
             self.unfinished -= 1;
+            self.awaited -= usize::from(is_bounded);
         }
     }
 }
 
 impl Kind {
+    /// Whether such a flow ends by itself.
+    fn is_bounded(&self) -> bool {
+        let ends = match &self.application {
+            Application::Bulk { bytes } => bytes.is_some(),
+            Application::Requests { requests, .. } => requests.is_some(),
+            _ => false,
+        };
+        ends || self.stop.is_some()
+    }
+
     fn of(spec: &FlowSpec) -> Self {
         let mut application = spec.application.clone();
         if let Application::Bulk {

@@ -65,15 +65,18 @@ pub(super) fn read(
     Some((pairs?, port.map(|(_, port)| port)))
 }
 
+/// A port, and where it stands.
+type Port = (Pos, u16);
+
 /// The hosts of a list; with `ported`, the port behind them, and where it stands.
 fn hosts(
     list: &OneOrMany,
     ported: bool,
     context: &Context<'_>,
     faults: &mut Faults,
-) -> Option<(Vec<NodeId>, Option<(Pos, u16)>)> {
+) -> Option<(Vec<NodeId>, Option<Port>)> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let mut ports: Vec<Option<(Pos, u16)>> = Vec::new();
+    let mut ports: Vec<Option<Port>> = Vec::new();
     for item in &list.items {
         let (item, port) = match ported {
             true => split_port(item, faults)?,
