@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, number};
 const BYTES: u64 = 5_000_000;
 
 /// A transfer through VXLAN between a and b, whose outer addresses these are.
-fn vxlan(a: &str, b: &str) -> Option<Outcome> {
+fn vxlan(lab: &Lab, a: &str, b: &str) -> Option<Outcome> {
     if !have("ip") {
         return None;
     }
@@ -17,7 +17,6 @@ fn vxlan(a: &str, b: &str) -> Option<Outcome> {
         )
     };
     let (first, second) = (tunnel(a, b, 1), tunnel(b, a, 2));
-    let lab = Lab::new();
     let outcome = lab.run(&format!(
         "
 offload: true
@@ -57,14 +56,16 @@ fn assert_whole(outcome: &Outcome) {
 
 #[test]
 fn what_is_in_a_tunnel_over_ipv4_arrives_whole() {
-    if let Some(outcome) = vxlan("10.0.0.1", "10.0.0.2") {
+    let lab = Lab::new();
+    if let Some(outcome) = vxlan(&lab, "10.0.0.1", "10.0.0.2") {
         assert_whole(&outcome);
     }
 }
 
 #[test]
 fn what_is_in_a_tunnel_over_ipv6_arrives_whole() {
-    if let Some(outcome) = vxlan("fd6c:6f6e:6768::1", "fd6c:6f6e:6768::2") {
+    let lab = Lab::new();
+    if let Some(outcome) = vxlan(&lab, "fd6c:6f6e:6768::1", "fd6c:6f6e:6768::2") {
         assert_whole(&outcome);
     }
 }

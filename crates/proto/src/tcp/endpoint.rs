@@ -162,7 +162,7 @@ impl Endpoint {
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.receiver.delayed <= now {
-            let rto = self.sender.rtt.rto(&self.config);
+            let rto = self.sender.rto(&self.config);
             self.receiver.handle_timeout(rto, &self.config);
         }
         match self.state {
@@ -192,7 +192,7 @@ impl Endpoint {
             return self.end();
         }
         self.sender.retries += 1;
-        self.sender.rtt.back_off();
+        self.sender.back_off();
         self.syn_due = true;
     }
 
@@ -240,7 +240,7 @@ impl Endpoint {
             return None;
         }
         self.syn_at = now;
-        let rto = self.sender.rtt.rto(&self.config);
+        let rto = self.sender.rto(&self.config);
         self.sender.set_timer(Timer::Retransmit, now + rto);
         let answer = self.state == State::SynReceived;
         let mut flags = if answer {
@@ -363,7 +363,7 @@ impl Endpoint {
 
     /// All round trips measured.
     pub fn round_trips(&self) -> RoundTrips {
-        self.sender.rtt.taken
+        self.sender.rtt.taken()
     }
 
     /// Figures of the moment.
@@ -378,7 +378,7 @@ impl Endpoint {
             mss: sender.mss,
             srtt: sender.rtt.srtt(),
             min_rtt: sender.rtt.least(),
-            rto: sender.rtt.rto(&self.config),
+            rto: sender.rto(&self.config),
             pacing: sender.pacing(&self.config),
             segments_sent: sender.sent,
             retransmitted: sender.resent,

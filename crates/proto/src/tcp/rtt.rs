@@ -28,9 +28,8 @@ pub(super) struct Rtt {
     /// The round trip ends when this number is acknowledged.
     round_end: u64,
     least: Windowed<u64>,
-    pub(super) taken: RoundTrips,
-    /// Times that the time-out has been doubled.
-    pub(super) backoff: u8,
+    /// All of them; made with the first.
+    taken: Option<Box<RoundTrips>>,
 }
 
 /// Round trips measured.
@@ -87,17 +86,15 @@ impl Rtt {
             allowance: 0,
             round_end: 0,
             least: Windowed::new(0, u64::MAX),
-            taken: RoundTrips::default(),
-            backoff: 0,
+            taken: None,
         }
     }
 
-    /// Takes a sample; `una` and `nxt` are the sender's. Ends a back-off (RFC 6298 §5.7).
+    /// Takes a sample, which ends a back-off (RFC 6298 §5.7); `una` and `nxt` are the sender's.
     pub(super) fn sample(&mut self, rtt: Span, una: u64, nxt: u64, config: &Config) {
         let sample = rtt.as_ns().clamp(1, Span::from_s(3600).as_ns());
         let floor = config.rto_min.as_ns();
-        self.backoff = 0;
-        self.taken.take(sample);
+        self.taken.get_or_insert_default().take(sample);
         if self.srtt8 == 0 {
             self.srtt8 = sample * 8;
             self.deviation4 = sample * 2;
@@ -157,16 +154,16 @@ impl Rtt {
         rto.min(config.rto_max)
     }
 
-    /// The time-out, doubled for each back-off, at most `rto_max`.
-    pub(super) fn rto(&self, config: &Config) -> Span {
+    /// The time-out, doubled so many times (RFC 6298 §5.5), at most `rto_max`.
+    pub(super) fn rto(&self, backoff: u8, config: &Config) -> Span {
         let base = self.base(config).as_ns();
-        let doubled = base.saturating_mul(1 << self.backoff.min(40));
+        let doubled = base.saturating_mul(1 << backoff.min(40));
         Span::from_ns(doubled).min(config.rto_max)
     }
 
-    /// Doubles the time-out (RFC 6298 §5.5).
-    pub(super) fn back_off(&mut self) {
-        self.backoff = self.backoff.saturating_add(1);
+    /// All that was measured.
+    pub(super) fn taken(&self) -> RoundTrips {
+        self.taken.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -188,15 +185,15 @@ mod tests {
     fn the_first_samples_follow_the_rfc() {
         let config = config(0);
         let mut rtt = Rtt::new();
-        assert_eq!(rtt.rto(&config), Span::from_s(1));
+        assert_eq!(rtt.rto(0, &config), Span::from_s(1));
         rtt.sample(Span::from_ms(800), 1, 2, &config);
-        assert_eq!(rtt.rto(&config), Span::from_ms(2400));
+        assert_eq!(rtt.rto(0, &config), Span::from_ms(2400));
         // The deviation is now 1200 ms (times 4); the largest of this round is still 1600.
         rtt.sample(Span::from_ms(800), 3, 4, &config);
-        assert_eq!(rtt.rto(&config), Span::from_ms(2400));
+        assert_eq!(rtt.rto(0, &config), Span::from_ms(2400));
         // 900 ms; the allowance falls from 1600 by (1600 - 900) / 4.
         rtt.sample(Span::from_ms(800), 5, 6, &config);
-        assert_eq!(rtt.rto(&config), Span::from_ms(800 + 1425));
+        assert_eq!(rtt.rto(0, &config), Span::from_ms(800 + 1425));
         assert_eq!(rtt.srtt(), Span::from_ms(800));
     }
 
@@ -212,29 +209,26 @@ mod tests {
         let mut longer = steady();
         longer.sample(Span::from_ms(180), 402, 403, &config);
         // The averages have settled to a few ns.
-        assert_eq!(longer.rto(&config).as_ns() / 1000, 190_000);
+        assert_eq!(longer.rto(0, &config).as_ns() / 1000, 190_000);
         // Error −80 ms → srtt 90, deviation·4 = 10.
         let mut shorter = steady();
         shorter.sample(Span::from_ms(20), 402, 403, &config);
-        let rto = shorter.rto(&config).as_ns() as f64;
+        let rto = shorter.rto(0, &config).as_ns() as f64;
         assert!((rto / 1e6 - 100.0).abs() < 0.1, "{rto}");
     }
 
     #[test]
-    fn the_time_out_doubles_up_to_its_bound_until_a_sample_comes() {
+    fn the_time_out_doubles_up_to_its_bound() {
         let config = config(200);
         let mut rtt = Rtt::new();
         rtt.sample(Span::from_ms(50), 1, 2, &config);
         let mut seen = Vec::new();
-        for _ in 0..11 {
-            seen.push(rtt.rto(&config).as_ns() / 1_000_000);
-            rtt.back_off();
+        for doublings in 0..11 {
+            seen.push(rtt.rto(doublings, &config).as_ns() / 1_000_000);
         }
         let doubled = [
             250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 120_000, 120_000,
         ];
         assert_eq!(seen, doubled);
-        rtt.sample(Span::from_ms(50), 1, 2, &config);
-        assert_eq!(rtt.rto(&config), Span::from_ms(250));
     }
 }

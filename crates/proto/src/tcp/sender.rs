@@ -119,6 +119,8 @@ pub(super) struct Sender {
     pub(super) ecn: EcnUse,
     pub(super) phase: Phase,
     pub(super) retries: u8,
+    /// Times that the time-out has been doubled.
+    pub(super) backoff: u8,
     pub(super) sack: bool,
     probe_again: bool,
     limited: bool,
@@ -171,6 +173,7 @@ impl Sender {
             ecn: EcnUse::Off,
             phase: Phase::Open,
             retries: 0,
+            backoff: 0,
             sack: config.sack,
             probe_again: false,
             limited: false,
@@ -190,7 +193,17 @@ impl Sender {
         self.last_sent = now;
         self.retries = 0;
         self.stop_timer();
-        self.rtt.backoff = 0;
+        self.backoff = 0;
+    }
+
+    /// The time-out with its back-off.
+    pub(super) fn rto(&self, config: &Config) -> Span {
+        self.rtt.rto(self.backoff, config)
+    }
+
+    /// Doubles the time-out (RFC 6298 §5.5).
+    pub(super) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
     }
 
     /// Accepts up to `bytes` into the send buffer; returns how many.
@@ -424,7 +437,7 @@ impl Sender {
         if len > 0 || self.unsent() == 0 {
             return self.has_new().then(|| self.send_new(now, len, config));
         }
-        self.rtt.back_off();
+        self.back_off();
         self.arm_persist(now, config);
         let seq = self.una - 1;
         Some(Outgoing {

@@ -126,6 +126,7 @@ impl Endpoint {
         let sender = &mut self.sender;
         if tries == 0 {
             let rtt = now.since(self.syn_at);
+            sender.backoff = 0;
             sender.rtt.sample(rtt, 1, 1, &self.config);
             sender.rtt.sample_least(now, rtt);
         } else {
@@ -243,7 +244,7 @@ impl Endpoint {
         }
         let timing = Timing {
             config: &self.config,
-            rto: self.sender.rtt.rto(&self.config),
+            rto: self.sender.rto(&self.config),
             srtt: self.sender.rtt.srtt(),
         };
         self.receiver.take_data(now, segment, timing);

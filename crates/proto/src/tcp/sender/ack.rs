@@ -198,6 +198,7 @@ impl Sender {
             self.rtt.sample_least(now, rtt);
         }
         if let Some(rtt) = sample {
+            self.backoff = 0;
             self.rtt.sample(rtt, self.una, self.nxt, config);
         }
         latest
@@ -271,7 +272,7 @@ impl Sender {
                 self.stop_timer();
             }
             if open {
-                self.rtt.backoff = 0;
+                self.backoff = 0;
             }
         } else if news.advanced && !timer_set {
             self.timer = Timer::None;

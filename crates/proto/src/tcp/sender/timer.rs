@@ -42,7 +42,7 @@ impl Sender {
         let Some(first) = self.board.first() else {
             return self.stop_timer();
         };
-        let rto = self.rtt.rto(config);
+        let rto = self.rto(config);
         let hidden = matches!(self.timer, Timer::LossProbe | Timer::Reorder);
         let at = if hidden {
             (first.at + rto).max(now + Span::from_ns(1))
@@ -76,7 +76,7 @@ impl Sender {
     }
 
     pub(super) fn arm_persist(&mut self, now: Time, config: &Config) {
-        let wait = self.rtt.rto(config).max(config.rto_min);
+        let wait = self.rto(config).max(config.rto_min);
         self.set_timer(Timer::Persist, now + wait);
     }
 
@@ -111,7 +111,7 @@ impl Sender {
             Timer::Retransmit => {
                 self.timeout(now);
                 self.forced = Forced::First;
-                self.rtt.back_off();
+                self.back_off();
                 self.timer = Timer::None;
                 self.arm_retransmit(now, config);
             }
