@@ -26,6 +26,7 @@ pub(crate) mod rate;
 mod sender;
 mod shaped;
 mod shaper;
+mod taken;
 mod trace;
 mod wire;
 
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
-use crate::pool::{Descriptor, NIL, Pool};
+use crate::pool::{NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::topology::{self, PipeId, PipeParams};
@@ -45,6 +46,8 @@ use queue::DropTail;
 use rate::{Exact, Server};
 use sender::{Sender, Served};
 use shaped::{Cause, Past, Shaped};
+
+pub(crate) use taken::Taken;
 
 /// A pipe and the packets in it, by cache lines: every hop touches the first three.
 #[derive(Debug)]
@@ -90,43 +93,6 @@ struct Rare {
     always_shaped: bool,
     /// Those that a plain pipe does not count, where it was shaped before.
     counters: Option<Box<PipeCounters>>,
-}
-
-/// The first packets of a plain pipe, in sum.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
-    /// The first of them.
-    pub(crate) first: u32,
-    /// Those that come out, and those that are lost, with their bytes of IP.
-    pub(crate) packets: u32,
-    pub(crate) lost: u32,
-    pub(crate) bytes: u64,
-    pub(crate) lost_bytes: u64,
-}
-
-impl Taken {
-    /// None yet, from packet `first` on.
-    pub(crate) const fn from(first: u32) -> Self {
-        Self {
-            first,
-            packets: 0,
-            lost: 0,
-            bytes: 0,
-            lost_bytes: 0,
-        }
-    }
-
-    /// One more.
-    #[inline]
-    pub(crate) fn add(&mut self, packet: &Descriptor) {
-        if packet.lost {
-            self.lost += 1;
-            self.lost_bytes += u64::from(packet.ip_len);
-        } else {
-            self.packets += 1;
-            self.bytes += u64::from(packet.ip_len);
-        }
-    }
 }
 
 /// What a shaped pipe needs of the engine around it.

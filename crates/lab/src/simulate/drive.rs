@@ -8,8 +8,8 @@
 //! they were sent, for which the engine accepts arrivals in its past. Windows only save work:
 //! results do not depend on them, which a test holds to windows of nothing.
 //!
-//! Where a first pipe is not plain (its start of service is an event of the engine's) or has no
-//! delay, there are no windows, and the engine and the hosts take turns event by event.
+//! That delay is [`Engine::lead`]. Where a first pipe is not plain (its start of service is an event
+//! of the engine's) or has no delay, it is zero, there are no windows, and the engine and the hosts take turns event by event.
 //!
 //! All spans of time here are half open: what happens at their end belongs to the next one. What
 //! the file has scheduled comes before packets of the same time. A run is over at the end of the
@@ -18,7 +18,6 @@
 //! Left out: the clock that people wait by, and everything that is written down.
 
 use longhaul_core::engine::{Egress, Engine, Modelled, Refused};
-use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_proto::traffic::Traffic;
 
@@ -65,10 +64,10 @@ pub(super) struct Drive {
     end: Option<Time>,
     /// How many flows end by themselves; the run ends with them.
     bounded: u64,
-    /// The first pipes of modelled hosts.
-    first: Vec<PipeId>,
-    /// First pipes whose starts of service are events, for good.
-    shaped: bool,
+    /// Those with modelled endpoints.
+    hosts: Vec<NodeId>,
+    /// Whether there may be windows.
+    windows: bool,
     window: Span,
     /// The end of the grid cell that time is in.
     cell_end: Time,
@@ -93,11 +92,9 @@ impl Drive {
         hosts: &[NodeId],
         windows: bool,
     ) -> Self {
-        let topology = engine.topology();
-        let first = hosts.iter().flat_map(|host| topology.outgoing(*host));
         let mut drive = Self {
-            first: first.copied().collect(),
-            shaped: !windows,
+            hosts: hosts.to_vec(),
+            windows,
             window: Span::ZERO,
             cell_end: Time::ZERO + GRID,
             at_once: 0,
@@ -116,13 +113,10 @@ impl Drive {
 
     /// How long the engine may go on alone.
     fn measure_window(&mut self) {
-        let engine = &self.engine;
-        let is_shaped = |pipe: &PipeId| !engine.params(*pipe).is_plain() || !engine.is_up(*pipe);
-        self.shaped = self.shaped || self.first.iter().any(is_shaped);
-        let delays = self.first.iter().map(|pipe| engine.params(*pipe).delay);
-        self.window = match self.shaped {
-            true => Span::ZERO,
-            false => delays.min().unwrap_or(GRID).min(GRID),
+        let leads = self.hosts.iter().map(|host| self.engine.lead(*host));
+        self.window = match self.windows {
+            true => leads.min().unwrap_or(GRID).min(GRID),
+            false => Span::ZERO,
         };
     }
 
