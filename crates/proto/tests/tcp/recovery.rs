@@ -73,6 +73,35 @@ fn time_outs_double_exactly() {
     assert_eq!(events, [Event::Connected, Event::TimedOut, Event::Closed]);
 }
 
+/// RFC 6298 §5.7: the first sample after time-outs ends the back-off; timestamps make one of a
+/// segment that was sent again.
+#[test]
+fn a_sample_ends_the_doubling() {
+    let mut sim = flow(
+        &Config {
+            tlp: false,
+            ..wide()
+        },
+        1,
+        Vec::new(),
+    );
+    let mut tries = 0;
+    sim.rule = Box::new(move |_, from_a, segment, _| {
+        tries += u32::from(from_a && segment.len > 0);
+        match from_a && segment.len > 0 && tries <= 3 {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        }
+    });
+    sim.run(ms(1500));
+    let doubled = sim.flows[0].a.info().rto;
+    assert!(doubled >= Span::from_ms(2 * 300), "{doubled}");
+    sim.run(s(10));
+    let info = sim.flows[0].a.info();
+    assert_eq!(info.timeouts, 3);
+    assert!(info.rto < Span::from_ms(400), "{}", info.rto);
+}
+
 /// After a time-out the window is one segment, and doubles.
 #[test]
 fn a_time_out_starts_slowly() {
