@@ -17,17 +17,7 @@ use serde::Deserialize;
 
 use super::datagrams::Departure;
 use super::stream::{Exchange, HEADER};
-
-/// A number (nanoseconds or bytes), or how it is drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Draw {
-    /// Always this.
-    Constant(u64),
-    /// Exponential with this mean.
-    Exponential(u64),
-    /// By a distribution, whose unit is the number's.
-    Random(Distribution),
-}
+pub use crate::traffic::Draw;
 
 impl Draw {
     /// Reads a size: `10 kB`, `{ exponential: 10 kB }`, `{ pareto: { mean: 10 kB, shape: 1.2 } }`
@@ -47,20 +37,6 @@ impl Draw {
     pub fn time(text: &str) -> Result<Self, String> {
         let time = |text: &str| text.parse().map(Span::as_ns);
         read(text, |text| time(text).map_err(|error| error.to_string()))
-    }
-
-    /// The next number, rounded to the nearest whole one. A constant takes no draw.
-    fn next(&self, stream: &mut Stream) -> u64 {
-        // The middles of 2^53 equal parts of 0 to 1.
-        let part =
-            |stream: &mut Stream| ((stream.draw() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
-        let value = match self {
-            Self::Constant(number) => return *number,
-            Self::Exponential(mean) => *mean as f64 * -libm::log(part(stream)),
-            Self::Random(distribution) => distribution.quantile(part(stream)),
-        };
-        // The cast saturates; samples below zero count as zero.
-        libm::round(value) as u64
     }
 
     /// As a flow draws it on its way.

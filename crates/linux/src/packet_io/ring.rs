@@ -142,7 +142,7 @@ pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
 /// (`include/uapi/linux/filter.h`), which needs no privilege.
 fn choose_lengths(fd: &OwnedFd, shortest: u32, longest: u32) -> io::Result<()> {
     const LOAD_LENGTH: u16 = 0x80; // BPF_LD | BPF_W | BPF_LEN
-    const JUMP_LESS: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K, taken where not less
+    const JUMP_NOT_LESS: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
     const JUMP_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K
     const RETURN: u16 = 0x06; // BPF_RET | BPF_K
     if (shortest, longest) == (0, u32::MAX) {
@@ -151,7 +151,7 @@ fn choose_lengths(fd: &OwnedFd, shortest: u32, longest: u32) -> io::Result<()> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let mut program = [
         step(LOAD_LENGTH, 0, 0, 0),
-        step(JUMP_LESS, 0, 2, shortest),
+        step(JUMP_NOT_LESS, 0, 2, shortest),
         step(JUMP_GREATER, 1, 0, longest),
         step(RETURN, 0, 0, u32::MAX),
         step(RETURN, 0, 0, 0),
