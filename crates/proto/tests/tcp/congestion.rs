@@ -62,6 +62,29 @@ fn bbr_forgets_what_it_measured_with_four_segments() {
     assert!((200.0..700.0).contains(&behind), "{behind} ms");
 }
 
+/// A send buffer of little more than the path holds is no limit of the application: BBR finds the
+/// bandwidth with it, and leaves its start.
+#[test]
+fn bbr_leaves_its_start_with_a_full_send_buffer() {
+    let mut sim = Sim::new(Bottleneck::new(20_000_000, 500));
+    let config = Config {
+        wmem: 450_000,
+        ..unlimited(Algorithm::Bbr)
+    };
+    sim.flow(&config, Span::from_ms(100), Time::ZERO);
+    let mut fastest = 0.0_f64;
+    sim.watch(s(9), Span::from_ms(1), |sim| {
+        sim.flows[0].a.write(1 << 40);
+        sim.pump(0);
+        if sim.now > s(5) {
+            fastest = fastest.max(sim.flows[0].a.info().pacing.unwrap());
+        }
+    });
+    let gain = fastest / (20e6 / PACKET);
+    println!("at most {gain:.2} times the bandwidth");
+    assert!((1.0..1.3).contains(&gain), "{gain}");
+}
+
 #[test]
 fn bbr_finds_the_bandwidth_and_cycles_through_eight_phases() {
     let (mut sim, seen) = bbr(5, 9);
