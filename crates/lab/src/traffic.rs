@@ -73,6 +73,8 @@ pub struct Recorded {
     pub to: NodeId,
     /// What it carries.
     pub bytes: u64,
+    /// Payload per second, else that of the group.
+    pub rate: Option<Rate>,
 }
 
 /// The flows of a pair.
@@ -124,6 +126,8 @@ pub enum Work {
         rate: Rate,
         /// When packets are sent.
         gaps: Gaps,
+        /// How much; without end if absent.
+        bytes: Option<Draw>,
     },
 }
 
@@ -166,6 +170,8 @@ pub struct Flow {
     pub start: Time,
     /// What it carries; `None` where its work has no end or is not measured in bytes.
     pub bytes: Option<u64>,
+    /// Payload per second, where it has a rate of its own.
+    pub rate: Option<Rate>,
 }
 
 impl TrafficPlan {
@@ -204,9 +210,8 @@ impl FlowGroup {
         self.stop.is_some()
             || matches!(self.pairs, Pairs::Recorded(_))
             || match &self.work {
-                Work::Bulk { bytes, .. } => bytes.is_some(),
+                Work::Bulk { bytes, .. } | Work::Paced { bytes, .. } => bytes.is_some(),
                 Work::Requests { count, .. } => count.is_some(),
-                Work::Paced { .. } => false,
             }
     }
 
@@ -225,6 +230,7 @@ impl FlowGroup {
                 to: recorded.to,
                 start: recorded.start,
                 bytes: Some(recorded.bytes),
+                rate: recorded.rate,
             };
             return Box::new(list.iter().zip(0..).map(flow));
         }
@@ -325,8 +331,8 @@ impl Iterator for PairFlows<'_> {
         let number = self.number;
         self.number += 1;
         let bytes = match &self.of.work {
-            Work::Bulk { bytes, .. } => bytes.as_ref(),
-            Work::Requests { .. } | Work::Paced { .. } => None,
+            Work::Bulk { bytes, .. } | Work::Paced { bytes, .. } => bytes.as_ref(),
+            Work::Requests { .. } => None,
         };
         // A distribution may come to nothing; a flow carries something.
         let bytes = bytes.map(|bytes| bytes.next(&mut self.stream).max(1));
@@ -337,6 +343,7 @@ impl Iterator for PairFlows<'_> {
             to: self.pair.1,
             start,
             bytes,
+            rate: None,
         })
     }
 }

@@ -317,7 +317,7 @@ impl Traffic {
         let stream = Stream::new(self.seed, &name);
         match self.world.kind(flow).transport {
             Transport::Tcp(..) => self.connect(flow, bytes, stream, None, now),
-            Transport::Udp { ip, .. } => self.send(flow, ip, stream, now),
+            Transport::Udp { ip, .. } => self.send(flow, bytes, ip, stream, now),
         }
     }
 
@@ -373,7 +373,7 @@ impl Traffic {
         self.clean(slot, now);
     }
 
-    fn send(&mut self, flow: u32, ip: IpVersion, stream: Stream, now: Time) {
+    fn send(&mut self, flow: u32, bytes: u64, ip: IpVersion, stream: Stream, now: Time) {
         let kind = Arc::clone(self.world.kind(flow));
         let slot = self.take_slot();
         let generation = self.slots[slot as usize].generation;
@@ -382,6 +382,7 @@ impl Traffic {
             self.ends(flow),
             self.world.ports(flow, 0),
             (&kind, ip),
+            bytes,
             stream,
             now,
         );

@@ -45,9 +45,10 @@ enum Work {
     Bulk {
         left: u64,
     },
-    /// Full segments by the clock, of which `backlog` bytes wait for room.
+    /// Full segments by the clock, `left` bytes of them in all, of which `backlog` wait for room.
     Source {
         source: Source,
+        left: u64,
         backlog: u64,
     },
     Requests(Requests),
@@ -56,8 +57,7 @@ enum Work {
 }
 
 impl Work {
-    /// What a flow has to do from its start on; `bytes` is the size of a bulk transfer that is
-    /// fixed.
+    /// What a flow has to do from its start on; `bytes` is its size where that is fixed.
     fn new(kind: &Kind, bytes: u64, now: Time, stream: &mut Stream) -> Self {
         match &kind.application {
             Application::Bulk { bytes: amount } => Self::Bulk {
@@ -73,7 +73,14 @@ impl Work {
                 ..Requests::default()
             }),
             application => match Source::new(application, kind.segment, now, stream) {
-                Some(source) => Self::Source { source, backlog: 0 },
+                Some(source) => Self::Source {
+                    source,
+                    left: match application.is_bounded() {
+                        true => bytes,
+                        false => u64::MAX,
+                    },
+                    backlog: 0,
+                },
                 None => Self::Done,
             },
         }
@@ -400,9 +407,15 @@ impl Connection {
         let is_stopped = now >= self.stop;
         match &mut self.work {
             Work::Bulk { left } if is_stopped => *left = 0,
-            Work::Source { source, backlog } => {
-                while source.next() <= now && source.next() < self.stop {
-                    *backlog = backlog.saturating_add(self.kind.segment.into());
+            Work::Source {
+                source,
+                left,
+                backlog,
+            } => {
+                while *left > 0 && source.next() <= now && source.next() < self.stop {
+                    let segment = u64::from(self.kind.segment).min(*left);
+                    *left -= segment;
+                    *backlog += segment;
                     source.advance(&mut self.stream);
                 }
             }
@@ -416,6 +429,7 @@ impl Connection {
             self.serve(world, CLIENT, now);
         }
         let next = match &self.work {
+            Work::Source { left: 0, .. } => Time::MAX,
             Work::Source { source, .. } => source.next().min(self.stop),
             Work::Requests(requests) => requests.next_at.min(self.stop),
             Work::Bulk { .. } => self.stop,
@@ -437,9 +451,13 @@ impl Connection {
                 }
                 *left == 0
             }
-            Work::Source { source, backlog } if side == CLIENT => {
+            Work::Source {
+                source,
+                left,
+                backlog,
+            } if side == CLIENT => {
                 *backlog -= endpoint.write(*backlog);
-                *backlog == 0 && source.next() >= self.stop
+                *backlog == 0 && (*left == 0 || source.next() >= self.stop)
             }
             Work::Requests(requests) => {
                 let left = match side {
