@@ -249,6 +249,16 @@ impl Connection {
         }
     }
 
+    /// A router says that a segment with the number `seq` has not arrived.
+    pub(super) fn handle_error(&mut self, world: &mut World, side: usize, seq: u32, now: Time) {
+        let Some(end) = self.ends.get(side) else {
+            return;
+        };
+        if end.endpoint.state() == State::SynSent && seq == end.count.ours {
+            self.fail(world, Outcome::Unreachable, now);
+        }
+    }
+
     /// A timer's place has come.
     pub(super) fn handle_timer(&mut self, world: &mut World, which: usize, at: Time) {
         if self.armed.get(which) != Some(&at) {
