@@ -367,8 +367,9 @@ mod tests {
             (2..3, 0..4),
         ] {
             let pairs = Pairs::All(hosts(from), hosts(to));
-            assert_eq!(pairs.len(), pairs.iter().count(), "{pairs:?}");
-            assert_eq!(pairs.is_empty(), pairs.len() == 0, "{pairs:?}");
+            let count = pairs.iter().count();
+            assert_eq!(pairs.len(), count, "{pairs:?}");
+            assert_eq!(pairs.is_empty(), count == 0, "{pairs:?}");
         }
     }
 }
