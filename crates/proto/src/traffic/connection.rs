@@ -31,11 +31,22 @@ const APPLICATION: usize = 2;
 
 /// One modelled end.
 #[derive(Debug)]
-struct End {
+pub(super) struct End {
     endpoint: Endpoint,
     template: Template,
     count: Count,
     way: Way,
+}
+
+impl End {
+    /// Reads a little of each part that a segment will need; see
+    /// [`Traffic::look_ahead`](super::Traffic::look_ahead).
+    pub(super) fn look(&self) -> u64 {
+        let (nxt, awaited) = self.endpoint.next_numbers();
+        let (cwnd, _) = self.endpoint.window();
+        let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
+        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.way.to.0)
+    }
 }
 
 /// What the application has still to do.
@@ -220,9 +231,9 @@ impl Connection {
         self.act(world, now);
     }
 
-    /// How many of its ends are modelled.
-    pub(super) fn ends(&self) -> usize {
-        self.ends.len()
+    /// Its modelled ends.
+    pub(super) fn ends(&self) -> &[End] {
+        &self.ends
     }
 
     /// A segment has arrived.
