@@ -258,7 +258,10 @@ pub(crate) fn write_down(
 }
 
 fn record(result: &FlowResult<'_>) -> FlowRecord {
-    let failed = matches!(result.outcome, Outcome::Reset | Outcome::TimedOut);
+    let failed = matches!(
+        result.outcome,
+        Outcome::Reset | Outcome::TimedOut | Outcome::Unreachable
+    );
     FlowRecord {
         bytes: result.bytes,
         start: result.start,
@@ -284,6 +287,7 @@ fn record(result: &FlowResult<'_>) -> FlowRecord {
             delay_mean_s: datagrams.mean_delay().map(|span| span.as_s()),
             delay_max_s: datagrams.least_delay.map(|_| datagrams.most_delay.as_s()),
             jitter_s: datagrams.jitter / 1e9,
+            errors: datagrams.errors,
         }),
     }
 }

@@ -9,6 +9,7 @@
 
 mod draw;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use longhaul_core::rng::Stream;
@@ -193,7 +194,7 @@ impl TrafficPlan {
         if let Pairs::Recorded(_) = group.pairs {
             return format!("{name}#{}", flow.number + 1);
         }
-        if group.pairs.len() > 1 {
+        if group.pairs.iter().nth(1).is_some() {
             let node = |id| topology.node(id).name.as_str();
             name = format!("{name}@{}>{}", node(flow.from), node(flow.to));
         }
@@ -244,7 +245,12 @@ impl Pairs {
     pub fn len(&self) -> usize {
         match self {
             Self::List(list) => list.len(),
-            Self::All(..) => self.iter().count(),
+            Self::All(from, to) => {
+                // No host stands twice in either list.
+                let from_set: HashSet<&NodeId> = from.iter().collect();
+                let own = to.iter().filter(|to| from_set.contains(to)).count();
+                from.len() * to.len() - own
+            }
             Self::Recorded(list) => list.len(),
         }
     }
@@ -351,4 +357,26 @@ impl Iterator for PairFlows<'_> {
 /// A span of experiment time from t = 0 as a point of it.
 pub(crate) fn at(span: Span) -> Time {
     Time::ZERO + span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_counted_as_they_are_listed() {
+        let hosts = |range: std::ops::Range<u32>| range.map(NodeId).collect::<Vec<_>>();
+        for (from, to) in [
+            (0..1, 0..1),
+            (0..5, 0..5),
+            (0..5, 3..9),
+            (0..3, 3..4),
+            (2..3, 0..4),
+        ] {
+            let pairs = Pairs::All(hosts(from), hosts(to));
+            let count = pairs.iter().count();
+            assert_eq!(pairs.len(), count, "{pairs:?}");
+            assert_eq!(pairs.is_empty(), count == 0, "{pairs:?}");
+        }
+    }
 }

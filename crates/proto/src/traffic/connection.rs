@@ -31,11 +31,22 @@ const APPLICATION: usize = 2;
 
 /// One modelled end.
 #[derive(Debug)]
-struct End {
+pub(super) struct End {
     endpoint: Endpoint,
     template: Template,
     count: Count,
     way: Way,
+}
+
+impl End {
+    /// Reads a little of each part that a segment will need; see
+    /// [`Traffic::look_ahead`](super::Traffic::look_ahead).
+    pub(super) fn look(&self) -> u64 {
+        let (nxt, awaited) = self.endpoint.next_numbers();
+        let (cwnd, _) = self.endpoint.window();
+        let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
+        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.way.to.0)
+    }
 }
 
 /// What the application has still to do.
@@ -227,9 +238,9 @@ impl Connection {
         self.act(world, now);
     }
 
-    /// How many of its ends are modelled.
-    pub(super) fn ends(&self) -> usize {
-        self.ends.len()
+    /// Its modelled ends.
+    pub(super) fn ends(&self) -> &[End] {
+        &self.ends
     }
 
     /// A segment has arrived.
@@ -253,6 +264,16 @@ impl Connection {
         if let Some(segment) = envelope.segment(headers, &mut end.count, next, ticks) {
             end.endpoint.handle_segment(now, &segment);
             self.serve(world, side, now);
+        }
+    }
+
+    /// A router says that a segment with the number `seq` has not arrived.
+    pub(super) fn handle_error(&mut self, world: &mut World, side: usize, seq: u32, now: Time) {
+        let Some(end) = self.ends.get(side) else {
+            return;
+        };
+        if end.endpoint.state() == State::SynSent && seq == end.count.ours {
+            self.fail(world, Outcome::Unreachable, now);
         }
     }
 

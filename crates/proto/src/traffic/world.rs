@@ -63,12 +63,13 @@ pub(super) struct Flow {
 
 const _: () = assert!(size_of::<Flow>() <= 64);
 
-const OUTCOMES: [Outcome; 5] = [
+const OUTCOMES: [Outcome; 6] = [
     Outcome::Waiting,
     Outcome::Running,
     Outcome::Finished,
     Outcome::Reset,
     Outcome::TimedOut,
+    Outcome::Unreachable,
 ];
 
 impl Flow {

@@ -174,16 +174,18 @@ fn paced(
         return None;
     };
     let rate = field.get(faults)?;
-    if let Carrier::Udp(packet) = by
-        && u128::from(packet) * 8_000_000_000
-            < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
+    let (packet, hint) = match &by {
+        Carrier::Udp(packet) => (*packet, "write a lower `rate` or a larger `packet`"),
+        Carrier::Tcp(tcp) => {
+            let hint = "write a lower `rate`, or leave it out to send as fast as TCP can";
+            (tcp.base.mss, hint)
+        }
+    };
+    if u128::from(packet) * 8_000_000_000
+        < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
     {
         let message = format!("more than 10 million packets of {packet} B per second");
-        faults.add(
-            field.at(),
-            message,
-            "write a lower `rate` or a larger `packet`",
-        );
+        faults.add(field.at(), message, hint);
         return None;
     }
     let gaps = spec.gaps.as_ref().map(|gaps| (gaps.at, gaps.value));
