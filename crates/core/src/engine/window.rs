@@ -93,8 +93,11 @@ struct Share {
     node: u32,
     kind: NodeKind,
     rank: u32,
-    /// The first packet that is not taken.
+    /// The first packet that is not taken, and when it is due.
     head: u32,
+    due: Moment,
+    /// Where that goes.
+    way: Option<NextHop>,
     /// The place of its last event.
     last: u32,
     taken: Taken,
@@ -313,6 +316,7 @@ impl Engine {
             self.set_lanes(first);
             while !self.window.lanes.is_empty() {
                 self.fetch_ways();
+                self.find_ways();
                 self.take_one_each();
                 self.leave_lanes(end);
             }
@@ -339,6 +343,8 @@ impl Engine {
                 rank: pipe.rank,
                 kind: pipe.kind,
                 head: entry.head,
+                due: self.pool[entry.head].due(),
+                way: None,
                 last: 0,
                 taken: Taken::from(entry.head),
             });
@@ -348,15 +354,24 @@ impl Engine {
     /// Takes away the lanes whose next packet is not due before `end` ns.
     fn leave_lanes(&mut self, end: u64) {
         let window = &mut self.window;
+        let mut touched = 0;
+        // Nothing in this loop waits for anything but memory, of which much comes at a time.
+        for &lane in &window.lanes {
+            let head = window.shares[lane as usize].head;
+            if head != NIL {
+                touched ^= self.pool[head].next;
+            }
+        }
+        std::hint::black_box(touched);
         let mut left = 0;
         for number in 0..window.lanes.len() {
             let lane = window.lanes[number];
-            let share = &window.shares[lane as usize];
+            let share = &mut window.shares[lane as usize];
             let mut goes_on = share.head != NIL;
             if goes_on {
-                let due = self.pool[share.head].due();
-                let is_due = due.time.as_ns() < end;
-                goes_on = is_due & (due.microstep == 0);
+                share.due = self.pool[share.head].due();
+                let is_due = share.due.time.as_ns() < end;
+                goes_on = is_due & (share.due.microstep == 0);
                 window.is_usual &= goes_on | !is_due;
             }
             // Who stays is hard to foretell, so nothing branches on it.
@@ -382,48 +397,51 @@ impl Engine {
         std::hint::black_box(touched);
     }
 
+    /// Looks up where each lane's packet goes from its router.
+    fn find_ways(&mut self) {
+        let window = &mut self.window;
+        for &lane in &window.lanes {
+            let share = &mut window.shares[lane as usize];
+            let to = self.pool[share.head].destination;
+            share.way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
+                let (router, to) = (NodeId(share.node), NodeId(to));
+                self.routes.next_hop(&self.topology, router, to)
+            } else {
+                None
+            };
+        }
+    }
+
     /// Makes an event of each lane's packet, and goes on to the one behind it.
     fn take_one_each(&mut self) {
         let window = &mut self.window;
-        let mut touched = 0;
         for &lane in &window.lanes {
             let share = &mut window.shares[lane as usize];
             let packet = &self.pool[share.head];
-            let (here, to) = (share.node, packet.destination);
-            let mut next = Event::ELSE;
-            if packet.is(LOST) {
-                next = Event::LOST;
-            } else if share.kind == NodeKind::Router && to != here && to < GROUP {
-                let way = self
-                    .routes
-                    .next_hop(&self.topology, NodeId(here), NodeId(to));
-                if let Some(NextHop::One(pipe)) = way
-                    && packet.ip_len() <= window.fits[pipe.index()]
-                    && packet.hop_limit > 1
+            let next = match share.way {
+                _ if packet.is(LOST) => Event::LOST,
+                Some(NextHop::One(next))
+                    if packet.ip_len() <= window.fits[next.index()] && packet.hop_limit > 1 =>
                 {
-                    next = pipe.0;
+                    next.0
                 }
-            } else if share.kind == NodeKind::Host && to == here {
-                next = Event::HOME;
-            }
+                None if share.kind == NodeKind::Host && packet.destination == share.node => {
+                    Event::HOME
+                }
+                _ => Event::ELSE,
+            };
             window.is_usual &= next != Event::ELSE;
             share.taken.add(packet);
             share.last = window.events.len() as u32;
-            let due = packet.due().time.as_ns();
             window.events.push(Event {
-                order: (due - window.start) << 32 | u64::from(share.rank),
+                order: (share.due.time.as_ns() - window.start) << 32 | u64::from(share.rank),
                 pipe: share.pipe,
                 index: share.head,
                 next,
                 is_last: false,
             });
             share.head = packet.next;
-            if packet.next != NIL {
-                // Nobody waits for it before all have been asked for.
-                touched ^= self.pool[packet.next].next;
-            }
         }
-        std::hint::black_box(touched);
     }
 
     /// Does the window at once.
@@ -434,12 +452,10 @@ impl Engine {
         self.inside -= self.window.events.len() as u64;
         let crowded = self.is_crowded();
         for number in 0..self.window.shares.len() {
-            let Share {
-                pipe, head, taken, ..
-            } = self.window.shares[number];
-            self.pipes[pipe as usize].pop_all(&taken, head, &self.pool);
-            if head != NIL {
-                self.stand(PipeId(pipe), head, self.pool[head].due(), crowded);
+            let share = self.window.shares[number];
+            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
+            if share.head != NIL {
+                self.stand(PipeId(share.pipe), share.head, share.due, crowded);
             }
         }
         self.hand_over();
