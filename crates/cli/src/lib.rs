@@ -26,6 +26,7 @@ mod run;
 mod set;
 mod sockets;
 mod style;
+mod top;
 mod topology;
 mod traffic;
 
@@ -68,6 +69,7 @@ enum Command {
     Set(set::Args),
     Get(get::Args),
     List(list::Args),
+    Top(top::Args),
     Topology(topology::Args),
     Traffic(sockets::Args),
     Doctor(doctor::Args),
@@ -117,6 +119,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Set(args) => set::main(&args),
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Topology(args) => topology::main(&args),
         Command::Traffic(args) => sockets::main(&args),
         Command::Doctor(args) => doctor::main(&args),

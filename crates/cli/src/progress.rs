@@ -110,6 +110,7 @@ impl Reporter {
             time,
             duration,
             packets_per_s,
+            headroom,
             state,
             ended,
             programs,
@@ -125,8 +126,11 @@ impl Reporter {
         let of = duration.map_or(String::new(), |duration| {
             format!(" of {}", style::span(duration))
         });
+        let headroom = headroom.map_or(String::new(), |headroom| {
+            format!(", {:.0} % headroom", headroom * 100.0)
+        });
         let text = format!(
-            "{:.1} s{of}, {} packets/s, {verdict}, {ended}/{programs} programs ended",
+            "{:.1} s{of}, {} packets/s{headroom}, {verdict}, {ended}/{programs} programs ended",
             time.as_s(),
             style::short(*packets_per_s),
         );

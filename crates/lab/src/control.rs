@@ -10,12 +10,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use longhaul_linux::channel::Channel;
+use longhaul_linux::wait_readable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::fidelity::{PhysicalDrops, Quantiles};
 use crate::summary::PipeCounts;
 
 /// What a caller may ask.
@@ -24,6 +27,12 @@ use crate::summary::PipeCounts;
 pub enum Request {
     /// How the run is doing.
     Status {},
+    /// What its last second was like.
+    Top {
+        /// How many pipes, the busiest first.
+        #[serde(default)]
+        pipes: usize,
+    },
     /// New parameters of a link or pipe.
     Set {
         /// A link (`x-y`, both directions), a pipe (`x>y`), or an entry of the file that stands
@@ -79,6 +88,8 @@ pub enum Request {
 pub enum Reply {
     /// How the run is doing.
     Status(Status),
+    /// What its last second was like.
+    Top(Box<Top>),
     /// Which pipes changed, and from when.
     Set {
         /// Their names.
@@ -157,6 +168,63 @@ pub struct Status {
     pub verdict: String,
     /// The names of the hosts.
     pub hosts: Vec<String>,
+}
+
+/// A run's last whole second.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Top {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Experiment time now.
+    pub time_s: f64,
+    /// Its upper bound, where the file has one.
+    pub duration_s: Option<f64>,
+    /// The verdict so far.
+    pub verdict: String,
+    /// What speaks against the run so far, the newest last.
+    pub reasons: Vec<String>,
+    /// The second; `null` in the first one.
+    pub second: Option<SecondNow>,
+    /// The busiest pipes in it.
+    pub pipes: Vec<PipeLoad>,
+}
+
+/// A second of a run.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct SecondNow {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Packets delivered to hosts.
+    pub packets: u64,
+    /// Those whose error was beyond the tolerance.
+    pub late: u64,
+    /// Lateness of its packets.
+    pub lateness_ns: Quantiles,
+    /// Packets that the machine lost.
+    pub physical_drops: PhysicalDrops,
+    /// Packets inside at its end.
+    pub inside: u64,
+    /// The share of it that the core worked, 0 to 1.
+    pub core_load: f64,
+    /// The share of it that the core did not need: what is left for more traffic of this kind.
+    pub headroom: f64,
+    /// The share of it that the core's thread was on its CPU, working or spinning.
+    pub core_busy: f64,
+}
+
+/// A pipe in a second of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PipeLoad {
+    /// Its name.
+    pub name: String,
+    /// Packets that came out of it.
+    pub packets: u64,
+    /// Their bytes as its framing counts them.
+    pub bytes: u64,
+    /// The share of the second that it spent sending; `null` for an unlimited rate.
+    pub utilisation: Option<f64>,
+    /// Packets lost in it, for whatever reason.
+    pub drops: u64,
 }
 
 /// Why a run cannot be found or asked.
@@ -261,6 +329,13 @@ impl Control {
             Some((reply, _)) => Ok(reply),
             None => Err(ControlError::Ended),
         }
+    }
+
+    /// Waits so long, or until the run has ended; whether it has not.
+    pub fn pause(&self, length: Duration) -> bool {
+        let readable = wait_readable(&[self.as_fd()], Some(length));
+        // The run answers only what it was asked, so what can be read is the end.
+        readable.is_ok_and(|readable| readable == [false])
     }
 }
 

@@ -193,6 +193,7 @@ pub struct Drive<I> {
     pool_seen: u64,
     cpu_seen_ns: u64,
     wait_seen_ns: u64,
+    worked_seen: Span,
     multicast_data: u64,
     load: Arc<Load>,
     may_be_real_time: bool,
@@ -262,6 +263,7 @@ impl<I: PacketIo> Drive<I> {
             pool_seen: 0,
             cpu_seen_ns: 0,
             wait_seen_ns: 0,
+            worked_seen: Span::ZERO,
             multicast_data: 0,
             load: parts.load,
             may_be_real_time: parts.real_time,
@@ -484,7 +486,10 @@ impl<I: PacketIo> Drive<I> {
         let length = now.since(self.second_began).as_s().max(1e-9);
         second.core_busy = Span::from_ns(cpu_ns - self.cpu_seen_ns).as_s() / length;
         second.core_wait = Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns));
+        let worked = self.load.busy();
+        second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
         (self.cpu_seen_ns, self.wait_seen_ns) = (cpu_ns, wait_ns);
+        self.worked_seen = worked;
         if self.may_be_real_time && !self.real_time && second.core_busy < REAL_TIME_LOAD {
             self.real_time = Scheduling::RealTime.apply();
         }

@@ -81,7 +81,7 @@ pub struct Quantiles {
 }
 
 /// Packets lost by the machine, by the place where it lost them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhysicalDrops {
     /// The receive ring of the core was full.
     pub ring: u64,
@@ -163,6 +163,8 @@ pub struct Second {
     pub core_busy: f64,
     /// How long the core's thread waited for its CPU.
     pub core_wait: Span,
+    /// The share of the second that the core worked; it spins and sleeps in the rest.
+    pub core_load: f64,
 }
 
 impl Second {
@@ -184,6 +186,11 @@ impl Second {
                 self.worst = Worst { error, host };
             }
         }
+    }
+
+    /// The share of the second that the core did not need, 0 to 1.
+    pub fn headroom(&self) -> f64 {
+        (1.0 - self.core_load).clamp(0.0, 1.0)
     }
 
     fn is_bad(&self) -> bool {
@@ -330,6 +337,11 @@ impl Judge {
         } else {
             self.unspoken += 1;
         }
+    }
+
+    /// What has spoken against the run so far, the newest last; at most so many.
+    pub fn newest_reasons(&self, most: usize) -> &[String] {
+        &self.reasons[self.reasons.len().saturating_sub(most)..]
     }
 
     /// The state if the run ended now.

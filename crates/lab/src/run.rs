@@ -7,6 +7,7 @@
 mod callers;
 mod links;
 mod supervise;
+mod top;
 
 pub(crate) use links::EVENTS_MAX;
 
@@ -74,6 +75,8 @@ pub enum Progress {
         duration: Option<Span>,
         /// Packets delivered in the last second.
         packets_per_s: u64,
+        /// The share of the last second that the core did not need, once there is one.
+        headroom: Option<f64>,
         /// The verdict so far.
         state: State,
         /// Programs that have ended.

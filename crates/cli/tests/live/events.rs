@@ -181,6 +181,33 @@ programs:
             && said.contains("one in 100"),
         "{said}"
     );
+    let top = || {
+        let (code, said) = ask(&["top", "--once", "--json"]);
+        assert_eq!(code, 0, "{said}");
+        serde_json::from_str::<Value>(&said).expect("JSON")
+    };
+    // Answers as long as the run lives, so a second is over at some time.
+    let top = std::iter::repeat_with(top).find(|top| !top["second"].is_null());
+    let top = top.expect("an endless iterator");
+    let second = &top["second"];
+    let share = |name: &str| second[name].as_f64().expect("a share");
+    assert!(
+        (share("headroom") - (1.0 - share("core_load")).max(0.0)).abs() < 1e-9,
+        "{top}"
+    );
+    assert!(
+        share("core_load") > 0.0 && second["physical_drops"]["ring"] == 0,
+        "{top}"
+    );
+    assert!(
+        second["lateness_ns"]["p99"].is_u64() && top["pipes"].is_array(),
+        "{top}"
+    );
+    let (code, said) = ask(&["top", "--once"]);
+    assert!(
+        code == 0 && said.contains("headroom") && said.contains("packets/s"),
+        "{said}"
+    );
     let (code, said) = ask(&["set", "a-b", "down"]);
     assert!(code == 0 && said.contains("a>b, b>a down at"), "{said}");
     let (code, said) = ask(&["get", "a-b", "--json"]);

@@ -91,6 +91,7 @@ impl Supervisor<'_> {
                     .map(|host| host.name.clone())
                     .collect(),
             })),
+            Request::Top { pipes } => Ok(Reply::Top(Box::new(self.top(pipes)))),
             Request::Set { link, values } => Ok(self.set(&link, &values)?),
             Request::Down {
                 link,

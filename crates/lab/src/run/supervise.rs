@@ -73,7 +73,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) events: Vec<EventSummary>,
     pub(super) events_seen: u64,
     pub(super) latest: Option<Report>,
-    pub(super) delivered_per_s: u64,
+    /// The report before the latest.
+    pub(super) before: Option<Report>,
     pub(super) phase: Phase,
     pub(super) error: Option<String>,
     pub(super) warnings: Vec<String>,
@@ -124,7 +125,7 @@ impl<'a> Supervisor<'a> {
             events: Vec::new(),
             events_seen: 0,
             latest: None,
-            delivered_per_s: 0,
+            before: None,
             phase: Phase::Running,
             error: None,
             warnings: warnings(plan, &options.experiment_dir),
@@ -156,7 +157,8 @@ impl<'a> Supervisor<'a> {
                 observer.progress(&Progress::Running {
                     time: now,
                     duration: self.plan.duration,
-                    packets_per_s: self.delivered_per_s,
+                    packets_per_s: self.delivered(),
+                    headroom: self.latest.as_ref().map(|report| report.second.headroom()),
                     state: self.judge.state(),
                     ended,
                     programs,
@@ -339,12 +341,7 @@ impl<'a> Supervisor<'a> {
     fn take_second(&mut self, report: Report) -> Result<(), RunError> {
         self.judge.second(&report.second);
         let written = self.series.add(&report);
-        let before = self
-            .latest
-            .as_ref()
-            .map_or(0, |report| report.counters.delivered);
-        self.delivered_per_s = report.counters.delivered - before;
-        self.latest = Some(report);
+        self.before = self.latest.replace(report);
         written.map_err(io_error("writing time series"))
     }
 

@@ -1,0 +1,148 @@
+//! `longhaul top`: how a run is doing, second by second.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use longhaul_lab::control::{Control, ControlError, Reply, Request, Top};
+
+use crate::Exit;
+use crate::style::{self, Style};
+
+const EXAMPLES: &str = "\
+Headroom is the share of the last second in which the core had nothing to do: at 0 % it cannot
+carry more, and packets come late.
+
+Examples:
+  longhaul top                                 the only run, until it ends
+  longhaul top --once --json | jq .second.headroom
+  longhaul top --run two-clusters --pipes 20";
+
+/// Questions are so far apart: a second is seen soon after its end.
+const LOOK: Duration = Duration::from_millis(500);
+/// Characters of the bar that shows the core's load.
+const BAR: usize = 40;
+/// Clears the screen from the cursor, which it puts at the top.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Watch a run that is under way: its headroom, punctuality and busiest pipes
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The run, by its experiment's name or its folder; the only one if absent
+    #[arg(long, value_name = "NAME|DIR")]
+    run: Option<String>,
+    /// How many pipes to show, the busiest first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pipes: usize,
+    /// Show it once instead of every second
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, one object a second
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    match watch(args) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            style::problem(&error);
+            crate::exec::exit_of(&error)
+        }
+    }
+}
+
+/// Shows the run each second until it ends, which is no error.
+fn watch(args: &Args) -> Result<(), ControlError> {
+    let control = Control::connect(args.run.as_deref())?;
+    let request = Request::Top { pipes: args.pipes };
+    let redraw = !args.once && !args.json && std::io::stdout().is_terminal();
+    let mut shown = None;
+    loop {
+        let top = match control.ask(&request, &[]) {
+            Ok(Reply::Top(top)) => top,
+            Ok(_) => return Err(ControlError::Ended),
+            Err(ControlError::Ended) if shown.is_some() => return Ok(()),
+            Err(ControlError::Io { .. }) if shown.is_some() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let second = top.second.map(|second| second.number);
+        // Each second once: a question may come before the next one is over.
+        if shown != Some(second) {
+            let text = match args.json {
+                true => style::json(&serde_json::json!(top)),
+                false => page(&top, Style::stdout()),
+            };
+            style::print(&format!("{}{text}", if redraw { CLEAR } else { "" }));
+            shown = Some(second);
+        }
+        if args.once || !control.pause(LOOK) {
+            return Ok(());
+        }
+    }
+}
+
+/// One second as a page.
+fn page(top: &Top, style: Style) -> String {
+    let of = top
+        .duration_s
+        .map_or(String::new(), |duration| format!(" of {duration} s"));
+    let verdict = match top.verdict.as_str() {
+        "faithful" => style.good("faithful"),
+        "degraded" => style.doubtful("degraded"),
+        other => style.bad(other),
+    };
+    let name = style::clean(&top.experiment);
+    let mut text = format!("{name}: {:.1} s{of}, {verdict}\n", top.time_s);
+    for reason in &top.reasons {
+        text += &format!("  {}\n", style.dim(style::clean(reason)));
+    }
+    let Some(second) = &top.second else {
+        return text + "the first second is not over yet\n";
+    };
+    let filled = (second.core_load.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    let bar = format!("[{:<BAR$}]", "|".repeat(filled));
+    let late = &second.lateness_ns;
+    let rows = [
+        (
+            "headroom",
+            format!("{bar} {:.0} %", second.headroom * 100.0),
+        ),
+        ("packets/s", style::grouped(second.packets)),
+        (
+            "lateness",
+            format!(
+                "p50 {}, p99 {}, p99.9 {}",
+                style::measured(late.p50),
+                style::measured(late.p99),
+                style::measured(late.p999)
+            ),
+        ),
+        ("late packets", style::grouped(second.late)),
+        (
+            "lost by machine",
+            style::grouped(second.physical_drops.total()),
+        ),
+        ("inside", style::grouped(second.inside)),
+    ];
+    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+    text += &style::table(&rows);
+    if top.pipes.is_empty() {
+        return text;
+    }
+    let head = ["PIPE", "PACKETS/S", "BYTES/S", "USED", "LOST/S"].map(str::to_owned);
+    let pipes = top.pipes.iter().map(|pipe| {
+        let used = pipe
+            .utilisation
+            .map_or("-".to_owned(), |used| format!("{:.0} %", used * 100.0));
+        vec![
+            style::clean(&pipe.name),
+            style::grouped(pipe.packets),
+            style::bytes(pipe.bytes),
+            used,
+            style::grouped(pipe.drops),
+        ]
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(pipes).collect();
+    format!("{text}\n{}", style::table(&rows))
+}
