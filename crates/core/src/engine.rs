@@ -32,6 +32,7 @@
 //!
 //! Left out: several cores, multicast beyond one segment.
 
+mod egress;
 mod events;
 mod forward;
 pub(crate) mod hash;
@@ -53,13 +54,14 @@ use crate::pool::{NIL, Origin, Pool};
 use crate::route::Routes;
 use crate::route::balance::Balancer;
 use crate::router::Responder;
-use crate::segment::Partial;
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
-use hash::{Fate, TraceHash};
+use egress::Outgoing;
+use hash::TraceHash;
 use modelled::Scratch;
 use window::Window;
 
+pub use egress::Egress;
 pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
 
@@ -71,6 +73,10 @@ pub const fn host_mac(host: NodeId) -> Mac {
     let [_, a, b, c] = host.0.to_be_bytes();
     [0x02, 0x4c, 0x48, a, b, c]
 }
+
+/// What a packet inside takes, in bytes, without its own (a slot of
+/// [`EngineConfig::slot_size`]) and its identity in the trace hash, if that is on (8).
+pub const PACKET_BYTES: usize = size_of::<crate::pool::Descriptor>();
 
 /// What an engine is built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,27 +127,6 @@ pub enum Refused {
     PoolExhausted,
 }
 
-/// A packet that has come out at its host. Give it back with [`Engine::release`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "an egress holds its slot until it is released"]
-pub struct Egress {
-    /// Where it came out.
-    pub host: NodeId,
-    /// When it should leave.
-    pub due: Time,
-    /// By how much it entered too late to be served at its stamp.
-    pub staleness: Span,
-    /// The sum of the propagation delays of the pipes that it crossed, as drawn.
-    pub path_delay: Span,
-    /// The stamp that it entered with; of a reply, the time of its cause.
-    pub entered: Time,
-    /// Length of the frame in bytes.
-    pub len: u32,
-    /// The number of its arrival (from 0), or [`CREATED`] and the number of its creation.
-    pub id: u64,
-    index: u32,
-}
-
 /// Set in the id of a packet that a router made.
 pub const CREATED: u64 = 1 << 63;
 
@@ -149,6 +134,8 @@ pub const CREATED: u64 = 1 << 63;
 #[derive(Debug, Clone, Copy)]
 struct NodeState {
     kind: NodeKind,
+    /// The only pipe that leaves it; `NIL` where there are several or none.
+    only: u32,
     replies: forward::ReplyLimit,
 }
 
@@ -175,9 +162,7 @@ pub struct Engine {
     /// Numbers for ids of packets that routers made.
     created: u64,
     scratch: Scratch,
-    /// The chain of packets that have come out.
-    egress_head: u32,
-    egress_tail: u32,
+    outgoing: Outgoing,
 }
 
 impl Engine {
@@ -203,7 +188,10 @@ impl Engine {
         }
         let pipes = topology.pipes().iter().zip(ranks);
         let pipes: Vec<Pipe> = pipes
-            .map(|(pipe, rank)| Pipe::new(pipe, rank, config.seed, config.always_shaped))
+            .map(|(pipe, rank)| {
+                let kind = topology.node(pipe.to).kind;
+                Pipe::new(pipe, kind, rank, config.seed, config.always_shaped)
+            })
             .collect();
         let (window, wheel) = Window::new(&pipes, config.windows);
         let replies = forward::ReplyLimit::default();
@@ -213,8 +201,13 @@ impl Engine {
             nodes: topology
                 .nodes()
                 .iter()
-                .map(|n| NodeState {
+                .zip(0..)
+                .map(|(n, id)| NodeState {
                     kind: n.kind,
+                    only: match topology.outgoing(NodeId(id)) {
+                        [only] => only.0,
+                        _ => NIL,
+                    },
                     replies,
                 })
                 .collect(),
@@ -230,8 +223,7 @@ impl Engine {
             inside: 0,
             created: 0,
             scratch: Scratch::default(),
-            egress_head: NIL,
-            egress_tail: NIL,
+            outgoing: Outgoing::new(config.slots),
             topology,
             responder,
         }
@@ -245,7 +237,7 @@ impl Engine {
         if len > self.pool.slot_size() {
             return Err(self.too_long());
         }
-        let index = self.take(stamp, Partial::default())?;
+        let index = self.take(stamp)?;
         let to = self.find(headers.destination);
         self.pool.describe(index, &headers, to);
         self.pool.write(index, &frame[..len]);
@@ -266,12 +258,11 @@ impl Engine {
 
     /// A slot for a packet that arrives with `stamp`.
     #[inline]
-    fn take(&mut self, stamp: Time, checksum: Partial) -> Result<u32, Refused> {
+    fn take(&mut self, stamp: Time) -> Result<u32, Refused> {
         let origin = Origin {
             id: self.counters.entered,
             entered: stamp,
             staleness: 0,
-            checksum,
         };
         self.pool.take(origin).ok_or_else(|| {
             self.counters.pool_exhausted += 1;
@@ -326,64 +317,6 @@ impl Engine {
     /// How far the engine has been advanced.
     pub const fn now(&self) -> Time {
         self.now
-    }
-
-    /// The next packet that has come out at a host, in the order of events.
-    pub fn poll_egress(&mut self) -> Option<Egress> {
-        let index = self.next_egress()?;
-        let egress = self.describe_egress(index);
-        self.pool.apply_edits(index);
-        self.address(index, egress.host);
-        Some(egress)
-    }
-
-    /// Takes the first packet off the chain of those that have come out.
-    #[inline]
-    fn next_egress(&mut self) -> Option<u32> {
-        let index = self.egress_head;
-        if index == NIL {
-            return None;
-        }
-        self.egress_head = self.pool[index].next;
-        if self.egress_head == NIL {
-            self.egress_tail = NIL;
-        }
-        Some(index)
-    }
-
-    #[inline]
-    fn describe_egress(&self, index: u32) -> Egress {
-        let packet = &self.pool[index];
-        let origin = self.pool.origin(index);
-        Egress {
-            host: NodeId(packet.destination),
-            due: packet.due.time,
-            staleness: Span::from_ns(u64::from(origin.staleness)),
-            path_delay: packet.path_delay,
-            entered: origin.entered,
-            len: self.pool.frame_len(index) as u32,
-            id: origin.id,
-            index,
-        }
-    }
-
-    /// Writes the Ethernet addresses of a packet that is to leave for `host`.
-    #[inline]
-    fn address(&mut self, index: u32, host: NodeId) {
-        let frame = self.pool.head_mut(index);
-        let station = lan::group_address(frame).unwrap_or(host_mac(host));
-        packet::set_macs(frame, GATEWAY_MAC, station);
-    }
-
-    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
-    /// headers, which [`Engine::zeros`] follow.
-    pub fn frame(&self, egress: &Egress) -> &[u8] {
-        self.pool.frame(egress.index)
-    }
-
-    /// Gives back the slot of a polled packet.
-    pub fn release(&mut self, egress: Egress) {
-        self.pool.release(egress.index);
     }
 
     /// Changes a pipe at the engine's current time: rate, burst, framing and trace for all that
@@ -472,21 +405,6 @@ impl Engine {
     /// Slots of the pool in use: packets inside, and those that came out and are not released.
     pub const fn slots_in_use(&self) -> u32 {
         self.pool.in_use()
-    }
-
-    /// A packet has come out at its host.
-    #[inline]
-    fn deliver(&mut self, index: u32) {
-        self.counters.delivered += 1;
-        let packet = &mut self.pool[index];
-        packet.next = NIL;
-        let (host, due) = (NodeId(packet.destination), packet.due.time);
-        self.trace.node(host, index, due, Fate::Delivered);
-        match self.egress_tail {
-            NIL => self.egress_head = index,
-            tail => self.pool[tail].next = index,
-        }
-        self.egress_tail = index;
     }
 
     fn refuse(&mut self, refusal: Refusal) -> Refused {

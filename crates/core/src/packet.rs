@@ -243,6 +243,16 @@ pub const fn fold(sum: u64) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// TTL or hop limit of a frame that has passed [`parse`].
+#[inline]
+pub(crate) fn hop_limit(frame: &[u8]) -> u8 {
+    let at = match frame.get(12..14) {
+        Some(kind) if kind == ETHERTYPE_IPV6.to_be_bytes() => 7,
+        _ => 8,
+    };
+    frame.get(ETHERNET_LEN + at).copied().unwrap_or(0)
+}
+
 /// Lowers TTL or hop limit by `by`, keeping the IPv4 header checksum true (RFC 1624). The frame
 /// must have passed [`parse`], and `by` must not exceed its hop limit (the result stops at 0).
 #[inline]

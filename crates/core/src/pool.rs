@@ -16,16 +16,15 @@
 //! read, edited or copied.
 
 mod buffers;
+mod descriptor;
 
-use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 use crate::packet::{self, ETHERNET_LEN, Headers};
-use crate::pipe::delay::Moment;
-use crate::pipe::rate::Exact;
-use crate::segment::{self, Offload, Partial, Super};
-use crate::time::{Span, Time};
+use crate::segment::{self, Offload, Super};
 use buffers::Buffers;
+
+pub(crate) use descriptor::{BufferId, Descriptor, LOST, MARKED, MAY_FRAGMENT, Origin};
 
 /// What a modelled packet carries.
 static ZEROS: [u8; LONGEST_FRAME] = [0; LONGEST_FRAME];
@@ -35,69 +34,10 @@ pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + packet::IPV6_LEN + 65_535
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// What every hop needs of a packet: one cache line.
-#[derive(Debug, Clone, Default)]
-#[repr(align(64))]
-pub(crate) struct Descriptor {
-    /// When it comes out of its pipe; before it has departed in a shaped pipe, when it entered.
-    pub(crate) due: Moment,
-    /// When its last bit leaves its pipe's sender.
-    pub(crate) departure: Exact,
-    /// The delays of all pipes so far.
-    pub(crate) path_delay: Span,
-    /// The packet behind it.
-    pub(crate) next: u32,
-    /// The node that it goes to; `NIL` for none that exists.
-    pub(crate) destination: u32,
-    pub(crate) ip_len: u32,
-    /// The buffer that holds its bytes; `None` for its own slot.
-    pub(crate) buffer: Option<BufferId>,
-    /// With a buffer, its number among the segments there; without, how many bytes of its frame
-    /// its slot holds where the rest are zeros, or 0 where it holds them all.
-    pub(crate) segment: u16,
-    /// TTL or hop limit with all edits.
-    pub(crate) hop_limit: u8,
-    /// By how much the frame's bytes still have to be lowered.
-    pub(crate) lowered: u8,
-    pub(crate) may_fragment: bool,
-    /// Lost in the pipe that it is in.
-    pub(crate) lost: bool,
-    /// Whether the frame's bytes still have to be marked as having met congestion.
-    pub(crate) marked: bool,
-    /// Whether the checksum in its own slot is partial, as [`Origin::checksum`] says.
-    pub(crate) is_partial: bool,
-}
-
-const _: () = assert!(size_of::<Descriptor>() <= 64);
-
-impl Descriptor {
-    /// When its last bit has been sent by the plain pipe that it is in.
-    #[inline]
-    pub(crate) const fn sent(&self) -> Time {
-        Time::from_ns(self.departure.ceil())
-    }
-}
-
-/// What only the ends of a path need of a packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
-    pub(crate) id: u64,
-    /// When it entered the network.
-    pub(crate) entered: Time,
-    /// By how much it came too late to be served at its stamp, in ns.
-    pub(crate) staleness: u32,
-    /// Where its partial checksum is, if its descriptor says that it has one.
-    pub(crate) checksum: Partial,
-}
-
-/// A shared buffer's number, from 1.
-pub(crate) type BufferId = NonZeroU32;
-
 /// All packets of an engine.
 #[derive(Debug)]
 pub(crate) struct Pool {
     descriptors: Vec<Descriptor>,
-    origins: Vec<Origin>,
     free: u32,
     in_use: u32,
     slots: u32,
@@ -116,7 +56,6 @@ impl Pool {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
         Self {
             descriptors: Vec::with_capacity(slots as usize),
-            origins: Vec::with_capacity(slots as usize),
             free: NIL,
             in_use: 0,
             slots,
@@ -137,8 +76,8 @@ impl Pool {
             .step_by(PAGE_BYTES)
             .for_each(|byte| *byte = 1);
         let descriptors = self.slots.min((warm / self.slot_size) as u32) as usize;
-        self.descriptors
-            .resize_with(descriptors, Descriptor::default);
+        let fresh = || Descriptor::new(Origin::default());
+        self.descriptors.resize_with(descriptors, fresh);
         self.descriptors.clear();
         self
     }
@@ -148,11 +87,10 @@ impl Pool {
         let index = if self.free != NIL {
             let index = self.free;
             self.free = self[index].next;
-            self.origins[index as usize] = origin;
+            self[index] = Descriptor::new(origin);
             index
         } else if (self.descriptors.len() as u32) < self.slots {
-            self.descriptors.push(Descriptor::default());
-            self.origins.push(origin);
+            self.descriptors.push(Descriptor::new(origin));
             self.descriptors.len() as u32 - 1
         } else {
             return None;
@@ -163,21 +101,16 @@ impl Pool {
 
     /// Makes a taken descriptor that of a packet with `headers` for node `to`.
     pub(crate) fn describe(&mut self, index: u32, headers: &Headers, to: u32) {
-        self[index] = Descriptor {
-            next: NIL,
-            destination: to,
-            ip_len: headers.ip_len,
-            hop_limit: headers.hop_limit,
-            may_fragment: headers.may_fragment,
-            ..Descriptor::default()
-        };
+        let packet = &mut self[index];
+        packet.destination = to;
+        packet.describe(headers);
     }
 
     /// Gives a descriptor back.
     pub(crate) fn release(&mut self, index: u32) {
         debug_assert!(self.in_use > 0);
         self.in_use -= 1;
-        if let Some(buffer) = self[index].buffer.take() {
+        if let Some(buffer) = self[index].leave() {
             self.buffers.leave(buffer);
         }
         self[index].next = self.free;
@@ -193,12 +126,11 @@ impl Pool {
         self.slot_size
     }
 
-    pub(crate) fn origin(&self, index: u32) -> Origin {
-        self.origins[index as usize]
-    }
-
-    pub(crate) fn origin_mut(&mut self, index: u32) -> &mut Origin {
-        &mut self.origins[index as usize]
+    /// Reads from a packet's descriptor and slot, so that both are in the cache.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) -> u32 {
+        let bytes = self.slab.get(index as usize * self.slot_size);
+        self[index].next ^ bytes.map_or(0, |&byte| u32::from(byte))
     }
 
     /// Copies the first bytes of a modelled packet's frame into a slot.
@@ -211,12 +143,15 @@ impl Pool {
     /// Whether the end of a packet's frame is not stored.
     pub(crate) fn is_modelled(&self, index: u32) -> bool {
         let packet = &self[index];
-        packet.buffer.is_none() && packet.segment != 0
+        packet.buffer().is_none() && packet.segment != 0
     }
 
     /// How many bytes of its frame a packet's own slot holds.
     fn stored(&self, index: u32) -> usize {
-        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
+        debug_assert!(
+            self[index].buffer().is_none(),
+            "a segment's bytes are shared"
+        );
         match self[index].segment {
             0 => self.frame_len(index),
             stored => usize::from(stored),
@@ -238,13 +173,13 @@ impl Pool {
 
     /// The length of a packet's frame.
     pub(crate) fn frame_len(&self, index: u32) -> usize {
-        ETHERNET_LEN + self[index].ip_len as usize
+        ETHERNET_LEN + self[index].ip_len() as usize
     }
 
     /// Bytes that begin with a packet's headers, without the edits that are still waiting; of a
     /// segment, all of its super-packet, whose lengths and numbers are not the segment's.
     pub(crate) fn headers(&self, index: u32) -> &[u8] {
-        match self[index].buffer {
+        match self[index].buffer() {
             None => self.frame(index),
             Some(buffer) => self.buffers.frame(buffer),
         }
@@ -253,14 +188,20 @@ impl Pool {
     /// The frame of a packet that has bytes of its own, as far as it is stored, without the edits
     /// that are still waiting.
     pub(crate) fn frame(&self, index: u32) -> &[u8] {
-        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
+        debug_assert!(
+            self[index].buffer().is_none(),
+            "a segment's bytes are shared"
+        );
         let at = index as usize * self.slot_size;
         &self.slab[at..at + self.stored(index)]
     }
 
     /// See [`Pool::frame`].
     pub(crate) fn frame_mut(&mut self, index: u32) -> &mut [u8] {
-        debug_assert!(self[index].buffer.is_none(), "a segment's bytes are shared");
+        debug_assert!(
+            self[index].buffer().is_none(),
+            "a segment's bytes are shared"
+        );
         let (at, len) = (index as usize * self.slot_size, self.stored(index));
         &mut self.slab[at..at + len]
     }
@@ -269,25 +210,25 @@ impl Pool {
     #[inline]
     pub(crate) fn materialise(&mut self, index: u32) {
         let packet = &self[index];
-        if packet.is_partial || packet.buffer.is_some() {
+        if packet.partial().is_some() || packet.buffer().is_some() {
             self.fill_in(index);
         }
     }
 
     #[cold]
     fn fill_in(&mut self, index: u32) {
-        if std::mem::take(&mut self[index].is_partial) {
-            let partial = self.origin(index).checksum;
+        if let Some(partial) = self[index].partial() {
+            self[index].set_partial(None);
             segment::complete(self.frame_mut(index), partial);
         }
         let packet = &mut self.descriptors[index as usize];
-        if let Some(buffer) = packet.buffer.take() {
+        if let Some(buffer) = packet.leave() {
             let at = index as usize * self.slot_size;
             let slot = &mut self.slab[at..at + self.slot_size];
             let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
             let number = std::mem::take(&mut packet.segment);
             let written = dimensions.write_segment(frame, number, slot);
-            debug_assert_eq!(written, Some(ETHERNET_LEN + packet.ip_len as usize));
+            debug_assert_eq!(written, Some(ETHERNET_LEN + packet.ip_len() as usize));
             self.buffers.leave(buffer);
         }
     }
@@ -304,11 +245,11 @@ impl Pool {
         let at = index as usize * self.slot_size;
         let frame = &mut self.slab[at..at + len];
         let packet = &mut self.descriptors[index as usize];
-        let by = std::mem::take(&mut packet.lowered);
+        let by = packet::hop_limit(frame).saturating_sub(packet.hop_limit);
         if by > 0 {
             packet::lower_hop_limit(frame, by);
         }
-        if std::mem::take(&mut packet.marked) {
+        if packet.take(MARKED) {
             packet::set_ce(frame);
         }
     }
@@ -316,11 +257,11 @@ impl Pool {
     /// Whether packet `next` can go on where `packet` ends, under one header.
     pub(crate) fn follows(&self, packet: u32, next: u32) -> bool {
         let (packet, next) = (&self[packet], &self[next]);
-        packet.buffer.is_some()
-            && packet.buffer == next.buffer
+        packet.buffer().is_some()
+            && packet.buffer() == next.buffer()
             && packet.segment.checked_add(1) == Some(next.segment)
             && packet.destination == next.destination
-            && (packet.lowered, packet.marked) == (next.lowered, next.marked)
+            && (packet.hop_limit, packet.is(MARKED)) == (next.hop_limit, next.is(MARKED))
     }
 
     /// Writes the headers of a packet and the `count - 1` that follow it to its own slot, edits
@@ -328,8 +269,8 @@ impl Pool {
     pub(crate) fn write_headers(&mut self, index: u32, count: u16) -> (Offload, usize) {
         let at = index as usize * self.slot_size;
         let packet = &self.descriptors[index as usize];
-        let Some(buffer) = packet.buffer else {
-            let checksum = packet.is_partial.then(|| self.origin(index).checksum);
+        let Some(buffer) = packet.buffer() else {
+            let checksum = packet.partial();
             let stored = self.stored(index);
             self.edit(index, stored);
             let offload = Offload {
@@ -349,7 +290,7 @@ impl Pool {
 
     /// The bytes in a packet's own slot: its frame, or the headers that were written there.
     pub(crate) fn head_mut(&mut self, index: u32) -> &mut [u8] {
-        let len = match self[index].buffer {
+        let len = match self[index].buffer() {
             None => self.stored(index),
             Some(buffer) => self.buffers.super_of(buffer).headers(),
         };
@@ -360,7 +301,7 @@ impl Pool {
     /// The bytes of a packet whose headers have been written for `count`, in two parts.
     pub(crate) fn parts(&self, index: u32, count: u16) -> [&[u8]; 2] {
         let packet = &self[index];
-        let Some(buffer) = packet.buffer else {
+        let Some(buffer) = packet.buffer() else {
             let zeros = self.frame_len(index) - self.stored(index);
             return [self.frame(index), &ZEROS[..zeros]];
         };
@@ -376,7 +317,10 @@ impl Pool {
     /// One packet's frame to read and another packet's whole slot to write.
     pub(crate) fn frame_and_slot(&mut self, read: u32, write: u32) -> (&[u8], &mut [u8]) {
         debug_assert_ne!(read, write);
-        debug_assert!(self[read].buffer.is_none(), "a segment's bytes are shared");
+        debug_assert!(
+            self[read].buffer().is_none(),
+            "a segment's bytes are shared"
+        );
         let len = self.stored(read);
         let size = self.slot_size;
         let (low, high) = (
@@ -394,12 +338,10 @@ impl Pool {
 
     /// A second packet like packet `index`, bytes and all; `None` where there is no slot.
     pub(crate) fn duplicate(&mut self, index: u32) -> Option<u32> {
-        let copy = self.take(self.origin(index))?;
-        self[copy] = Descriptor {
-            next: NIL,
-            ..self[index].clone()
-        };
-        if let Some(buffer) = self[copy].buffer {
+        let copy = self.take(self[index].origin())?;
+        self[copy] = self[index].clone();
+        self[copy].next = NIL;
+        if let Some(buffer) = self[copy].buffer() {
             self.buffers.join(buffer);
         } else {
             let (frame, slot) = self.frame_and_slot(index, copy);
@@ -427,5 +369,31 @@ impl IndexMut<u32> for Pool {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Descriptor {
         &mut self.descriptors[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a packet costs: a descriptor, its bytes, and nothing else.
+    #[test]
+    fn a_packet_without_its_bytes_takes_64() {
+        let packets = 10_000;
+        let mut pool = Pool::new(packets, 192, 0);
+        while pool.take(Origin::default()).is_some() {}
+        assert_eq!(pool.in_use(), packets);
+        let Pool {
+            descriptors,
+            free: _,
+            in_use: _,
+            slots: _,
+            slot_size: _,
+            slab,
+            buffers: _, // shared, and bounded by itself
+        } = pool;
+        assert_eq!(slab.capacity(), packets as usize * 192);
+        let bytes = descriptors.capacity() * size_of::<Descriptor>();
+        assert!(bytes <= packets as usize * 64, "{bytes} bytes");
     }
 }

@@ -148,7 +148,15 @@ impl Routes {
         }
     }
 
-    /// The same at the ends of paths: at leaves, before leaves, and where a table or a path is
+    /// Reads what [`Routes::next_hop`] looks up, so that it is in the cache.
+    #[inline]
+    pub(crate) fn touch(&self, from: NodeId, to: NodeId) -> u32 {
+        let (table, place) = (self.tables[to.index()], self.junctions.place(from));
+        let entry = self.entries.get(table as usize + place as usize);
+        entry.copied().unwrap_or(NONE)
+    }
+
+    /// [`Routes::next_hop`] at the ends of paths: at leaves, before leaves, and where a table or a path is
     /// missing.
     #[inline(never)]
     fn next_hop_at_end(

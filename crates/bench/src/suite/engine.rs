@@ -1,7 +1,7 @@
 //! How fast the engine is by itself: no clock, no kernel, no programs, one thread.
 //!
-//! Runs the example `hops` of the engine's crate, in the source tree that this program was
-//! built from.
+//! Runs the examples `hops` and `scale` of the engine's crate, in the source tree that this program
+//! was built from.
 
 use std::io;
 use std::path::Path;
@@ -39,7 +39,10 @@ const SIZES: [Size; 2] = [
     },
 ];
 
-/// A group for each size.
+/// Numbers of pipes that carry the same load each; the first is the reference of the others.
+const PIPES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
+
+/// A group for each size, and one for growth.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
     let sizes = if lab.quick { &SIZES[..1] } else { &SIZES[..] };
     let group = |size: &Size| Group {
@@ -49,7 +52,36 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
         ),
         setups: size.pipes.iter().map(|pipes| setup(size, pipes)).collect(),
     };
-    sizes.iter().map(group).collect()
+    let growth = if lab.quick { &PIPES[..2] } else { &PIPES[..] };
+    let growth = Group {
+        title: "the engine alone, one thread, a tree of more and more pipes, 5 packets in flight \
+                for each"
+            .to_owned(),
+        setups: growth.iter().map(|&pipes| scale(pipes)).collect(),
+    };
+    sizes.iter().map(group).chain([growth]).collect()
+}
+
+/// One number of pipes: speed, and memory.
+fn scale(pipes: u32) -> Setup {
+    let best = Figure::new("best of 5", "M packet-hops/s", at("/best"));
+    let packet = Figure::new("memory of a packet without its bytes", "B", at("/packet"));
+    let figures = match pipes {
+        _ if pipes == PIPES[0] => vec![best, packet.target(Target::AtMost(64.0))],
+        _ if Some(&pipes) == PIPES.last() => vec![
+            best.against(0, Against::Ratio)
+                .target(Target::RatioAtLeast(0.34)),
+        ],
+        _ => vec![best.against(0, Against::Ratio)],
+    };
+    let arguments = vec![pipes.to_string()];
+    Setup {
+        name: format!("{pipes} pipes"),
+        command: format!("cargo run --release -p longhaul-core --example scale {pipes}"),
+        reference: false,
+        run: Box::new(move |_| example("scale", &arguments)),
+        figures,
+    }
 }
 
 fn setup(size: &Size, pipes: &str) -> Setup {
@@ -64,7 +96,7 @@ fn setup(size: &Size, pipes: &str) -> Setup {
             arguments.join(" ")
         ),
         reference: false,
-        run: Box::new(move |_| hops(&arguments)),
+        run: Box::new(move |_| example("hops", &arguments)),
         figures: vec![if is_first {
             best.target(Target::AtLeast(size.target))
         } else {
@@ -73,11 +105,11 @@ fn setup(size: &Size, pipes: &str) -> Setup {
     }
 }
 
-fn hops(arguments: &[String]) -> io::Result<Outcome> {
+fn example(name: &str, arguments: &[String]) -> io::Result<Outcome> {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new("cargo")
         .args(["run", "--release", "--quiet", "-p", "longhaul-core"])
-        .args(["--example", "hops", "--"])
+        .args(["--example", name, "--"])
         .args(arguments)
         .current_dir(tree)
         .stdin(Stdio::null())
@@ -89,7 +121,7 @@ fn hops(arguments: &[String]) -> io::Result<Outcome> {
         return Err(io::Error::other(format!("no figure: {}", stderr.trim())));
     }
     Ok(Outcome {
-        data: json!({ "best": best, "output": text }),
+        data: json!({ "best": best, "packet": packet(&text), "output": text }),
         health: None,
     })
 }
@@ -102,6 +134,16 @@ fn best(text: &str) -> Value {
         .map_or(Value::Null, Value::from)
 }
 
+/// The number of the line `a packet: N bytes, …`.
+fn packet(text: &str) -> Value {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("a packet: "));
+    let word = line.and_then(|line| line.split(' ').next());
+    word.and_then(|word| word.parse::<u64>().ok())
+        .map_or(Value::Null, Value::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +153,8 @@ mod tests {
         let text = "round 0: 7.0 M packet-hops/s\nbest: 7.5 M packet-hops/s\n";
         assert_eq!(best(text), json!(7.5));
         assert_eq!(best("nothing"), Value::Null);
+        let text = "a packet: 64 bytes, and a slot of 192 for its headers\n";
+        assert_eq!(packet(text), json!(64));
+        assert_eq!(packet("nothing"), Value::Null);
     }
 }

@@ -6,10 +6,11 @@
 use super::Engine;
 use super::hash::Fate;
 use super::window::Event;
+use crate::pending::wheel::Entry;
 use crate::pending::{self, Key};
 use crate::pipe::Context;
 use crate::pipe::delay::Moment;
-use crate::pool::NIL;
+use crate::pool::{LOST, NIL};
 use crate::time::Time;
 use crate::topology::{NodeId, PipeId};
 
@@ -63,9 +64,9 @@ impl Engine {
             index
         } else {
             let index = pipe.pop(&self.pool);
-            let next = pipe.next_due(&self.pool);
+            let (head, next) = (pipe.first(), pipe.next_due(&self.pool));
             let next = next.map(|due| pending::key(due, pipe.rank));
-            let next = next.filter(|&key| !self.wheel_takes(from, pending::moment(key)));
+            let next = next.filter(|&key| !self.wheel_takes(from, head, pending::moment(key)));
             self.heap.replace_first(next);
             index
         };
@@ -79,7 +80,7 @@ impl Engine {
     fn come_out(&mut self, from: PipeId, to: NodeId, index: u32, at: Moment) {
         self.inside -= 1;
         let packet = &self.pool[index];
-        if packet.lost {
+        if packet.is(LOST) {
             let sent = packet.sent();
             self.trace.pipe(from, index, sent, Fate::Loss);
             self.counters.dropped.loss += 1;
@@ -104,7 +105,8 @@ impl Engine {
         if event.is_last
             && let Some(due) = pipe.next_due(&self.pool)
         {
-            self.announce(from, due);
+            let head = pipe.first();
+            self.announce(from, head, due);
         }
         if event.next >= Event::ELSE {
             return self.come_out(from, to, index, at);
@@ -120,14 +122,13 @@ impl Engine {
     pub(super) fn pass_on(&mut self, pipe: PipeId, index: u32, at: Moment) {
         let packet = &mut self.pool[index];
         packet.hop_limit -= 1;
-        packet.lowered += 1;
         self.enter(pipe, index, at, Time::ZERO);
     }
 
     /// The head of a plain pipe is due at `due`; the pipe stands nowhere yet.
     #[inline]
-    pub(super) fn announce(&mut self, pipe: PipeId, due: Moment) {
-        if !self.wheel_takes(pipe, due) {
+    pub(super) fn announce(&mut self, pipe: PipeId, head: u32, due: Moment) {
+        if !self.wheel_takes(pipe, head, due) {
             let rank = self.pipes[pipe.index()].rank;
             self.heap.insert(pending::key(due, rank));
         }
@@ -135,11 +136,30 @@ impl Engine {
 
     /// Puts a plain pipe into the wheel, where that pays and is allowed.
     #[inline]
-    fn wheel_takes(&mut self, pipe: PipeId, due: Moment) -> bool {
+    fn wheel_takes(&mut self, pipe: PipeId, head: u32, due: Moment) -> bool {
+        let entry = Entry { pipe: pipe.0, head };
         self.window.fits(pipe) > 0
             && due.microstep == 0
-            && (self.window.is_eager || self.crowd() >= FEW)
-            && self.wheel.insert(pipe.0, due.time.as_ns())
+            && self.is_crowded()
+            && self.wheel.insert(entry, due.time.as_ns())
+    }
+
+    /// As [`Engine::announce`], for a pipe that has windows, when it is known whether they pay.
+    #[inline]
+    pub(super) fn stand(&mut self, pipe: PipeId, head: u32, due: Moment, crowded: bool) {
+        debug_assert!(self.window.fits(pipe) > 0);
+        let entry = Entry { pipe: pipe.0, head };
+        let pays = crowded && due.microstep == 0;
+        if !(pays && self.wheel.insert(entry, due.time.as_ns())) {
+            let rank = self.pipes[pipe.index()].rank;
+            self.heap.insert(pending::key(due, rank));
+        }
+    }
+
+    /// Whether there are enough heads for windows to pay.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.window.is_eager || self.crowd() >= FEW
     }
 
     /// How many pipes have something to do, more or less.
@@ -197,15 +217,20 @@ impl Engine {
         }
         let was_empty = pipe.first() == NIL;
         if !pipe.enter(index, entry, floor, &mut self.pool) {
-            self.trace.pipe(to, index, entry.time, Fate::Queue);
-            self.counters.dropped.queue += 1;
-            self.pool.release(index);
-            return;
+            return self.overflow(to, index, entry);
         }
         self.inside += 1;
         if was_empty {
-            self.announce(to, self.pool[index].due);
+            self.announce(to, index, self.pool[index].due());
         }
+    }
+
+    /// A pipe had no room for a packet.
+    #[cold]
+    pub(super) fn overflow(&mut self, pipe: PipeId, index: u32, at: Moment) {
+        self.trace.pipe(pipe, index, at.time, Fate::Queue);
+        self.counters.dropped.queue += 1;
+        self.pool.release(index);
     }
 
     /// Changes a pipe, and where it stands among what is to come.
@@ -244,7 +269,8 @@ impl Engine {
             self.heap.insert(key);
         }
         if let Some(due) = pipe.next_due(&self.pool) {
-            self.announce(id, due);
+            let head = self.pipes[id.index()].first();
+            self.announce(id, head, due);
         }
         debug_assert!(self.is_balanced());
     }

@@ -11,10 +11,9 @@ use super::lan::GROUP;
 use super::{CREATED, Engine};
 use crate::packet::{self, Headers};
 use crate::pipe::delay::Moment;
-use crate::pool::Origin;
+use crate::pool::{MAY_FRAGMENT, NIL, Origin};
 use crate::route::{NextHop, SetId};
 use crate::router::{Cause, Responder};
-use crate::segment::Partial;
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, Topology};
 
@@ -89,14 +88,13 @@ impl Engine {
         };
         let mtu = self.pipes[pipe.index()].mtu;
         let packet = &mut self.pool[index];
-        if packet.ip_len > mtu && !packet.may_fragment {
+        if packet.ip_len() > mtu && !packet.is(MAY_FRAGMENT) {
             self.trace.node(router, index, at.time, Fate::TooBig);
             self.counters.dropped.too_big += 1;
             return self.answer(router, Cause::TooBig { mtu }, index, at);
         }
         packet.hop_limit -= 1;
-        packet.lowered += 1;
-        if packet.ip_len > mtu {
+        if packet.ip_len() > mtu {
             self.fragment(pipe, index, at, Time::ZERO);
         } else {
             self.enter(pipe, index, at, Time::ZERO);
@@ -109,8 +107,13 @@ impl Engine {
         let pipe = if self.pool[index].destination == GROUP {
             self.segment(host)
         } else {
-            let own = |engine: &Self| engine.topology.outgoing(host).first().copied();
-            self.next_pipe(host, index).or_else(|| own(self))
+            match self.nodes[host.index()].only {
+                NIL => {
+                    let own = |engine: &Self| engine.topology.outgoing(host).first().copied();
+                    self.next_pipe(host, index).or_else(|| own(self))
+                }
+                only => Some(PipeId(only)), // whatever routes say
+            }
         };
         let Some(pipe) = pipe else {
             self.trace.node(host, index, stamp, Fate::NoRoute);
@@ -123,9 +126,9 @@ impl Engine {
         };
         let mtu = self.pipes[pipe.index()].mtu;
         let packet = &self.pool[index];
-        if packet.ip_len <= mtu {
+        if packet.ip_len() <= mtu {
             self.enter(pipe, index, at, self.now);
-        } else if packet.may_fragment {
+        } else if packet.is(MAY_FRAGMENT) {
             self.fragment(pipe, index, at, self.now);
         } else {
             // The far end speaks for the link, and the host hears it at once; a lan is mute.
@@ -140,7 +143,10 @@ impl Engine {
             };
             self.pool.release(index);
             if let Some(reply) = reply {
-                self.pool[reply].due.time = stamp.max(self.now);
+                self.pool[reply].set_due(Moment {
+                    time: stamp.max(self.now),
+                    microstep: 0,
+                });
                 self.deliver_or_drop(host, reply);
             }
         }
@@ -223,9 +229,9 @@ impl Engine {
             return self.pool.release(index);
         };
         let packet = &self.pool[index];
-        if packet.ip_len <= self.pipes[pipe.index()].mtu {
+        if packet.ip_len() <= self.pipes[pipe.index()].mtu {
             self.enter(pipe, index, at, Time::ZERO);
-        } else if packet.may_fragment {
+        } else if packet.is(MAY_FRAGMENT) {
             self.fragment(pipe, index, at, Time::ZERO);
         } else {
             self.trace.node(router, index, at.time, Fate::TooBig);
@@ -239,7 +245,7 @@ impl Engine {
         if self.pool[index].destination == host.0 {
             self.deliver(index);
         } else {
-            let due = self.pool[index].due.time;
+            let due = self.pool[index].due().time;
             self.trace.node(host, index, due, Fate::NoRoute);
             self.counters.dropped.no_route += 1;
             self.pool.release(index);
@@ -251,7 +257,7 @@ impl Engine {
     fn fragment(&mut self, pipe: PipeId, index: u32, at: Moment, floor: Time) {
         self.pool.apply_edits(index);
         let mtu = self.pipes[pipe.index()].mtu;
-        let (path_delay, entered) = (self.pool[index].path_delay, self.pool.origin(index).entered);
+        let (path_delay, entered) = (self.pool[index].path_delay, self.pool[index].entered);
         let mut made = 0;
         for number in 0..MOST_FRAGMENTS {
             let how = Origination::Fragment(number);
@@ -262,7 +268,7 @@ impl Engine {
             made += 1;
             let packet = &mut self.pool[fragment];
             packet.path_delay = path_delay;
-            if packet.ip_len <= mtu {
+            if packet.ip_len() <= mtu {
                 self.enter(pipe, fragment, at, floor);
             } else {
                 debug_assert!(false, "a fragment exceeds the MTU that it was made for");
@@ -293,12 +299,11 @@ impl Engine {
         how: Origination,
         write: impl FnOnce(&mut dyn Responder, &Topology, &[u8], &mut [u8]) -> Option<usize>,
     ) -> Option<u32> {
-        let staleness = self.pool.origin(index).staleness;
+        let staleness = self.pool[index].staleness;
         let origin = Origin {
             id: CREATED | self.created,
             entered,
             staleness,
-            checksum: Partial::default(),
         };
         let Some(new) = self.pool.take(origin) else {
             self.counters.pool_exhausted += 1;

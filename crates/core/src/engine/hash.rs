@@ -207,7 +207,7 @@ impl State {
         let end = headers.len().min(ETHERNET_LEN + HEADER_BYTES);
         let bytes = headers.get(ETHERNET_LEN..end).unwrap_or_default();
         let content = SipHasher13::new_with_keys(3, 0).hash(bytes);
-        let content = mix(content, u64::from(packet.ip_len));
+        let content = mix(content, u64::from(packet.ip_len()));
         // A segment's headers are those of its super-packet.
         let content = mix(content, u64::from(packet.segment));
         let node = &mut self.nodes[host.index()];

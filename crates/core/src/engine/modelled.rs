@@ -2,8 +2,8 @@
 //!
 //! Purpose: endpoints that are models send and receive packets like all others, which queues,
 //! marks, hashes, routers and real hosts see as what they would be on a wire. Only the bytes that
-//! a header has are kept, so that a packet in a queue costs its descriptor and a slot of
-//! [`MODELLED_SLOT`] bytes, whatever its length.
+//! a header has are kept, so that a packet in a queue costs its descriptor
+//! ([`PACKET_BYTES`](super::PACKET_BYTES)) and a slot of [`MODELLED_SLOT`] bytes, whatever its length.
 //!
 //! What does need a whole packet (a router that quotes or splits it) gets one, made for the
 //! occasion; and what it writes is a modelled packet again, cut behind its last byte that is not
@@ -16,7 +16,6 @@ use crate::packet::{self, Destination, Headers, Refusal};
 use crate::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
 use crate::pool::LONGEST_FRAME;
 use crate::router::Responder;
-use crate::segment::Partial;
 use crate::time::Time;
 use crate::topology::{NodeId, Topology};
 
@@ -63,7 +62,7 @@ impl Engine {
             return Err(self.too_long());
         }
         debug_assert_eq!(self.find(headers.destination), packet.to.0);
-        let index = self.take(stamp, Partial::default())?;
+        let index = self.take(stamp)?;
         self.pool.describe(index, &headers, packet.to.0);
         self.pool.write_head(index, packet.headers);
         self.set_out(host, index, stamp);

@@ -71,11 +71,11 @@ impl Engine {
         if frame.len() > self.pool.slot_size() {
             return Err(self.too_long());
         }
-        let index = self.take(stamp, checksum)?;
+        let index = self.take(stamp)?;
         let to = self.find(headers.destination);
         self.pool.describe(index, &headers, to);
         self.pool.write(index, frame);
-        self.pool[index].is_partial = true;
+        self.pool[index].set_partial(Some(checksum));
         self.set_out(host, index, stamp);
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Engine {
     ) -> Result<(), Refused> {
         let to = self.find(headers.destination);
         for number in 0..dimensions.count() {
-            let index = match self.take(stamp, Partial::default()) {
+            let index = match self.take(stamp) {
                 Ok(index) => index,
                 Err(error) => {
                     // The rest is lost with this one.
@@ -149,8 +149,7 @@ impl Engine {
             self.pool.describe(index, &headers, to);
             if let Some(buffer) = buffer {
                 self.pool.buffers.join(buffer);
-                self.pool[index].buffer = Some(buffer);
-                self.pool[index].segment = number;
+                self.pool[index].share(buffer, number);
                 if headers.destination == Destination::Group {
                     self.pool.materialise(index);
                 }
@@ -169,12 +168,10 @@ impl Engine {
         let first = self.next_egress()?;
         packets.push(self.describe_egress(first));
         let (mut last, mut count) = (first, 1);
-        loop {
-            let next = self.egress_head;
-            let joins = next != crate::pool::NIL
-                && usize::from(count) < MOST_SEGMENTS
+        while let Some(next) = self.outgoing.first() {
+            let joins = usize::from(count) < MOST_SEGMENTS
                 && self.pool.follows(last, next)
-                && self.pool[next].due.time.since(self.pool[last].due.time) <= gap;
+                && self.pool[next].due().time.since(self.pool[last].due().time) <= gap;
             if !joins {
                 break;
             }

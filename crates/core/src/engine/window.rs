@@ -24,11 +24,11 @@
 use super::Engine;
 use super::hash::Fate;
 use super::lan::GROUP;
-use crate::pending::wheel::Wheel;
+use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
 use crate::pipe::delay::Moment;
 use crate::pipe::{Pipe, Taken};
-use crate::pool::NIL;
+use crate::pool::{LOST, NIL};
 use crate::route::NextHop;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId};
@@ -41,6 +41,13 @@ const MOST_WIDTH: u64 = 1 << 30;
 
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
+
+/// A window ends early, at a slot's end, when it has so many pipes: what looking ahead has fetched
+/// is still in the cache when the window is done. Measured with `examples/scale.rs`.
+const ENOUGH: usize = 8192;
+
+/// With more bytes of route tables than these, which no near cache holds, they are fetched ahead.
+const LARGE_TABLES: usize = 1 << 20;
 
 /// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
 /// enough for all the answers to stay in the cache.
@@ -112,7 +119,7 @@ pub(super) struct Window {
     /// Whether nothing but the usual happens.
     is_usual: bool,
     shares: Vec<Share>,
-    pipes: Vec<u32>,
+    pipes: Vec<wheel::Entry>,
     /// Places of shares.
     lanes: Vec<u32>,
     /// By pipe: how many packets go into it.
@@ -221,8 +228,11 @@ impl Window {
     /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
     fn sort_by_inbox(&mut self, entering: usize) {
         self.tray.clear();
-        self.entries.clear();
-        self.entries.resize(entering, Entry::default());
+        // All entries are written below.
+        if self.entries.len() < entering {
+            self.entries.resize(entering, Entry::default());
+        }
+        self.entries.truncate(entering);
         let mut end = 0;
         for &pipe in &self.fed {
             let count = &mut self.inbox[pipe as usize];
@@ -300,11 +310,12 @@ impl Engine {
         window.events.clear();
         window.shares.clear();
         window.pipes.clear();
-        self.wheel.take(end, &mut window.pipes);
+        let end = self.wheel.take(end, ENOUGH, &mut window.pipes);
         let end = self.wheel.start_of(end);
         for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
             self.set_lanes(first);
             while !self.window.lanes.is_empty() {
+                self.fetch_ways();
                 self.find_ways();
                 self.take_one_each();
                 self.leave_lanes(end);
@@ -317,26 +328,26 @@ impl Engine {
     fn set_lanes(&mut self, first: usize) {
         let window = &mut self.window;
         let last = window.pipes.len().min(first + AT_A_TIME);
-        let heads = window.pipes[first..last].iter();
-        let heads = heads.map(|&id| self.pipes[id as usize].first());
-        std::hint::black_box(heads.fold(0, |sum, head| sum ^ self.pool[head].next));
-        for &id in &window.pipes[first..last] {
-            let pipe = &self.pipes[id as usize];
+        let mut touched = 0;
+        for entry in &window.pipes[first..last] {
+            touched ^= self.pool[entry.head].next ^ self.pipes[entry.pipe as usize].to;
+        }
+        std::hint::black_box(touched);
+        for entry in &window.pipes[first..last] {
+            let pipe = &self.pipes[entry.pipe as usize];
+            debug_assert_eq!(pipe.first(), entry.head);
             window.lanes.push(window.shares.len() as u32);
             window.shares.push(Share {
-                pipe: id,
+                pipe: entry.pipe,
                 node: pipe.to,
                 rank: pipe.rank,
-                kind: NodeKind::Router,
-                head: pipe.first(),
+                kind: pipe.kind,
+                head: entry.head,
+                due: self.pool[entry.head].due(),
                 way: None,
                 last: 0,
-                due: pipe.next_due(&self.pool).unwrap_or_default(),
-                taken: Taken::from(pipe.first()),
+                taken: Taken::from(entry.head),
             });
-        }
-        for share in &mut window.shares[first..] {
-            share.kind = self.nodes[share.node as usize].kind;
         }
     }
 
@@ -358,7 +369,7 @@ impl Engine {
             let share = &mut window.shares[lane as usize];
             let mut goes_on = share.head != NIL;
             if goes_on {
-                share.due = self.pool[share.head].due;
+                share.due = self.pool[share.head].due();
                 let is_due = share.due.time.as_ns() < end;
                 goes_on = is_due & (share.due.microstep == 0);
                 window.is_usual &= goes_on | !is_due;
@@ -369,6 +380,21 @@ impl Engine {
             left += usize::from(goes_on);
         }
         window.lanes.truncate(left);
+    }
+
+    /// Has what routes say about each lane's packet brought, where much of it is far away.
+    fn fetch_ways(&self) {
+        if self.routes.table_bytes() <= LARGE_TABLES {
+            return;
+        }
+        let mut touched = 0;
+        for &lane in &self.window.lanes {
+            let share = &self.window.shares[lane as usize];
+            let to = self.pool[share.head].destination;
+            let to = if to < GROUP { to } else { share.node };
+            touched ^= self.routes.touch(NodeId(share.node), NodeId(to));
+        }
+        std::hint::black_box(touched);
     }
 
     /// Looks up where each lane's packet goes from its router.
@@ -393,9 +419,9 @@ impl Engine {
             let share = &mut window.shares[lane as usize];
             let packet = &self.pool[share.head];
             let next = match share.way {
-                _ if packet.lost => Event::LOST,
+                _ if packet.is(LOST) => Event::LOST,
                 Some(NextHop::One(next))
-                    if packet.ip_len <= window.fits[next.index()] && packet.hop_limit > 1 =>
+                    if packet.ip_len() <= window.fits[next.index()] && packet.hop_limit > 1 =>
                 {
                     next.0
                 }
@@ -424,15 +450,16 @@ impl Engine {
             self.hash_window();
         }
         self.inside -= self.window.events.len() as u64;
+        let crowded = self.is_crowded();
         for number in 0..self.window.shares.len() {
             let share = self.window.shares[number];
             self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
             if share.head != NIL {
-                self.announce(PipeId(share.pipe), share.due);
+                self.stand(PipeId(share.pipe), share.head, share.due, crowded);
             }
         }
         self.hand_over();
-        self.serve_inboxes();
+        self.serve_inboxes(crowded);
     }
 
     /// Hashes what comes out of pipes in the window.
@@ -484,17 +511,27 @@ impl Engine {
     }
 
     /// Lets each pipe take what goes into it.
-    fn serve_inboxes(&mut self) {
+    fn serve_inboxes(&mut self, crowded: bool) {
         for first in (0..self.window.entries.len()).step_by(AT_A_TIME) {
             let last = self.window.entries.len().min(first + AT_A_TIME);
             self.fetch(first, last);
             for number in first..last {
                 let entry = self.window.entries[number];
                 let at = self.window.moment(entry.order);
-                self.pass_on(PipeId(entry.pipe), entry.index, at);
+                self.pool[entry.index].hop_limit -= 1;
+                let pipe = &mut self.pipes[entry.pipe as usize];
+                let was_empty = pipe.first() == NIL;
+                if !pipe.enter(entry.index, at, Time::ZERO, &mut self.pool) {
+                    self.overflow(PipeId(entry.pipe), entry.index, at);
+                    continue;
+                }
+                self.inside += 1;
+                if was_empty {
+                    let due = self.pool[entry.index].due();
+                    self.stand(PipeId(entry.pipe), entry.index, due, crowded);
+                }
             }
         }
-        self.window.entries.clear();
     }
 
     /// Has the memory brought that is about to be needed: loops that wait for nothing.
@@ -518,10 +555,11 @@ impl Engine {
         let rest = std::mem::take(&mut window.tray);
         for &entry in &rest[self.window.done.min(rest.len())..] {
             let event = self.window.events[entry as u32 as usize];
+            let pipe = &self.pipes[event.pipe as usize];
             if event.is_last
-                && let Some(due) = self.pipes[event.pipe as usize].next_due(&self.pool)
+                && let Some(due) = pipe.next_due(&self.pool)
             {
-                self.announce(PipeId(event.pipe), due);
+                self.announce(PipeId(event.pipe), pipe.first(), due);
             }
         }
         self.window.tray = rest;

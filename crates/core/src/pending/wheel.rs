@@ -2,8 +2,11 @@
 //!
 //! Theory: putting a pipe in costs the same however many there are, and nothing is sorted: a
 //! look-ahead window takes whole slots and sorts what comes out of them. Slots are powers of two
-//! of nanoseconds wide; lists are linked by pipe, so the wheel never allocates. It holds times from
-//! its beginning, which only moves on, to its length after that; all else belongs in the heap.
+//! of nanoseconds wide. Lists are chains of chunks of one cache line, so that neither putting in nor
+//! taking out goes to a place in memory for each pipe; each entry names the pipe's head besides,
+//! which can then be fetched before the pipe is there. There are no more chunks than all pipes can
+//! fill and one for each slot, reserved at the start. A wheel holds times from its beginning, which
+//! only moves on, to its length after that; all else belongs in the heap.
 //!
 //! Left out: times beyond one turn (no second level; such heads are rare).
 
@@ -15,6 +18,27 @@ const END: u64 = 1 << 63;
 /// The most slots of a wheel: 192 KB.
 const MOST_SLOTS: u64 = 1 << 14;
 
+/// So many entries fill a chunk to a cache line.
+const CHUNK: usize = 7;
+
+/// A pipe and the first packet inside it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) pipe: u32,
+    pub(crate) head: u32,
+}
+
+/// Some pipes of a slot.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct Chunk {
+    entries: [Entry; CHUNK],
+    /// How many there are; all chunks of a slot but the first are full.
+    len: u32,
+    /// The slot's next chunk, or the next free one.
+    next: u32,
+}
+
 /// Pipes by the time at which their head is due.
 #[derive(Debug)]
 pub(crate) struct Wheel {
@@ -25,14 +49,16 @@ pub(crate) struct Wheel {
     slots: Box<[Slot]>,
     /// A bit for each slot that is not empty.
     occupied: Box<[u64]>,
-    /// By pipe: the next one of its slot.
-    links: Box<[u32]>,
+    chunks: Vec<Chunk>,
+    /// The first free chunk.
+    free: u32,
     len: usize,
     least: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
+    /// Its first chunk.
     first: u32,
     /// The least due of its pipes, in ns.
     least: u64,
@@ -54,7 +80,8 @@ impl Wheel {
             begin: 0,
             slots: vec![EMPTY; slots].into(),
             occupied: vec![0; slots / 64].into(),
-            links: vec![NIL; pipes].into(),
+            chunks: Vec::with_capacity(pipes.div_ceil(CHUNK) + slots.min(pipes)),
+            free: NIL,
             len: 0,
             least: u64::MAX,
         }
@@ -86,7 +113,7 @@ impl Wheel {
 
     /// Puts a pipe in whose head is due at `due` ns; false where that is out of its reach.
     #[inline]
-    pub(crate) fn insert(&mut self, pipe: u32, due: u64) -> bool {
+    pub(crate) fn insert(&mut self, entry: Entry, due: u64) -> bool {
         let slot = self.slot_of(due);
         // Before its beginning this is a large number.
         if slot.wrapping_sub(self.begin) >= self.slots.len() as u64 || due >= END {
@@ -94,13 +121,39 @@ impl Wheel {
         }
         let at = self.place(slot);
         let slot = &mut self.slots[at];
-        self.links[pipe as usize] = slot.first;
-        slot.first = pipe;
         slot.least = slot.least.min(due);
+        let first = slot.first;
+        match self.chunks.get_mut(first as usize) {
+            Some(chunk) if (chunk.len as usize) < CHUNK => {
+                chunk.entries[chunk.len as usize] = entry;
+                chunk.len += 1;
+            }
+            _ => self.slots[at].first = self.begin_chunk(entry, first),
+        }
         self.occupied[at / 64] |= 1 << (at % 64);
         self.least = self.least.min(due);
         self.len += 1;
         true
+    }
+
+    /// A chunk that holds one entry, before chunk `next`.
+    fn begin_chunk(&mut self, entry: Entry, next: u32) -> u32 {
+        let number = self.free;
+        if let Some(chunk) = self.chunks.get_mut(number as usize) {
+            self.free = chunk.next;
+            chunk.entries[0] = entry;
+            chunk.len = 1;
+            chunk.next = next;
+            return number;
+        }
+        let mut entries = [Entry::default(); CHUNK];
+        entries[0] = entry;
+        self.chunks.push(Chunk {
+            entries,
+            len: 1,
+            next,
+        });
+        self.chunks.len() as u32 - 1
     }
 
     /// Nothing due before `ns` will be put in any more; nothing of that kind may be inside.
@@ -109,52 +162,75 @@ impl Wheel {
         self.begin = self.begin.max(self.slot_of(ns));
     }
 
-    /// Takes out all pipes of the slots before slot `end`, which is the new beginning.
-    pub(crate) fn take(&mut self, end: u64, pipes: &mut Vec<u32>) {
+    /// Takes out all pipes of the slots before slot `end`, or of the first few of these slots that
+    /// hold `enough`; gives the slot that is the new beginning.
+    pub(crate) fn take(&mut self, end: u64, enough: usize, entries: &mut Vec<Entry>) -> u64 {
         while self.least < self.start_of(end) {
+            if entries.len() >= enough {
+                return self.begin;
+            }
             let at = self.place(self.slot_of(self.least));
-            let mut pipe = std::mem::replace(&mut self.slots[at], EMPTY).first;
+            let mut number = std::mem::replace(&mut self.slots[at], EMPTY).first;
             self.occupied[at / 64] &= !(1 << (at % 64));
-            while pipe != NIL {
-                pipes.push(pipe);
-                self.len -= 1;
-                pipe = self.links[pipe as usize];
+            while number != NIL {
+                let chunk = &mut self.chunks[number as usize];
+                // All of it, which is faster than some.
+                let len = entries.len() + chunk.len as usize;
+                entries.extend_from_slice(&chunk.entries);
+                entries.truncate(len);
+                self.len -= chunk.len as usize;
+                let next = std::mem::replace(&mut chunk.next, self.free);
+                self.free = std::mem::replace(&mut number, next);
             }
             self.begin = self.slot_of(self.least) + 1;
             self.least = self.find_least();
         }
         self.begin = self.begin.max(end);
+        end
     }
 
     /// Takes out a pipe whose head was put in with `due`, and says whether it was there;
     /// `due_of` tells when the heads of others are due. Rare, and therefore a search.
     pub(crate) fn remove(&mut self, pipe: u32, due: u64, due_of: impl Fn(u32) -> u64) -> bool {
         let at = self.place(self.slot_of(due));
-        let (mut least, mut before, mut found) = (u64::MAX, NIL, false);
-        let mut other = self.slots[at].first;
-        while other != NIL {
-            let next = self.links[other as usize];
-            if other == pipe {
-                found = true;
-                match before {
-                    NIL => self.slots[at].first = next,
-                    before => self.links[before as usize] = next,
+        let first = self.slots[at].first;
+        let (mut least, mut found) = (u64::MAX, None);
+        let mut number = first;
+        while number != NIL {
+            let chunk = &self.chunks[number as usize];
+            for (place, entry) in chunk.entries[..chunk.len as usize].iter().enumerate() {
+                if entry.pipe == pipe {
+                    found = Some((number, place));
+                } else {
+                    least = least.min(due_of(entry.pipe));
                 }
-            } else {
-                least = least.min(due_of(other));
-                before = other;
             }
-            other = next;
+            number = chunk.next;
         }
-        if found {
-            self.slots[at].least = least;
-            self.len -= 1;
-            if self.slots[at].first == NIL {
-                self.occupied[at / 64] &= !(1 << (at % 64));
-            }
-            self.least = self.find_least();
+        let Some((number, place)) = found else {
+            return false;
+        };
+        // The last entry of the first chunk takes its place.
+        let chunk = &mut self.chunks[first as usize];
+        chunk.len -= 1;
+        let (last, is_empty, next) = (
+            chunk.entries[chunk.len as usize],
+            chunk.len == 0,
+            chunk.next,
+        );
+        self.chunks[number as usize].entries[place] = last;
+        if is_empty {
+            self.chunks[first as usize].next = self.free;
+            self.free = first;
+            self.slots[at].first = next;
         }
-        found
+        self.slots[at].least = least;
+        self.len -= 1;
+        if self.slots[at].first == NIL {
+            self.occupied[at / 64] &= !(1 << (at % 64));
+        }
+        self.least = self.find_least();
+        true
     }
 
     fn place(&self, slot: u64) -> usize {
@@ -203,25 +279,31 @@ mod tests {
                 0..5 if due[pipe] == u64::MAX => {
                     let at = (now + random(1100)).saturating_sub(20);
                     let fits = at / 8 >= now / 8 && at / 8 - now / 8 < 128;
-                    assert_eq!(wheel.insert(pipe as u32, at), fits);
+                    let entry = Entry {
+                        pipe: pipe as u32,
+                        head: !(pipe as u32),
+                    };
+                    assert_eq!(wheel.insert(entry, at), fits);
                     if fits {
                         due[pipe] = at;
                     }
                 }
                 5 => {
                     let end = now / 8 + random(20);
+                    let enough = 1 + random(60) as usize;
                     taken.clear();
-                    wheel.take(end, &mut taken);
-                    let mut expected: Vec<u32> = Vec::new();
+                    let reached = wheel.take(end, enough, &mut taken);
+                    assert!(reached == end || (reached < end && taken.len() >= enough));
+                    let mut expected: Vec<Entry> = Vec::new();
                     for pipe in 0..100u32 {
-                        if due[pipe as usize] / 8 < end {
+                        if due[pipe as usize] / 8 < reached {
                             due[pipe as usize] = u64::MAX;
-                            expected.push(pipe);
+                            expected.push(Entry { pipe, head: !pipe });
                         }
                     }
                     taken.sort_unstable();
                     assert_eq!(taken, expected);
-                    now = end * 8;
+                    now = now.max(reached * 8);
                 }
                 6 => {
                     now = (now + random(900)).min(wheel.least());

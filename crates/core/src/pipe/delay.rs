@@ -40,7 +40,10 @@ impl Delay {
         } else {
             0
         };
-        self.last = self.last.max(Moment { time, microstep });
+        let moment = Moment { time, microstep };
+        if moment > self.last {
+            self.last = moment;
+        }
         self.last
     }
 }

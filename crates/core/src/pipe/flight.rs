@@ -55,12 +55,12 @@ impl Flight {
 
     /// Takes in a packet that comes out at its `due`.
     pub(crate) fn push(&mut self, index: u32, pool: &mut Pool) {
-        let due = pool[index].due;
+        let due = pool[index].due();
         pool[index].next = NIL;
         if self.heap.is_empty() {
             if self.tail == NIL {
                 self.head = index;
-            } else if pool[self.tail].due <= due {
+            } else if pool[self.tail].due() <= due {
                 pool[self.tail].next = index;
             } else {
                 self.scatter(pool);
@@ -90,7 +90,7 @@ impl Flight {
         for index in pool.list(self.head) {
             let is_known = head_is_known && index == self.head;
             self.heap.push(Reverse(Entry {
-                due: pool[index].due,
+                due: pool[index].due(),
                 sequence: self.sequence,
                 index,
                 is_known,
@@ -104,7 +104,7 @@ impl Flight {
     pub(crate) fn announce(&mut self, pool: &Pool) -> Option<Moment> {
         if self.head != NIL {
             let is_known = std::mem::replace(&mut self.is_known, true);
-            return (!is_known).then(|| pool[self.head].due);
+            return (!is_known).then(|| pool[self.head].due());
         }
         let head = self.heap.peek()?.0;
         if head.is_known {
@@ -170,7 +170,6 @@ mod tests {
             id: 0,
             entered: Time::ZERO,
             staleness: 0,
-            checksum: Default::default(),
         };
         let mut pool = Pool::new(1000, 128, 0);
         let mut flight = Flight::new();
@@ -186,7 +185,7 @@ mod tests {
                     microstep: 0,
                 };
                 let index = pool.take(origin).unwrap();
-                pool[index].due = due;
+                pool[index].set_due(due);
                 flight.push(index, &mut pool);
                 model.push((due, sent));
                 number.insert(index, sent);

@@ -15,6 +15,7 @@
 //! Left out: what the mechanisms do; they are one small file each.
 
 mod bit_errors;
+mod change;
 mod choice;
 mod corrupt;
 pub(crate) mod delay;
@@ -35,23 +36,24 @@ use std::sync::Arc;
 use crate::engine::hash::TraceHash;
 use crate::observe::{Counters, PipeCounters};
 use crate::pending::{self, Key};
-use crate::pool::{NIL, Pool};
+use crate::pool::{LOST, NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
-use crate::topology::{self, PipeId, PipeParams};
-use crate::units::Framing;
+use crate::topology::{self, NodeKind, PipeId, PipeParams};
+use crate::units::{Framing, QueueLimit};
 use delay::{Delay, Moment};
 use loss::Loss;
 use queue::DropTail;
-use rate::{Exact, Server};
+use rate::Server;
 use sender::{Sender, Served};
 use shaped::{Cause, Past, Shaped};
 
 pub(crate) use taken::Taken;
 
-/// A pipe and the packets in it, by cache lines: every hop touches the first three.
+/// A pipe and the packets in it, by cache lines: what comes out of a plain pipe touches the first,
+/// what goes in the first two, and the third where it has to wait.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Pipe {
     /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
     /// nothing.
@@ -61,27 +63,39 @@ pub(crate) struct Pipe {
     pub(crate) rank: u32,
     /// The receiving node.
     pub(crate) to: u32,
-    pub(crate) mtu: u32,
-    framing: Framing,
-    /// Whether there is any loss.
-    loses: bool,
-    shaped: Option<Box<Shaped>>,
-    delay: Delay,
-    busy_ns: u64,
-
-    server: Server,
-    drops_queue: u64,
-    drops_loss: u64,
-
     queue: DropTail,
     packets: u64,
     bytes: u64,
-    rare: Box<Rare>,
+    busy_ns: u64,
+    pub(crate) mtu: u32,
+    /// What counts for a packet beyond its own bytes.
+    overhead: u8,
+    /// Whether there is any loss.
+    loses: bool,
+    /// Whether there is the general form.
+    is_shaped: bool,
+    /// What the receiving node is.
+    pub(crate) kind: NodeKind,
 
+    delay: Delay,
+    server: Server,
+
+    limit: QueueLimit,
+    drops_queue: u64,
+    drops_loss: u64,
+    shaped: Option<Box<Shaped>>,
+    rare: Box<Rare>,
     loss: Loss,
 }
 
 const _: () = assert!(size_of::<Pipe>() <= 256);
+const _: () = assert!(std::mem::offset_of!(Pipe, delay) == 64);
+const _: () = assert!(std::mem::offset_of!(Pipe, limit) == 128);
+
+/// What counts for a packet beyond its own bytes.
+const fn overhead(framing: Framing) -> u32 {
+    framing.counted(0)
+}
 
 /// What the fast path does not touch.
 #[derive(Debug)]
@@ -117,8 +131,15 @@ impl Context<'_> {
 }
 
 impl Pipe {
-    /// An empty pipe, shaped where its parameters or `always_shaped` say so.
-    pub(crate) fn new(pipe: &topology::Pipe, rank: u32, seed: u64, always_shaped: bool) -> Self {
+    /// An empty pipe that leads to a node of a kind, shaped where its parameters or `always_shaped`
+    /// say so.
+    pub(crate) fn new(
+        pipe: &topology::Pipe,
+        kind: NodeKind,
+        rank: u32,
+        seed: u64,
+        always_shaped: bool,
+    ) -> Self {
         let name = &pipe.name;
         let params = Arc::clone(&pipe.params);
         let mut pipe = Self {
@@ -126,18 +147,21 @@ impl Pipe {
             tail: NIL,
             rank,
             to: pipe.to.0,
-            mtu: pipe.mtu,
-            framing: params.framing,
-            loses: !params.loss.is_never(),
-            shaped: None,
-            delay: Delay::new(params.delay),
-            busy_ns: 0,
-            server: Server::new(params.rate),
-            drops_queue: 0,
-            drops_loss: 0,
-            queue: DropTail::new(params.queue, params.framing),
+            queue: DropTail::new(),
             packets: 0,
             bytes: 0,
+            busy_ns: 0,
+            mtu: pipe.mtu,
+            overhead: overhead(params.framing) as u8,
+            loses: !params.loss.is_never(),
+            is_shaped: false,
+            kind,
+            delay: Delay::new(params.delay),
+            server: Server::new(params.rate),
+            limit: params.queue,
+            drops_queue: 0,
+            drops_loss: 0,
+            shaped: None,
             loss: Loss::new(&params.loss, Stream::new(seed, name)),
             rare: Box::new(Rare {
                 params,
@@ -149,6 +173,7 @@ impl Pipe {
         if always_shaped || !pipe.rare.params.is_plain() {
             let sender = Sender::new(&pipe.rare.params);
             pipe.shaped = Some(pipe.make_shaped(sender, name, Moment::default(), Time::ZERO));
+            pipe.is_shaped = true;
         }
         pipe
     }
@@ -159,7 +184,18 @@ impl Pipe {
 
     #[inline]
     pub(crate) const fn is_shaped(&self) -> bool {
-        self.shaped.is_some()
+        self.is_shaped
+    }
+
+    /// The bytes that count for an IP packet of `ip_len`.
+    #[inline]
+    const fn counted(&self, ip_len: u32) -> u32 {
+        ip_len + self.overhead()
+    }
+
+    #[inline]
+    const fn overhead(&self) -> u32 {
+        self.overhead as u32
     }
 
     /// The least time from any entry to coming out that is known beforehand.
@@ -173,7 +209,7 @@ impl Pipe {
     /// When the first packet inside a plain pipe comes out.
     #[inline]
     pub(crate) fn next_due(&self, pool: &Pool) -> Option<Moment> {
-        (self.head != NIL).then(|| pool[self.head].due)
+        (self.head != NIL).then(|| pool[self.head].due())
     }
 
     /// The first packet inside a plain pipe, `NIL` where there is none.
@@ -197,9 +233,9 @@ impl Pipe {
         floor: Time,
         pool: &mut Pool,
     ) -> bool {
-        let bytes = self.framing.counted(pool[index].ip_len);
+        let bytes = self.counted(pool[index].ip_len());
         let ns = entry.time.as_ns();
-        if self.server.is_busy(ns) && !self.queue.has_room(ns, bytes, pool) {
+        if self.server.is_busy(ns) && !self.has_room(ns, bytes, pool) {
             self.drops_queue += 1;
             return false;
         }
@@ -211,17 +247,15 @@ impl Pipe {
             .carry(entry, Time::from_ns(departure.ceil()), self.delay.span);
         if due.time < floor {
             let shift = floor.since(due.time).as_ns();
-            pool.origin_mut(index).staleness = u32::try_from(shift).unwrap_or(u32::MAX);
+            pool[index].staleness = u32::try_from(shift).unwrap_or(u32::MAX);
             due = Moment {
                 time: floor,
                 microstep: 0,
             };
         }
         let packet = &mut pool[index];
-        packet.due = due;
-        packet.departure = departure;
+        packet.enter(due, departure, lost);
         packet.path_delay += self.delay.span;
-        packet.lost = lost;
         packet.next = NIL;
         self.queue.push(index, bytes);
         match self.tail {
@@ -232,18 +266,25 @@ impl Pipe {
         true
     }
 
+    /// Whether a packet of `bytes` may wait in a plain pipe at `ns`.
+    #[inline]
+    fn has_room(&mut self, ns: u64, bytes: u32, pool: &Pool) -> bool {
+        self.queue
+            .has_room(self.limit, self.overhead(), ns, bytes, pool)
+    }
+
     /// Takes out the first packet of a plain pipe, which must exist.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> u32 {
         let index = self.head;
         let packet = &pool[index];
-        let bytes = self.framing.counted(packet.ip_len);
+        let bytes = self.counted(packet.ip_len());
         self.queue.pop(index, bytes, packet.next);
         self.head = packet.next;
         if self.head == NIL {
             self.tail = NIL;
         }
-        if packet.lost {
+        if packet.is(LOST) {
             self.drops_loss += 1;
         } else {
             self.packets += 1;
@@ -255,9 +296,11 @@ impl Pipe {
     /// Takes the first packets out of a plain pipe, after which `head` is the first.
     #[inline]
     pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32, pool: &Pool) {
-        let bytes = taken.bytes + u64::from(self.framing.counted(0)) * u64::from(taken.packets);
-        let lost = taken.lost_bytes + u64::from(self.framing.counted(0)) * u64::from(taken.lost);
-        self.queue.pop_all(taken, bytes + lost, head, pool);
+        let overhead = u64::from(self.overhead);
+        let bytes = taken.bytes + overhead * u64::from(taken.packets);
+        let lost = taken.lost_bytes + overhead * u64::from(taken.lost);
+        self.queue
+            .pop_all(taken, bytes + lost, head, self.overhead(), pool);
         self.drops_loss += u64::from(taken.lost);
         self.packets += u64::from(taken.packets);
         self.bytes += bytes;
@@ -276,115 +319,7 @@ impl Pipe {
     /// Reads from all that an entry needs, so that it is in the cache.
     #[inline]
     pub(crate) fn touch(&self) -> u32 {
-        self.tail ^ self.drops_queue as u32 ^ self.packets as u32
-    }
-
-    /// Changes the pipe, which is called `name`, at `now`. Rate and framing hold at once, pro
-    /// rata for the packet in
-    /// service; delay and loss hold for packets that depart from now on, the queue for packets
-    /// that enter from now on. Of a shaped pipe, see [`shaped`].
-    pub(crate) fn set(
-        &mut self,
-        params: PipeParams,
-        name: &str,
-        now: Time,
-        context: &mut Context<'_>,
-    ) {
-        if !params.is_plain() {
-            self.shape(name, now, context);
-        }
-        let old = std::mem::replace(&mut self.rare.params, Arc::new(params));
-        let new = &self.rare.params;
-        self.framing = new.framing;
-        self.loses = !new.loss.is_never();
-        if let Some(shaped) = &mut self.shaped {
-            return shaped.set(&old, new, now, context);
-        }
-        let pool = &mut *context.pool;
-        self.queue.catch_up(now.as_ns(), pool);
-        self.queue.set(new.queue, new.framing, pool);
-        let loses_anew = old.loss != new.loss;
-        let serves_anew = (old.rate, old.framing, old.delay) != (new.rate, new.framing, new.delay);
-        if loses_anew {
-            self.lose_anew(pool);
-        }
-        if serves_anew {
-            self.serve_anew(now, pool);
-        }
-    }
-
-    /// Draws anew, by `params`, who is lost of all from the queue's front on.
-    fn lose_anew(&mut self, pool: &mut Pool) {
-        self.unlose(pool);
-        self.loss.set(&self.rare.params.loss);
-        let mut index = self.queue.front();
-        while index != NIL {
-            pool[index].lost = self.loss.hits();
-            index = pool[index].next;
-        }
-    }
-
-    /// Takes back the draws of loss for all from the queue's front on.
-    fn unlose(&mut self, pool: &mut Pool) {
-        let mut draws = 0;
-        let mut index = self.queue.front();
-        while index != NIL {
-            draws += 1;
-            pool[index].lost = false;
-            index = pool[index].next;
-        }
-        self.loss.take_back(draws);
-    }
-
-    /// Computes anew, by `params`, when all come out that have not departed at `now`.
-    fn serve_anew(&mut self, now: Time, pool: &mut Pool) {
-        let now_ns = now.as_ns();
-        let params = &self.rare.params;
-        let old_delay = std::mem::replace(&mut self.delay.span, params.delay);
-        let old_server = std::mem::replace(&mut self.server, Server::new(params.rate));
-        let first = self.queue.front();
-        let mut previous = self.due_before(first, pool);
-        self.server
-            .restart(old_server.busy_until().ns.min(now_ns), 0);
-        let mut old_free = Exact::at(now_ns);
-        let mut index = first;
-        while index != NIL {
-            // Only arrivals that were handed over ahead of time enter after `now`.
-            let entered = pool.origin(index).entered;
-            let entry = entered.as_ns().max(now_ns);
-            let packet = &mut pool[index];
-            let in_service = index == first && entry == now_ns;
-            let (start, departure) = if in_service {
-                let work = old_server.work_left(packet.departure, now_ns);
-                (Exact::at(now_ns), self.server.restart(now_ns, work))
-            } else {
-                let bytes = self.framing.counted(packet.ip_len);
-                self.server.serve(entry, bytes)
-            };
-            let old_time = packet.departure.ns - old_free.or_at(entry).ns;
-            let busy = self.busy_ns + (departure.ns - start.ns);
-            self.busy_ns = busy.saturating_sub(old_time);
-            old_free = packet.departure;
-            packet.departure = departure;
-            let others = packet.path_delay.saturating_sub(old_delay);
-            packet.path_delay = others + self.delay.span;
-            let time = Time::from_ns(departure.ceil()) + self.delay.span;
-            // Out at the instant of its entry: that can only be an arrival, at microstep 0.
-            let microstep = u32::from(time == entered);
-            packet.due = previous.max(Moment { time, microstep });
-            previous = packet.due;
-            index = packet.next;
-        }
-        self.delay.last = previous;
-    }
-
-    /// When the packet in front of `index` comes out; of an empty pipe, nothing.
-    fn due_before(&self, index: u32, pool: &Pool) -> Moment {
-        let before = pool
-            .list(self.head)
-            .take_while(|&other| other != index)
-            .last();
-        before.map_or_else(Moment::default, |other| pool[other].due)
+        self.tail ^ self.delay.span.as_ns() as u32
     }
 
     /// The counters, the sending time only as far as it lies before `now`.
@@ -408,10 +343,10 @@ impl Pipe {
         if let Some(shaped) = &self.shaped {
             return shaped.waiting();
         }
-        let sent_later = |&index: &u32| pool[index].departure.ceil() > now.as_ns();
+        let sent_later = |&index: &u32| pool[index].sent() > now;
         let inside = pool.list(self.queue.front()).filter(sent_later);
         inside.skip(1).fold((0, 0), |(packets, bytes), index| {
-            let counted = self.framing.counted(pool[index].ip_len);
+            let counted = self.counted(pool[index].ip_len());
             (packets + 1, bytes + u64::from(counted))
         })
     }
@@ -437,10 +372,12 @@ impl Pipe {
         if self.shaped.is_some() {
             return;
         }
-        self.queue.catch_up(now.as_ns(), context.pool);
+        self.queue
+            .catch_up(now.as_ns(), self.overhead(), context.pool);
         self.unlose(context.pool);
         let first = self.queue.front();
-        let in_service = (first != NIL).then(|| context.pool[first].departure);
+        let in_service =
+            (first != NIL).then(|| self.departure_of(first, self.overhead(), context.pool));
         let sender = Sender::even(&self.server, self.rare.params.rate, in_service);
         let last = self.due_before(first, context.pool);
         let mut shaped = self.make_shaped(sender, name, last, now);
@@ -451,7 +388,7 @@ impl Pipe {
             has_departed &= index != first;
             if !has_departed {
                 self.hand_over(index, index == first, now, &mut shaped, context.pool);
-            } else if context.pool[index].lost {
+            } else if context.pool[index].is(LOST) {
                 let sent = context.pool[index].sent();
                 shaped.lose(index, Cause::Loss, sent, context);
             } else {
@@ -461,6 +398,7 @@ impl Pipe {
         }
         self.tail = NIL;
         self.shaped = Some(shaped);
+        self.is_shaped = true;
     }
 
     /// Hands a packet that has not departed to the general form, as if it had not been served.
@@ -472,17 +410,17 @@ impl Pipe {
         shaped: &mut Shaped,
         pool: &mut Pool,
     ) {
-        let entered = pool.origin(index).entered.min(now);
+        let entered = pool[index].entered.min(now);
         let packet = &mut pool[index];
         packet.path_delay = packet.path_delay.saturating_sub(self.delay.span);
-        packet.due = Moment {
+        packet.set_due(Moment {
             time: entered,
             microstep: 0,
-        };
-        let departure = packet.departure;
+        });
+        let (sent, sent_in) = (packet.sent(), packet.sent_in());
         let served = is_in_service.then(|| Served {
-            departure: Time::from_ns(departure.ceil()),
-            busy: (now.as_ns().min(departure.ns), departure.ns),
+            departure: sent,
+            busy: (now.as_ns().min(sent_in), sent_in),
         });
         shaped.adopt(&self.rare.params, index, served, pool);
     }
@@ -496,7 +434,9 @@ impl Pipe {
         };
         self.server = Server::new(params.rate);
         self.server.restart(now.as_ns(), 0);
-        self.queue = DropTail::new(params.queue, params.framing);
+        self.is_shaped = false;
+        self.limit = params.queue;
+        self.queue = DropTail::new();
         self.delay = Delay::new(params.delay);
         self.loss = shaped.wire.loss.clone();
         let counters = shaped.counters(now);

@@ -36,6 +36,12 @@ impl Exact {
         self.ns.saturating_add((self.rem > 0) as u64)
     }
 
+    /// Whether it is a whole nanosecond.
+    #[inline]
+    pub(crate) const fn is_whole(self) -> bool {
+        self.rem == 0
+    }
+
     /// The later of this point and the whole nanosecond `ns`.
     #[inline]
     pub(crate) const fn or_at(self, ns: u64) -> Self {
@@ -63,9 +69,11 @@ pub(crate) struct Server {
     rate: Option<NonZeroU64>,
     /// When everything accepted so far has been sent.
     busy_until: Exact,
-    /// The size last divided, and its time: most packets have the size of the one before.
+    /// The size last divided, and its time: most packets have the size of the one before. Times
+    /// beyond 4 s are divided each time.
     last_bytes: u32,
-    last_time: Exact,
+    last_ns: u32,
+    last_rem: u64,
 }
 
 impl Server {
@@ -75,7 +83,8 @@ impl Server {
             rate,
             busy_until: Exact::default(),
             last_bytes: 0,
-            last_time: Exact::default(),
+            last_ns: 0,
+            last_rem: 0,
         }
     }
 
@@ -101,19 +110,39 @@ impl Server {
         let start = self.busy_until.or_at(ns);
         self.busy_until = match self.rate {
             None => start,
-            Some(rate) => {
-                if bytes != self.last_bytes {
-                    let work = u64::from(bytes) * 8_000_000_000;
-                    self.last_bytes = bytes;
-                    self.last_time = Exact {
-                        ns: work / rate,
-                        rem: work % rate,
-                    };
-                }
-                start.plus(self.last_time, rate)
-            }
+            Some(rate) => start.plus(self.time_of(bytes, rate), rate),
         };
         (start, self.busy_until)
+    }
+
+    /// How long it takes to send so many bytes.
+    #[inline]
+    fn time_of(&mut self, bytes: u32, rate: NonZeroU64) -> Exact {
+        if bytes == self.last_bytes {
+            return Exact {
+                ns: u64::from(self.last_ns),
+                rem: self.last_rem,
+            };
+        }
+        let work = u64::from(bytes) * 8_000_000_000;
+        let (ns, rem) = (work / rate, work % rate);
+        if let Ok(short) = u32::try_from(ns) {
+            (self.last_bytes, self.last_ns, self.last_rem) = (bytes, short, rem);
+        }
+        Exact { ns, rem }
+    }
+
+    /// When a packet of `bytes` that departs at `departure` has been taken up.
+    pub(crate) fn start_of(&self, departure: Exact, bytes: u32) -> Exact {
+        let Some(rate) = self.rate else {
+            return departure;
+        };
+        let work = u64::from(bytes) * 8_000_000_000;
+        let borrowed = u64::from(departure.rem < work % rate);
+        Exact {
+            ns: departure.ns.saturating_sub(work / rate + borrowed),
+            rem: departure.rem + borrowed * rate.get() - work % rate,
+        }
     }
 
     /// What is left to send at `now` of a packet that departs at `departure`, in bits · 10⁹.

@@ -42,7 +42,7 @@ use crate::engine::hash::{Fate as Event, Origination};
 use crate::observe::PipeCounters;
 use crate::packet;
 use crate::params::PipeParams;
-use crate::pool::Pool;
+use crate::pool::{MARKED, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::units::Framing;
@@ -128,7 +128,7 @@ impl Shaped {
         self.run_to(params, entry.time, context);
         let now = self.clock.max(entry.time);
         self.clock = now;
-        context.pool[index].due = entry;
+        context.pool[index].set_due(entry);
         let item = self.item(params, index, now, context.pool);
         let rest = |(_, served): &(Item, Served)| served.departure.since(now);
         let drain = Drain {
@@ -172,15 +172,15 @@ impl Shaped {
         if marked {
             self.mark(item.index, now, context);
         }
-        let entered = context.pool[item.index].due.time;
+        let entered = context.pool[item.index].due().time;
         self.serving = Some((item, self.sender.serve(entered, item.bytes)));
     }
 
     /// A packet's last bit is out.
     fn depart(&mut self, params: &PipeParams, index: u32, now: Time, context: &mut Context<'_>) {
         let delay = self.wire.delay(params, now);
-        let bytes = params.framing.counted(context.pool[index].ip_len);
-        let entry = context.pool[index].due;
+        let bytes = params.framing.counted(context.pool[index].ip_len());
+        let entry = context.pool[index].due();
         if self.wire.loses(now, bytes) {
             let _ = self.in_order(params, came_out(entry, now, delay));
             return self.lose(index, Cause::Loss, now, context);
@@ -227,18 +227,18 @@ impl Shaped {
         let packet = &mut context.pool[index];
         packet.path_delay += delay;
         let mut due = match self.wire.hold(params) {
-            None => self.in_order(params, came_out(packet.due, now, delay + held)),
-            Some(longer) => came_out(packet.due, now, delay + held + longer),
+            None => self.in_order(params, came_out(packet.due(), now, delay + held)),
+            Some(longer) => came_out(packet.due(), now, delay + held + longer),
         };
         if due.time < context.floor {
             let shift = context.floor.since(due.time).as_ns();
-            context.pool.origin_mut(index).staleness = u32::try_from(shift).unwrap_or(u32::MAX);
+            context.pool[index].staleness = u32::try_from(shift).unwrap_or(u32::MAX);
             due = Moment {
                 time: context.floor,
                 microstep: 0,
             };
         }
-        context.pool[index].due = due;
+        context.pool[index].set_due(due);
         self.flight.push(index, context.pool);
     }
 
@@ -257,7 +257,7 @@ impl Shaped {
         let (index, is_late) = self.flight.pop(pool)?;
         self.counters.reordered += u64::from(is_late);
         self.counters.packets += 1;
-        self.counters.bytes += u64::from(params.framing.counted(pool[index].ip_len));
+        self.counters.bytes += u64::from(params.framing.counted(pool[index].ip_len()));
         Some(index)
     }
 
@@ -333,8 +333,8 @@ impl Shaped {
         self.is_up = true;
         self.sender.stop(false, now);
         if let Some(item) = self.stopped.take() {
-            let bytes = params.framing.counted(context.pool[item.index].ip_len);
-            let entered = context.pool[item.index].due.time;
+            let bytes = params.framing.counted(context.pool[item.index].ip_len());
+            let entered = context.pool[item.index].due().time;
             self.serving = Some((item, self.sender.serve(entered.max(now), bytes)));
         }
         self.start(now, context);
@@ -410,7 +410,7 @@ impl Shaped {
     }
 
     fn mark(&mut self, index: u32, now: Time, context: &mut Context<'_>) {
-        context.pool[index].marked = true;
+        context.pool[index].put(MARKED, true);
         context.trace.pipe(context.id, index, now, Event::Marked);
         self.counters.marked += 1;
     }
@@ -462,7 +462,7 @@ fn drop_queued(
 /// Fills in what the discipline wants to know of a packet: its bytes, and its flow and whether
 /// its sender understands marks where `needs` say so.
 fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool: &Pool) {
-    item.bytes = framing.counted(pool[item.index].ip_len);
+    item.bytes = framing.counted(pool[item.index].ip_len());
     let [flow, ecn] = needs;
     if flow {
         item.flow = packet::flow_hash(pool.headers(item.index), seed);

@@ -1,6 +1,6 @@
 //! What a look-ahead window takes out of a plain pipe at once, counted while it goes along.
 
-use crate::pool::Descriptor;
+use crate::pool::{Descriptor, LOST};
 
 /// The first packets of a plain pipe, in sum.
 #[derive(Debug, Clone, Copy)]
@@ -29,12 +29,12 @@ impl Taken {
     /// One more.
     #[inline]
     pub(crate) fn add(&mut self, packet: &Descriptor) {
-        if packet.lost {
+        if packet.is(LOST) {
             self.lost += 1;
-            self.lost_bytes += u64::from(packet.ip_len);
+            self.lost_bytes += u64::from(packet.ip_len());
         } else {
             self.packets += 1;
-            self.bytes += u64::from(packet.ip_len);
+            self.bytes += u64::from(packet.ip_len());
         }
     }
 }

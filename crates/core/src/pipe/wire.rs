@@ -153,7 +153,7 @@ impl Wire {
         self.corrupt.hits() && {
             // A checksum that is computed later would make the damage good.
             pool.materialise(index);
-            let len = pool[index].ip_len;
+            let len = pool[index].ip_len();
             let stored = &mut pool.frame_mut(index)[ETHERNET_LEN..];
             corrupt::flip(stored, len, self.corrupt_place.draw())
         }

@@ -7,13 +7,11 @@
 
 use crate::pipe::Taken;
 use crate::pool::{NIL, Pool};
-use crate::units::{Framing, QueueLimit};
+use crate::units::QueueLimit;
 
-/// A drop-tail queue.
+/// A drop-tail queue. Its limit, and what counts for a packet beyond its own bytes, are its pipe's.
 #[derive(Debug, Clone)]
 pub(crate) struct DropTail {
-    limit: QueueLimit,
-    framing: Framing,
     /// No packet before this one is waiting or in service; `NIL` where there is none.
     front: u32,
     /// Packets from `front` on, and their counted bytes.
@@ -22,10 +20,8 @@ pub(crate) struct DropTail {
 }
 
 impl DropTail {
-    pub(crate) const fn new(limit: QueueLimit, framing: Framing) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            limit,
-            framing,
             front: NIL,
             packets: 0,
             bytes: 0,
@@ -34,9 +30,16 @@ impl DropTail {
 
     /// Whether a packet of `bytes` may wait at `ns`, when the sender is busy.
     #[inline]
-    pub(crate) fn has_room(&mut self, ns: u64, bytes: u32, pool: &Pool) -> bool {
+    pub(crate) fn has_room(
+        &mut self,
+        limit: QueueLimit,
+        overhead: u32,
+        ns: u64,
+        bytes: u32,
+        pool: &Pool,
+    ) -> bool {
         let bytes = u64::from(bytes);
-        let surely = match self.limit {
+        let surely = match limit {
             QueueLimit::Packets(limit) => self.packets <= limit,
             QueueLimit::Bytes(limit) => self.bytes.saturating_add(bytes) <= limit,
             QueueLimit::Time(_) => true,
@@ -44,9 +47,9 @@ impl DropTail {
         if surely {
             return true;
         }
-        self.catch_up(ns, pool);
-        let in_service = self.front_bytes(pool);
-        match self.limit {
+        self.catch_up(ns, overhead, pool);
+        let in_service = self.front_bytes(overhead, pool);
+        match limit {
             QueueLimit::Packets(limit) => self.packets.saturating_sub(1) < limit,
             QueueLimit::Bytes(limit) => (self.bytes - in_service).saturating_add(bytes) <= limit,
             QueueLimit::Time(_) => true,
@@ -73,7 +76,14 @@ impl DropTail {
 
     /// Forgets packets that leave the pipe together, of so many bytes; `next` is behind them.
     #[inline]
-    pub(crate) fn pop_all(&mut self, taken: &Taken, bytes: u64, next: u32, pool: &Pool) {
+    pub(crate) fn pop_all(
+        &mut self,
+        taken: &Taken,
+        bytes: u64,
+        next: u32,
+        overhead: u32,
+        pool: &Pool,
+    ) {
         if self.front == taken.first {
             self.front = next;
             self.packets -= taken.packets + taken.lost;
@@ -83,7 +93,7 @@ impl DropTail {
         let mut index = taken.first;
         while index != next {
             let packet = &pool[index];
-            self.pop(index, self.framing.counted(packet.ip_len), packet.next);
+            self.pop(index, packet.ip_len() + overhead, packet.next);
             index = packet.next;
         }
     }
@@ -95,13 +105,13 @@ impl DropTail {
     }
 
     /// Moves `front` to the packet in service at `ns`.
-    pub(crate) fn catch_up(&mut self, ns: u64, pool: &Pool) {
+    pub(crate) fn catch_up(&mut self, ns: u64, overhead: u32, pool: &Pool) {
         while self.front != NIL {
             let packet = &pool[self.front];
-            if packet.departure.ceil() > ns {
+            if packet.sent().as_ns() > ns {
                 break;
             }
-            self.pass(self.framing.counted(packet.ip_len), packet.next);
+            self.pass(packet.ip_len() + overhead, packet.next);
         }
     }
 
@@ -110,17 +120,16 @@ impl DropTail {
         self.front
     }
 
-    /// Changes the limit for packets to come, and the bytes that count for all from `front` on.
-    pub(crate) fn set(&mut self, limit: QueueLimit, framing: Framing, pool: &Pool) {
-        (self.limit, self.framing) = (limit, framing);
+    /// The bytes that count change, for all from `front` on.
+    pub(crate) fn count_anew(&mut self, overhead: u32, pool: &Pool) {
         let lengths = pool
             .list(self.front)
-            .map(|index| framing.counted(pool[index].ip_len));
+            .map(|index| pool[index].ip_len() + overhead);
         self.bytes = lengths.map(u64::from).sum();
     }
 
-    fn front_bytes(&self, pool: &Pool) -> u64 {
-        let counted = |index| u64::from(self.framing.counted(pool[index].ip_len));
+    fn front_bytes(&self, overhead: u32, pool: &Pool) -> u64 {
+        let counted = |index| u64::from(pool[index].ip_len() + overhead);
         if self.front == NIL {
             0
         } else {

@@ -1,0 +1,146 @@
+//! Packets that have come out at hosts, and wait to be taken.
+//!
+//! They stand in a line, in the order of events. Their memory has not been touched for as long as
+//! they were inside, so that of several is fetched at a time.
+
+use super::hash::Fate;
+use super::{Engine, GATEWAY_MAC, host_mac, lan};
+use crate::packet;
+use crate::time::{Span, Time};
+use crate::topology::NodeId;
+
+/// So many packets are fetched at a time.
+const AT_A_TIME: usize = 16;
+
+/// The line of packets that have come out.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// Those that have been taken, and those that wait.
+    line: Vec<u32>,
+    taken: usize,
+    /// Up to where memory has been fetched.
+    fetched: usize,
+}
+
+impl Outgoing {
+    /// For at most so many packets.
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            line: Vec::with_capacity(slots as usize),
+            taken: 0,
+            fetched: 0,
+        }
+    }
+
+    /// The first that waits.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u32> {
+        self.line.get(self.taken).copied()
+    }
+
+    #[inline]
+    fn push(&mut self, index: u32) {
+        if self.first().is_none() || self.line.len() == self.line.capacity() {
+            self.line.drain(..self.taken);
+            self.fetched = self.fetched.saturating_sub(self.taken);
+            self.taken = 0;
+        }
+        self.line.push(index);
+    }
+}
+
+/// A packet that has come out at its host. Give it back with [`Engine::release`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "an egress holds its slot until it is released"]
+pub struct Egress {
+    /// Where it came out.
+    pub host: NodeId,
+    /// When it should leave.
+    pub due: Time,
+    /// By how much it entered too late to be served at its stamp.
+    pub staleness: Span,
+    /// The sum of the propagation delays of the pipes that it crossed, as drawn.
+    pub path_delay: Span,
+    /// The stamp that it entered with; of a reply, the time of its cause.
+    pub entered: Time,
+    /// Length of the frame in bytes.
+    pub len: u32,
+    /// The number of its arrival (from 0), or [`CREATED`] and the number of its creation.
+    pub id: u64,
+    pub(super) index: u32,
+}
+
+impl Engine {
+    /// The next packet that has come out at a host, in the order of events.
+    pub fn poll_egress(&mut self) -> Option<Egress> {
+        let index = self.next_egress()?;
+        let egress = self.describe_egress(index);
+        self.pool.apply_edits(index);
+        self.address(index, egress.host);
+        Some(egress)
+    }
+
+    /// Has the memory of the next few packets brought: a loop that waits for nothing.
+    fn fetch_outgoing(&mut self) {
+        let Outgoing { line, taken, .. } = &self.outgoing;
+        let end = line.len().min(taken + AT_A_TIME);
+        let next = line[*taken..end].iter();
+        std::hint::black_box(next.fold(0, |sum, &index| sum ^ self.pool.touch(index)));
+        self.outgoing.fetched = end;
+    }
+
+    /// Takes the first packet off the line of those that have come out.
+    #[inline]
+    pub(super) fn next_egress(&mut self) -> Option<u32> {
+        let index = self.outgoing.first()?;
+        if self.outgoing.fetched <= self.outgoing.taken {
+            self.fetch_outgoing();
+        }
+        self.outgoing.taken += 1;
+        Some(index)
+    }
+
+    #[inline]
+    pub(super) fn describe_egress(&self, index: u32) -> Egress {
+        let packet = &self.pool[index];
+        Egress {
+            host: NodeId(packet.destination),
+            due: packet.due().time,
+            staleness: Span::from_ns(u64::from(packet.staleness)),
+            path_delay: packet.path_delay,
+            entered: packet.entered,
+            len: self.pool.frame_len(index) as u32,
+            id: packet.id,
+            index,
+        }
+    }
+
+    /// Writes the Ethernet addresses of a packet that is to leave for `host`.
+    #[inline]
+    pub(super) fn address(&mut self, index: u32, host: NodeId) {
+        let frame = self.pool.head_mut(index);
+        let station = lan::group_address(frame).unwrap_or(host_mac(host));
+        packet::set_macs(frame, GATEWAY_MAC, station);
+    }
+
+    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
+    /// headers, which [`Engine::zeros`] follow.
+    pub fn frame(&self, egress: &Egress) -> &[u8] {
+        self.pool.frame(egress.index)
+    }
+
+    /// Gives back the slot of a polled packet.
+    pub fn release(&mut self, egress: Egress) {
+        self.pool.release(egress.index);
+    }
+
+    /// A packet has come out at its host.
+    #[inline]
+    pub(super) fn deliver(&mut self, index: u32) {
+        self.counters.delivered += 1;
+        let packet = &self.pool[index];
+        let (host, due) = (NodeId(packet.destination), packet.due().time);
+        self.trace.node(host, index, due, Fate::Delivered);
+        self.outgoing.push(index);
+    }
+}

@@ -1,0 +1,224 @@
+//! What is known of a packet besides its bytes: one cache line.
+//!
+//! All that a hop needs and all that the ends of a path need, so that a packet without its bytes
+//! takes 64 bytes, whatever it is. What follows from the rest is not kept: by how much the bytes of
+//! the hop limit still have to be lowered is their difference to `hop_limit`, and the remainder of a
+//! nanosecond of a departure follows from those of the packets behind it.
+
+use std::num::NonZeroU32;
+
+use crate::packet::Headers;
+use crate::pipe::delay::Moment;
+use crate::pipe::rate::Exact;
+use crate::pool::NIL;
+use crate::segment::Partial;
+use crate::time::{Span, Time};
+
+/// A shared buffer's number, from 1.
+pub(crate) type BufferId = NonZeroU32;
+
+/// Of a descriptor: a router may split the packet.
+pub(crate) const MAY_FRAGMENT: u8 = 1;
+/// Of a descriptor: it is lost in the pipe that it is in.
+pub(crate) const LOST: u8 = 2;
+/// Of a descriptor: the frame's bytes still have to be marked as having met congestion.
+pub(crate) const MARKED: u8 = 4;
+/// Of a descriptor: the checksum in its own slot is partial.
+const PARTIAL: u8 = 8;
+/// Of a descriptor: it departs within the nanosecond that begins at `departure`.
+const WITHIN: u8 = 16;
+/// Of a descriptor: the IP packet is 65536 bytes longer than `ip_len`.
+const LONG: u8 = 32;
+
+/// A packet without its bytes.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(crate) struct Descriptor {
+    due: Time,
+    /// When its last bit leaves its pipe's sender, in whole ns.
+    departure: u64,
+    /// The delays of all pipes so far.
+    pub(crate) path_delay: Span,
+    /// When it entered the network.
+    pub(crate) entered: Time,
+    pub(crate) id: u64,
+    /// The packet behind it.
+    pub(crate) next: u32,
+    /// The node that it goes to; `NIL` for none that exists.
+    pub(crate) destination: u32,
+    /// By how much it came too late to be served at its stamp, in ns.
+    pub(crate) staleness: u32,
+    /// The buffer that holds its bytes, 0 for its own slot; where its checksum is partial, where
+    /// that is.
+    place: u32,
+    /// With a buffer, its number among the segments there; without, how many bytes of its frame
+    /// its slot holds where the rest are zeros, or 0 where it holds them all.
+    pub(crate) segment: u16,
+    ip_len: u16,
+    microstep: u16,
+    /// TTL or hop limit with all edits.
+    pub(crate) hop_limit: u8,
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 64);
+
+/// What the ends of a path need of a packet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Origin {
+    pub(crate) id: u64,
+    /// When it entered the network.
+    pub(crate) entered: Time,
+    /// By how much it came too late to be served at its stamp, in ns.
+    pub(crate) staleness: u32,
+}
+
+impl Descriptor {
+    /// A packet of which nothing else is known yet.
+    pub(super) const fn new(origin: Origin) -> Self {
+        Self {
+            due: Time::ZERO,
+            departure: 0,
+            path_delay: Span::ZERO,
+            entered: origin.entered,
+            id: origin.id,
+            next: NIL,
+            destination: NIL,
+            staleness: origin.staleness,
+            place: 0,
+            segment: 0,
+            ip_len: 0,
+            microstep: 0,
+            hop_limit: 0,
+            flags: 0,
+        }
+    }
+
+    /// It has such headers.
+    pub(super) fn describe(&mut self, headers: &Headers) {
+        self.ip_len = headers.ip_len as u16;
+        self.put(LONG, headers.ip_len > u32::from(u16::MAX));
+        self.hop_limit = headers.hop_limit;
+        self.put(MAY_FRAGMENT, headers.may_fragment);
+    }
+
+    pub(super) const fn origin(&self) -> Origin {
+        Origin {
+            id: self.id,
+            entered: self.entered,
+            staleness: self.staleness,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline]
+    pub(crate) const fn put(&mut self, flag: u8, is: bool) {
+        self.flags = self.flags & !flag | if is { flag } else { 0 };
+    }
+
+    /// Takes a flag away, and says whether it was there.
+    pub(super) const fn take(&mut self, flag: u8) -> bool {
+        let is = self.is(flag);
+        self.put(flag, false);
+        is
+    }
+
+    /// Length of the IP packet.
+    #[inline]
+    pub(crate) const fn ip_len(&self) -> u32 {
+        self.ip_len as u32 + ((self.flags & LONG) as u32 * ((1 << 16) / LONG as u32))
+    }
+
+    /// When it comes out of its pipe; before it has departed in a shaped pipe, when it entered.
+    #[inline]
+    pub(crate) const fn due(&self) -> Moment {
+        Moment {
+            time: self.due,
+            microstep: self.microstep as u32,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_due(&mut self, due: Moment) {
+        self.due = due.time;
+        // Fewer hops than these fit into one instant: each packet's hop limit is a byte.
+        self.microstep = u16::try_from(due.microstep).unwrap_or(u16::MAX);
+    }
+
+    /// When its last bit has been sent by the plain pipe that it is in.
+    #[inline]
+    pub(crate) const fn sent(&self) -> Time {
+        Time::from_ns(self.departure.saturating_add(self.is(WITHIN) as u64))
+    }
+
+    /// The nanosecond in which that is.
+    pub(crate) const fn sent_in(&self) -> u64 {
+        self.departure
+    }
+
+    /// It has entered a plain pipe.
+    #[inline]
+    pub(crate) fn enter(&mut self, due: Moment, departure: Exact, lost: bool) {
+        self.set_due(due);
+        self.departure = departure.ns;
+        let within = if departure.is_whole() { 0 } else { WITHIN };
+        let lost = if lost { LOST } else { 0 };
+        self.flags = self.flags & !(WITHIN | LOST) | within | lost;
+    }
+
+    #[inline]
+    pub(crate) const fn set_departure(&mut self, departure: Exact) {
+        self.departure = departure.ns;
+        self.put(WITHIN, !departure.is_whole());
+    }
+
+    /// The buffer that holds its bytes; `None` for its own slot.
+    #[inline]
+    pub(crate) const fn buffer(&self) -> Option<BufferId> {
+        if self.is(PARTIAL) {
+            None
+        } else {
+            BufferId::new(self.place)
+        }
+    }
+
+    /// Its bytes are those of a segment in a buffer.
+    pub(crate) const fn share(&mut self, buffer: BufferId, segment: u16) {
+        self.place = buffer.get();
+        self.segment = segment;
+    }
+
+    /// Takes away its buffer.
+    pub(super) const fn leave(&mut self) -> Option<BufferId> {
+        let buffer = self.buffer();
+        if buffer.is_some() {
+            self.place = 0;
+        }
+        buffer
+    }
+
+    /// Where the partial checksum in its own slot is, if it has one.
+    #[inline]
+    pub(crate) const fn partial(&self) -> Option<Partial> {
+        if !self.is(PARTIAL) {
+            return None;
+        }
+        Some(Partial {
+            start: (self.place >> 16) as u16,
+            offset: self.place as u16,
+        })
+    }
+
+    /// The checksum in its own slot is partial, or no longer.
+    pub(crate) const fn set_partial(&mut self, partial: Option<Partial>) {
+        self.put(PARTIAL, partial.is_some());
+        self.place = match partial {
+            Some(Partial { start, offset }) => (start as u32) << 16 | offset as u32,
+            None => 0,
+        };
+    }
+}
