@@ -25,7 +25,7 @@ fn network() -> Topology {
 fn datagrams(topology: &Topology, ip: IpVersion, payload: u32) -> FlowSpec {
     let transport = Transport::Udp { payload, ip };
     let rate = Rate::from_bits_per_s(u64::from(payload) * 8).unwrap();
-    let constant = Application::Constant { rate };
+    let constant = Application::Constant { rate, bytes: None };
     let mut spec = flow(topology, "one", ["a000", "b000"], transport, constant);
     spec.stop = Some(Time::ZERO + Span::from_ms(4500));
     spec
