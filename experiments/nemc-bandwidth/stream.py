@@ -20,7 +20,7 @@ import time
 PORT = 5001
 BLOCK_BYTES = 1 << 16
 # struct tcp_info of linux/tcp.h
-TCP_INFO_BYTES, MIN_RTT, SND_WND = 232, 148, 228
+TCP_INFO_BYTES, TOTAL_RETRANS, MIN_RTT, SND_WND = 232, 100, 148, 228
 
 
 def receive():
@@ -84,7 +84,7 @@ def fill(host, warm_s, seconds):
         stream.shutdown(socket.SHUT_WR)
         stream.recv(1)  # the receiver has everything
         info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-    return total, window, struct.unpack_from("I", info, MIN_RTT)[0]
+    return total, window, *(struct.unpack_from("I", info, at)[0] for at in (MIN_RTT, TOTAL_RETRANS))
 
 
 def numbers(text):
@@ -97,7 +97,7 @@ def numbers(text):
 
 def send(options):
     with open("sent.csv", "w") as file:
-        file.write("number,round,delay_us,bytes,window_bytes,min_rtt_us\n")
+        file.write("number,round,delay_us,bytes,window_bytes,min_rtt_us,retransmits\n")
         number = 0
         for turn in range(options.rounds):
             for delay_us in numbers(options.delays):

@@ -11,6 +11,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -134,8 +135,12 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("longhaul-gallery-{}-{name}", std::process::id()))
 }
 
+/// Live runs have the machine to themselves.
+static MACHINE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_live_experiment_runs_at_its_smoke_size() {
+    let _alone = MACHINE.lock();
     let scratch = scratch("live");
     for file in experiments().iter().filter(|file| !is_virtual(file)) {
         let folder = file.parent().expect("a folder");
@@ -148,6 +153,7 @@ fn every_live_experiment_runs_at_its_smoke_size() {
 
 #[test]
 fn every_virtual_experiment_is_the_same_again() {
+    let _alone = MACHINE.lock();
     let scratch = scratch("virtual");
     for file in experiments().iter().filter(|file| is_virtual(file)) {
         let folder = file.parent().expect("a folder");
