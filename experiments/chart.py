@@ -161,3 +161,13 @@ def save_csv(path, names, rows):
     field = lambda value: "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
     lines = [",".join(names), *(",".join(map(field, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")
+
+
+def save_table(path, names, rows):
+    """Writes `rows` as a table of Markdown, numbers to three digits or whole, for a README."""
+    field = lambda value: f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else (
+        f"{value:.0f}" if isinstance(value, float) else "" if value is None else str(value)
+    )
+    line = lambda cells: "| " + " | ".join(map(field, cells)) + " |"
+    ruler = "|" + "---|" * len(names)
+    pathlib.Path(path).write_text("\n".join([line(names), ruler, *map(line, rows)]) + "\n")

@@ -54,6 +54,50 @@ def pairs(sent, received, lost_by_machine=None):
     return [{**row, "received_ns": arrived[row["number"]]} for row in sent if row["number"] in arrived]
 
 
+def flows(whole):
+    """The modelled flows of a summary by their names, none of which gave up."""
+    for flow in whole["flows"]:
+        claim(not flow["failed"], f"the flow {flow['name']} gave up")
+    return {flow["name"]: flow for flow in whole["flows"]}
+
+
+def windows(run):
+    """By flow the changes of its window, (time in s, window, threshold or None) in segments."""
+    found = {}
+    with open(pathlib.Path(run) / "series" / "flows.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            threshold = int(row["ssthresh"]) if row["ssthresh"] else None
+            found.setdefault(row["flow"], []).append((float(row["time_s"]), int(row["cwnd"]), threshold))
+    return found
+
+
+def rates(run, pipes):
+    """By pipe its Mbit/s in each second, (middle of the second, Mbit/s), of those in `pipes`."""
+    found = {pipe: [] for pipe in pipes}
+    for row in rows(pathlib.Path(run) / "series" / "pipes.csv"):
+        if row["pipe"] in found:
+            found[row["pipe"]].append((row["second"] + 0.5, row["bytes"] * 8e-6))
+    return found
+
+
+def steps(points, end):
+    """The curve of what holds from each of the points to the next, and the last until `end`."""
+    ends = [at for at, _ in points[1:]] + [end]
+    return [corner for (at, value), until in zip(points, ends) for corner in ((at, value), (max(at, until), value))]
+
+
+def thin(points, most=1200):
+    """At most about `most` of the points of a curve: ends, lowest and highest of each stretch."""
+    if len(points) <= most:
+        return points
+    step, kept = len(points) * 4 // most + 1, []
+    for begin in range(0, len(points), step):
+        stretch = points[begin : begin + step]
+        height = lambda point: point[1]
+        kept += sorted({stretch[0], min(stretch, key=height), max(stretch, key=height), stretch[-1]})
+    return kept
+
+
 def quantile(ordered, part):
     """The value below which `part` of the sorted values lie (nearest rank)."""
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

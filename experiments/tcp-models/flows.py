@@ -7,7 +7,7 @@ ALGORITHMS = ["reno", "cubic", "bbr"]
 
 
 def series(path):
-    """The lines of a series: times from the first on, numbers as such."""
+    """The lines of a kernel's series: times from the first on, numbers as such."""
     with open(path, newline="") as file:
         rows = [{name: float(text) if text else None for name, text in row.items()} for row in csv.DictReader(file)]
     start = rows[0]["t_s"] if rows else 0.0
@@ -19,7 +19,7 @@ def kernel(run):
     found = {}
     for queue, host, _ in QUEUES:
         for name in ALGORITHMS:
-            path = run / "hosts" / host / f"{name}-{queue}.csv"
+            path = run / "kernel" / "hosts" / host / f"{name}-{queue}.csv"
             if path.exists():
                 found[queue, name] = path
     return found

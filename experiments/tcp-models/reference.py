@@ -1,7 +1,7 @@
-"""The TCP model over the links of the run: `reference.py RUN`.
+"""The kernel's flows over the links of the run: `reference.py RUN`.
 
-Writes RUN/model/NAME-QUEUE.csv with the columns of `longhaul traffic bulk --series`, as long as
-the kernel's flow of the same name was.
+Runs kernel.yaml, which needs namespaces and takes two minutes, into RUN/kernel. The machine must be
+left alone meanwhile. What cannot be had is said, and no failure.
 """
 
 import pathlib
@@ -9,23 +9,24 @@ import shutil
 import subprocess
 import sys
 
-import flows
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def main():
     run = pathlib.Path(sys.argv[1])
-    built = pathlib.Path(__file__).resolve().parents[2] / "target/release/longhaul-bench"
-    program = shutil.which("longhaul-bench") or (built if built.exists() else None)
+    built = HERE.parents[1] / "target/release/longhaul"
+    program = built if built.exists() else shutil.which("longhaul")
     if not run.is_dir() or not program:
-        what = "`longhaul-bench` is missing: cargo build --release -p longhaul-bench"
-        print(f"no model beside the kernel: {what if not program else f'the run {run} is missing'}")
+        what = "`longhaul` is missing: make build" if not program else f"the run {run} is missing"
+        print(f"no kernel beside the model: {what}")
         return
-    (run / "model").mkdir(exist_ok=True)
-    for (queue, name), path in flows.kernel(run).items():
-        rows = flows.series(path)
-        command = [program, "tcp-model", "--congestion", name, "--queue", f"{queue} packets",
-                   "--for", f"{rows[-1]['t_s']:.3f} s", "--series", run / "model" / path.name]  # fmt: skip
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    command = [program, "run", HERE / "kernel.yaml", "--out", run / "kernel", "--force", "--quiet"]
+    code = subprocess.run(command).returncode
+    if code not in (0, 3):
+        shutil.rmtree(run / "kernel", ignore_errors=True)
+        print(f"no kernel beside the model: its run ended with {code} (`longhaul doctor` says what is missing)")
+    elif code == 3:
+        print("the kernel's run was not faithful: its curves may differ from the model's for that reason")
 
 
 main()

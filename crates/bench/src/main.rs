@@ -22,6 +22,7 @@ mod model;
 mod net;
 mod pace;
 mod sequence;
+mod spacing;
 mod stamp;
 mod suite;
 mod summary;

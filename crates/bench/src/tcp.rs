@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::counters::{self, Counters};
 use crate::net::{self, Listen};
 use crate::pace;
+use crate::spacing::{Spacing, StampedReader};
 use crate::tcp_info::{ReceiverInfo, SenderInfo, TcpInfo};
 
 /// Bytes a write or read call.
@@ -60,6 +61,9 @@ pub(crate) struct RecvOptions {
     /// End this many seconds after the start; connections still open are cut.
     #[arg(long, value_name = "S", value_parser = pace::seconds)]
     seconds: Option<Duration>,
+    /// Note how far apart segments reach the kernel; reads are shorter then.
+    #[arg(long)]
+    spacing: bool,
 }
 
 /// What was sent.
@@ -100,6 +104,9 @@ pub(crate) struct Connection {
     bps: f64,
     #[serde(flatten)]
     info: ReceiverInfo,
+    /// With `--spacing`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spacing: Option<Spacing>,
     /// Why it ended, if not in good order.
     error: Option<String>,
     #[serde(skip)]
@@ -223,7 +230,7 @@ pub(crate) fn receive(options: &RecvOptions) -> io::Result<RecvReport> {
     } else {
         options.connections.map(usize::from)
     };
-    let connections = serve(&listener, limit, until)?;
+    let connections = serve(&listener, limit, until, options.spacing)?;
 
     let bytes = connections.iter().map(|one| one.bytes).sum();
     let spans = || connections.iter().filter_map(|one| one.span);
@@ -248,6 +255,7 @@ fn serve(
     listener: &TcpListener,
     limit: Option<usize>,
     until: Option<Instant>,
+    spacing: bool,
 ) -> io::Result<Vec<Connection>> {
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -260,7 +268,7 @@ fn serve(
                 Ok((stream, peer)) => {
                     // IPv4 comes to a socket of both families in IPv6 clothes.
                     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-                    threads.push(scope.spawn(move || drain(stream, peer, until)));
+                    threads.push(scope.spawn(move || drain(stream, peer, until, spacing)));
                 }
                 Err(error) if net::passing(&error) => {}
                 Err(error) => return Err(error),
@@ -282,8 +290,16 @@ fn drain(
     mut stream: TcpStream,
     peer: SocketAddr,
     until: Option<Instant>,
+    spacing: bool,
 ) -> io::Result<Connection> {
     stream.set_read_timeout(until.map(|_| net::TICK))?;
+    let mut stamped = match spacing {
+        true => {
+            let mss = TcpInfo::read(&stream)?.sender().mss.unwrap_or(1);
+            Some(StampedReader::new(&stream, mss)?)
+        }
+        false => None,
+    };
     let mut buffer = vec![0; CHUNK];
     let mut bytes = 0;
     let mut span = None;
@@ -293,7 +309,11 @@ fn drain(
             error = Some("cut at --seconds".to_owned());
             break;
         }
-        match stream.read(&mut buffer) {
+        let read = match &mut stamped {
+            Some(reader) => reader.read(&stream),
+            None => stream.read(&mut buffer),
+        };
+        match read {
             Ok(0) => break,
             Ok(length) => {
                 bytes += length as u64;
@@ -317,6 +337,7 @@ fn drain(
         seconds,
         bps: bits_per_second(bytes, seconds),
         info,
+        spacing: stamped.map(StampedReader::finish),
         error,
         span,
     })

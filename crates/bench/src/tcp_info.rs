@@ -36,7 +36,7 @@ pub(crate) struct SenderInfo {
     min_rtt_us: Option<u32>,
     /// Congestion window in segments.
     cwnd: Option<u32>,
-    mss: Option<u32>,
+    pub(crate) mss: Option<u32>,
     /// Segments that the receiver saw marked with Congestion Experienced.
     delivered_ce: Option<u32>,
 }

@@ -191,7 +191,7 @@ fn arrival(header: &libc::mmsghdr, slot: &Slot) -> Arrival {
 }
 
 /// The receive stamp among a message's control messages, in nanoseconds of `CLOCK_REALTIME`.
-fn kernel_stamp(message: &libc::msghdr) -> Option<i64> {
+pub(crate) fn kernel_stamp(message: &libc::msghdr) -> Option<i64> {
     // SAFETY: the kernel has just filled the control buffer that the header describes; the
     // macros stay within it, and the stamp is read unaligned.
     unsafe {

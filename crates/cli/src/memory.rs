@@ -2,19 +2,13 @@
 
 use longhaul_lab::plan::{Plan, RunClock};
 use longhaul_lab::run::ring_configs;
+use longhaul_lab::simulate::memory::Needs;
 use serde_json::{Value, json};
 
 use crate::style;
 
 /// Kernel memory of one host: measured over 500 of them.
 const HOST_BYTES: u64 = 300 << 10;
-/// What a virtual run keeps of a node, of a pipe and of a flow that is not under way.
-const NODE_BYTES: u64 = 500;
-const PIPE_BYTES: u64 = 1100;
-const FLOW_BYTES: u64 = 64;
-/// What a flow takes while it is under way, both ends.
-const UNDER_WAY_BYTES: u64 = 2000;
-
 /// Beside the packet pool.
 enum Memory {
     Real {
@@ -23,20 +17,13 @@ enum Memory {
         /// Of one connection of the host with the largest buffers, to receive and to send.
         socket: (u64, u64),
     },
-    Virtual {
-        network: u64,
-        flows: u64,
-    },
+    Virtual(Needs),
 }
 
 impl Memory {
     fn of(plan: &Plan) -> Self {
         if plan.clock == RunClock::Virtual {
-            let (nodes, pipes) = (plan.topology.nodes().len(), plan.topology.pipes().len());
-            return Self::Virtual {
-                network: nodes as u64 * NODE_BYTES + pipes as u64 * PIPE_BYTES,
-                flows: plan.traffic.flows * FLOW_BYTES,
-            };
+            return Self::Virtual(Needs::of(plan));
         }
         let tcp = || plan.hosts.iter().map(|host| &host.tcp);
         Self::Real {
@@ -51,6 +38,16 @@ impl Memory {
             ),
         }
     }
+}
+
+/// What a flow takes while it is under way, of the kinds that there are.
+fn each_flow(plan: &Plan) -> String {
+    let groups = plan.traffic.groups.iter();
+    let mut sizes: Vec<u64> = groups.map(|group| Needs::of_flow(&group.work)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes: Vec<String> = sizes.into_iter().map(style::bytes).collect();
+    sizes.join(" to ")
 }
 
 /// The section of `check`.
@@ -79,14 +76,18 @@ pub(crate) fn section(plan: &Plan) -> String {
                 ),
             ),
         ]),
-        Memory::Virtual { network, flows } => rows.extend([
-            ("network", format!("about {}", style::bytes(network))),
+        Memory::Virtual(needs) => rows.extend([
+            ("network", format!("about {}", style::bytes(needs.network))),
             (
                 "flows",
                 format!(
-                    "about {}, and {} for each that is under way",
-                    style::bytes(flows),
-                    style::bytes(UNDER_WAY_BYTES)
+                    "about {}{}, and {} for each that is under way",
+                    style::bytes(needs.flows),
+                    match needs.at_once {
+                        0 => String::new(),
+                        bytes => format!(", at least {} while all are", style::bytes(bytes)),
+                    },
+                    each_flow(plan)
                 ),
             ),
         ]),
@@ -106,9 +107,10 @@ pub(crate) fn as_json(plan: &Plan) -> Value {
             value["ring_bytes"] = json!(ring);
             value["hosts_bytes"] = json!(hosts);
         }
-        Memory::Virtual { network, flows } => {
-            value["network_bytes"] = json!(network);
-            value["flows_bytes"] = json!(flows);
+        Memory::Virtual(needs) => {
+            value["network_bytes"] = json!(needs.network);
+            value["flows_bytes"] = json!(needs.flows);
+            value["flows_at_once_bytes"] = json!(needs.at_once);
         }
     }
     value

@@ -43,7 +43,7 @@ fn work(work: &Work) -> String {
     match work {
         Work::Bulk { .. } => "TCP transfer".to_owned(),
         Work::Requests { .. } => "TCP requests and responses".to_owned(),
-        Work::Paced { by, rate, gaps } => {
+        Work::Paced { by, rate, gaps, .. } => {
             let rate = style::rate(Some(*rate));
             let by = match by {
                 Carrier::Tcp(_) => "TCP".to_owned(),

@@ -1,4 +1,5 @@
-//! Every experiment of the gallery runs at its smoke size, and draws its figure.
+//! Every experiment of the gallery runs at its smoke size, and draws its figure. Those in virtual
+//! time run twice, and are the same.
 //!
 //! `experiments/NAME/smoke.set` holds one override `PATH=VALUE` a line, as `--set` takes them;
 //! `#` begins a comment line. `figure.py` itself claims that the run's data are whole: every
@@ -11,6 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 /// What an experiment may take at its smoke size: a few seconds, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +32,12 @@ fn experiments() -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty(), "no experiment in {}", gallery.display());
     files
+}
+
+/// Whether an experiment needs no hosts.
+fn is_virtual(file: &Path) -> bool {
+    let text = fs::read_to_string(file).expect("the experiment");
+    text.lines().any(|line| line == "clock: virtual")
 }
 
 fn overrides(folder: &Path) -> Vec<String> {
@@ -95,39 +104,63 @@ fn the_copies_of_a_program_are_equal() {
     assert!(read("nemc-latency") == read("nemc-timeline"));
 }
 
+/// Runs an experiment at its smoke size into `run`, and gives its exit code.
+fn run_small(file: &Path, run: &Path) -> Option<i32> {
+    let folder = file.parent().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.arg("run").arg(file).arg("--out").arg(run);
+    for change in overrides(folder) {
+        command.args(["--set", &change]);
+    }
+    let begun = Instant::now();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("starting longhaul");
+    let (code, took) = (output.status.code(), begun.elapsed());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let name = file.display();
+    assert!(
+        matches!(code, Some(0 | 3)),
+        "{name} ended with {code:?}:\n{said}"
+    );
+    assert!(took < PATIENCE, "{name} took {took:?}");
+    eprintln!("{name}: exit {code:?} in {:.1} s", took.as_secs_f64());
+    code
+}
+
+/// A folder for the runs of a test.
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("longhaul-gallery-{}-{name}", std::process::id()))
+}
+
 #[test]
-fn every_experiment_runs_at_its_smoke_size() {
-    let scratch = std::env::temp_dir().join(format!("longhaul-gallery-{}", std::process::id()));
-    for file in experiments() {
+fn every_live_experiment_runs_at_its_smoke_size() {
+    let scratch = scratch("live");
+    for file in experiments().iter().filter(|file| !is_virtual(file)) {
+        let folder = file.parent().expect("a folder");
+        let run = scratch.join(folder.file_name().expect("a name"));
+        run_small(file, &run);
+        draw(folder, &run);
+    }
+    let _ = fs::remove_dir_all(&scratch);
+}
+
+#[test]
+fn every_virtual_experiment_is_the_same_again() {
+    let scratch = scratch("virtual");
+    for file in experiments().iter().filter(|file| is_virtual(file)) {
         let folder = file.parent().expect("a folder");
         let name = folder.file_name().expect("a name").to_string_lossy();
-        let run = scratch.join(&*name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.arg("run").arg(&file).arg("--out").arg(&run);
-        for change in overrides(folder) {
-            command.args(["--set", &change]);
-        }
-        let begun = Instant::now();
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .expect("starting longhaul");
-        let code = output.status.code();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            matches!(code, Some(0 | 3)),
-            "{name} ended with {code:?}:\n{said}"
-        );
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{name} took {:?}",
-            begun.elapsed()
-        );
-        draw(folder, &run);
-        eprintln!(
-            "{name}: exit {code:?} in {:.1} s",
-            begun.elapsed().as_secs_f64()
-        );
+        let hashes = ["first", "again"].map(|which| {
+            let run = scratch.join(format!("{name}-{which}"));
+            assert_eq!(run_small(file, &run), Some(0), "{name} is not faithful");
+            let summary = fs::read(run.join("summary.json")).expect("a summary");
+            let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+            summary["trace_hash"].as_str().expect("a hash").to_owned()
+        });
+        assert_eq!(hashes[0], hashes[1], "{name}");
+        draw(folder, &scratch.join(format!("{name}-first")));
     }
     let _ = fs::remove_dir_all(&scratch);
 }

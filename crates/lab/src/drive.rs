@@ -44,8 +44,12 @@ pub use changes::{Command, Look};
 pub use modelled::ModelledHosts;
 use patience::Patience;
 
-/// Most arrivals taken before what is due is sent.
+/// Most arrivals taken before what is due is sent, and most while turns take too long.
 const ARRIVALS: usize = 64;
+const ARRIVALS_SLOW: usize = 4;
+/// A turn of the loop should take no longer: what becomes due meanwhile waits for its end.
+const TURN: Span = Span::from_us(50);
+const TURN_SHORT: Span = Span::from_us(25);
 /// Most frames in one send call: the last of a batch leaves when the receivers of all others
 /// have run, so a batch is kept short.
 const DEPARTURES: usize = 16;
@@ -60,6 +64,9 @@ const BACKLOG: Span = Span::from_ms(1);
 const BACKLOG_MAX: Span = Span::from_ms(10);
 /// Copying so many bytes takes as long as a packet does.
 const COPIED_BYTES: usize = 1024;
+/// While frames are shed, those older than this part of the tolerance are: what is taken leaves
+/// the rest to the turns that it waits for.
+const SHEDDING: u64 = 4;
 /// Most frames shed before what is due is sent.
 const SHED: usize = 256;
 /// A real-time core that has not slept for so long becomes an ordinary one: the kernel would stop
@@ -187,6 +194,8 @@ pub struct Drive<I> {
     second_began: Time,
     lateness: Delays,
     totals: Totals,
+    /// Most arrivals taken in a turn, as turns have taken lately.
+    arrivals: usize,
     /// With frames of TCP, and with others.
     patience: [Patience; 2],
     steps_seen: u64,
@@ -258,6 +267,7 @@ impl<I: PacketIo> Drive<I> {
             second_began: Time::ZERO,
             lateness: Delays::default(),
             totals: Totals::default(),
+            arrivals: ARRIVALS,
             patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
             steps_seen: 0,
             pool_seen: 0,
@@ -282,17 +292,26 @@ impl<I: PacketIo> Drive<I> {
         self.discard_early();
         self.cpu_seen_ns = cpu::own_cpu_ns();
         self.wait_seen_ns = cpu::own_run_wait_ns();
-        let mut before = self.clock.now();
+        let (mut before, mut taken) = (self.clock.now(), 0);
         loop {
             let now = self.clock.now();
-            add(&self.load.busy_ns, now.since(before).as_ns());
+            let turn = now.since(before);
+            add(&self.load.busy_ns, turn.as_ns());
+            if taken >= self.arrivals {
+                self.arrivals = match turn {
+                    long if long > TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
+                    short if short < TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
+                    _ => self.arrivals,
+                };
+            }
             before = now;
             self.clock.refresh(now);
             if second_of(now) != self.second.number {
                 self.close_second(now, false);
             }
             let step = self.timeline.next_at().filter(|at| *at <= now);
-            let (taken, reached) = self.take_arrivals(now, step);
+            let reached;
+            (taken, reached) = self.take_arrivals(now, step);
             match (step, reached) {
                 (Some(at), Reached::All) => self.take_steps(at),
                 (Some(at), Reached::Stamp(stamp)) if stamp >= at => self.engine.advance_before(at),
@@ -335,7 +354,7 @@ impl<I: PacketIo> Drive<I> {
     /// the schedule. Returns how many, and how far they reach.
     fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Reached) {
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
-        while taken < ARRIVALS && shed < SHED {
+        while taken < self.arrivals && shed < SHED {
             let Some(arrival) = self.io.peek() else {
                 self.caught_up();
                 return (taken + shed, Reached::All);
@@ -363,8 +382,9 @@ impl<I: PacketIo> Drive<I> {
             if waited.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
             }
-            let kind = || usize::from(!is_tcp(arrival.frame));
-            if stale > self.tolerance && self.patience[kind()].is_over(stale, now) {
+            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
+                && is_excess(&mut self.patience, &arrival, stale, self.tolerance, now)
+            {
                 shed += 1;
                 self.second.drops.shed += packets_in(&arrival);
             } else {
@@ -534,6 +554,18 @@ fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'
         None => engine.arrive(node, stamp, &[]),
     };
     refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+}
+
+/// Whether a frame that is so `stale`, more than a part of the tolerance, is to be shed.
+fn is_excess(
+    patience: &mut [Patience; 2],
+    arrival: &Arrival<'_>,
+    stale: Span,
+    tolerance: Span,
+    now: Time,
+) -> bool {
+    let patience = &mut patience[usize::from(!is_tcp(arrival.frame))];
+    (stale > tolerance || patience.is_spent()) && patience.is_over(stale, now)
 }
 
 /// Whether a frame is of TCP, as far as its first bytes tell.

@@ -180,8 +180,14 @@ impl<'a> Makers<'a> {
 
 fn application(work: &Work, flow: &Flow) -> Application {
     match work {
-        Work::Bulk { .. } => Application::Bulk {
-            bytes: flow.bytes.map(Amount::Fixed),
+        Work::Bulk { .. } => match flow.rate {
+            None => Application::Bulk {
+                bytes: flow.bytes.map(Amount::Fixed),
+            },
+            Some(rate) => Application::Constant {
+                rate,
+                bytes: flow.bytes,
+            },
         },
         Work::Requests {
             request,
@@ -198,12 +204,13 @@ fn application(work: &Work, flow: &Flow) -> Application {
             new_connection: !keep,
         },
         Work::Paced { rate, gaps, .. } => {
-            let rate = *rate;
+            let (rate, bytes) = (flow.rate.unwrap_or(*rate), flow.bytes);
             match gaps {
-                Gaps::Even => Application::Constant { rate },
-                Gaps::Poisson => Application::Poisson { rate },
+                Gaps::Even => Application::Constant { rate, bytes },
+                Gaps::Poisson => Application::Poisson { rate, bytes },
                 Gaps::OnOff(on, off) => Application::OnOff {
                     rate,
+                    bytes,
                     on: amount(on),
                     off: amount(off),
                 },
@@ -251,7 +258,10 @@ pub(crate) fn write_down(
 }
 
 fn record(result: &FlowResult<'_>) -> FlowRecord {
-    let failed = matches!(result.outcome, Outcome::Reset | Outcome::TimedOut);
+    let failed = matches!(
+        result.outcome,
+        Outcome::Reset | Outcome::TimedOut | Outcome::Unreachable
+    );
     FlowRecord {
         bytes: result.bytes,
         start: result.start,
@@ -277,6 +287,7 @@ fn record(result: &FlowResult<'_>) -> FlowRecord {
             delay_mean_s: datagrams.mean_delay().map(|span| span.as_s()),
             delay_max_s: datagrams.least_delay.map(|_| datagrams.most_delay.as_s()),
             jitter_s: datagrams.jitter / 1e9,
+            errors: datagrams.errors,
         }),
     }
 }

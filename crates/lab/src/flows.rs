@@ -111,6 +111,9 @@ pub struct DatagramSummary {
     pub delay_mean_s: Option<f64>,
     pub delay_max_s: Option<f64>,
     pub jitter_s: f64,
+    /// ICMP errors that the sender got; earlier versions did not count them.
+    #[serde(default)]
+    pub errors: u64,
 }
 
 /// Round trips of a flow.
@@ -216,7 +219,7 @@ impl FlowBook {
             "flow,from,to,model,bytes,start_s,finish_s,completion_s,goodput_bps,retransmissions,\
              rtt_min_ns,rtt_mean_ns,rtt_max_ns,failed,requests,request_min_s,request_mean_s,\
              request_max_s,sent,received,lost,duplicates,reordered,delay_min_s,delay_mean_s,\
-             delay_max_s,jitter_s"
+             delay_max_s,jitter_s,errors"
         )?;
         Ok(Self {
             csv,
@@ -327,9 +330,10 @@ impl FlowBook {
                 let counts = [of.sent, of.received, of.lost, of.duplicates, of.reordered];
                 let counts = counts.map(|count| count.to_string()).join(",");
                 let delays = [of.delay_min_s, of.delay_mean_s, of.delay_max_s].map(some);
-                writeln!(self.csv, ",{counts},{},{}", delays.join(","), of.jitter_s)
+                let (jitter, errors) = (of.jitter_s, of.errors);
+                writeln!(self.csv, ",{counts},{},{jitter},{errors}", delays.join(","))
             }
-            None => writeln!(self.csv, ",,,,,,,,,"),
+            None => writeln!(self.csv, ",,,,,,,,,,"),
         }
     }
 

@@ -26,7 +26,7 @@ pub mod report;
 pub mod run;
 pub mod schedule;
 mod series;
-mod simulate;
+pub mod simulate;
 pub mod sockets;
 pub mod summary;
 pub mod topology;

@@ -123,6 +123,17 @@ pub enum RunError {
     /// The modelled hosts could not be made.
     #[error("modelled traffic: {0}")]
     Traffic(longhaul_proto::traffic::Error),
+    /// A virtual run does not fit.
+    #[error(
+        "this run needs at least {needed:.1} GiB of memory, and the machine has {available:.1} GiB \
+         for it: give it fewer hosts, fewer flows, or fewer flows at a time (their `start`)"
+    )]
+    Memory {
+        /// GiB that it takes at least.
+        needed: f64,
+        /// GiB that there are.
+        available: f64,
+    },
     /// The system refused something else.
     #[error("{what}: {error}")]
     Io {
@@ -146,6 +157,9 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
     let begun_ns = monotonic_ns();
+    if plan.clock == RunClock::Virtual {
+        simulate::memory::Needs::of(plan).check()?;
+    }
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
     let result = match plan.clock {
         RunClock::Real => run_in(plan, options, &folder, observer, begun_ns),

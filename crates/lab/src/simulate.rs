@@ -8,6 +8,7 @@
 //! that it reports: nothing of what is simulated depends on it.
 
 mod drive;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu;
+use longhaul_linux::memory::prefer_large_pages;
 use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 
@@ -54,6 +56,8 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
     begun_ns: u64,
 ) -> Result<Summary, RunError> {
+    // Nobody waits for a packet.
+    prefer_large_pages();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     let mut simulation = Simulation::new(plan, folder, signals)?;
     let setup = Span::from_ns(monotonic_ns() - begun_ns);

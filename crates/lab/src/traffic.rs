@@ -9,6 +9,7 @@
 
 mod draw;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use longhaul_core::rng::Stream;
@@ -73,6 +74,8 @@ pub struct Recorded {
     pub to: NodeId,
     /// What it carries.
     pub bytes: u64,
+    /// Payload per second, else that of the group.
+    pub rate: Option<Rate>,
 }
 
 /// The flows of a pair.
@@ -124,6 +127,8 @@ pub enum Work {
         rate: Rate,
         /// When packets are sent.
         gaps: Gaps,
+        /// How much; without end if absent.
+        bytes: Option<Draw>,
     },
 }
 
@@ -166,6 +171,8 @@ pub struct Flow {
     pub start: Time,
     /// What it carries; `None` where its work has no end or is not measured in bytes.
     pub bytes: Option<u64>,
+    /// Payload per second, where it has a rate of its own.
+    pub rate: Option<Rate>,
 }
 
 impl TrafficPlan {
@@ -187,7 +194,7 @@ impl TrafficPlan {
         if let Pairs::Recorded(_) = group.pairs {
             return format!("{name}#{}", flow.number + 1);
         }
-        if group.pairs.len() > 1 {
+        if group.pairs.iter().nth(1).is_some() {
             let node = |id| topology.node(id).name.as_str();
             name = format!("{name}@{}>{}", node(flow.from), node(flow.to));
         }
@@ -204,9 +211,8 @@ impl FlowGroup {
         self.stop.is_some()
             || matches!(self.pairs, Pairs::Recorded(_))
             || match &self.work {
-                Work::Bulk { bytes, .. } => bytes.is_some(),
+                Work::Bulk { bytes, .. } | Work::Paced { bytes, .. } => bytes.is_some(),
                 Work::Requests { count, .. } => count.is_some(),
-                Work::Paced { .. } => false,
             }
     }
 
@@ -225,6 +231,7 @@ impl FlowGroup {
                 to: recorded.to,
                 start: recorded.start,
                 bytes: Some(recorded.bytes),
+                rate: recorded.rate,
             };
             return Box::new(list.iter().zip(0..).map(flow));
         }
@@ -238,7 +245,12 @@ impl Pairs {
     pub fn len(&self) -> usize {
         match self {
             Self::List(list) => list.len(),
-            Self::All(..) => self.iter().count(),
+            Self::All(from, to) => {
+                // No host stands twice in either list.
+                let from_set: HashSet<&NodeId> = from.iter().collect();
+                let own = to.iter().filter(|to| from_set.contains(to)).count();
+                from.len() * to.len() - own
+            }
             Self::Recorded(list) => list.len(),
         }
     }
@@ -325,8 +337,8 @@ impl Iterator for PairFlows<'_> {
         let number = self.number;
         self.number += 1;
         let bytes = match &self.of.work {
-            Work::Bulk { bytes, .. } => bytes.as_ref(),
-            Work::Requests { .. } | Work::Paced { .. } => None,
+            Work::Bulk { bytes, .. } | Work::Paced { bytes, .. } => bytes.as_ref(),
+            Work::Requests { .. } => None,
         };
         // A distribution may come to nothing; a flow carries something.
         let bytes = bytes.map(|bytes| bytes.next(&mut self.stream).max(1));
@@ -337,6 +349,7 @@ impl Iterator for PairFlows<'_> {
             to: self.pair.1,
             start,
             bytes,
+            rate: None,
         })
     }
 }
@@ -344,4 +357,26 @@ impl Iterator for PairFlows<'_> {
 /// A span of experiment time from t = 0 as a point of it.
 pub(crate) fn at(span: Span) -> Time {
     Time::ZERO + span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_counted_as_they_are_listed() {
+        let hosts = |range: std::ops::Range<u32>| range.map(NodeId).collect::<Vec<_>>();
+        for (from, to) in [
+            (0..1, 0..1),
+            (0..5, 0..5),
+            (0..5, 3..9),
+            (0..3, 3..4),
+            (2..3, 0..4),
+        ] {
+            let pairs = Pairs::All(hosts(from), hosts(to));
+            let count = pairs.iter().count();
+            assert_eq!(pairs.len(), count, "{pairs:?}");
+            assert_eq!(pairs.is_empty(), count == 0, "{pairs:?}");
+        }
+    }
 }

@@ -141,6 +141,47 @@ fn problems_have_their_place() {
 }
 
 #[test]
+fn the_virtual_clock_takes_larger_ones() {
+    let file = |clock: &str, rest: &str| {
+        format!("clock: {clock}\nduration: 1 s\ntopology: {{ generate: {rest} }}\n")
+    };
+    let large = "{ kind: star, leaves: 10, hosts: 2500 }";
+    let error = wrong(&file("real", large), &[]);
+    let parts = [
+        "25000 hosts: at most 20000",
+        "`clock: virtual` may have more",
+    ];
+    for part in parts {
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!(error.matches("error:").count(), 1, "{error}");
+    let expected = (25_000, 11, 25_010);
+    assert_eq!(counts(&right(&file("virtual", large), &[])), expected);
+    // An override of the clock counts before the topology is made, and in both directions.
+    let turned = right(&file("real", large), &[("clock", "virtual")]);
+    assert_eq!(counts(&turned), expected);
+    wrong(&file("virtual", large), &[("clock", "real")]);
+
+    for (beyond, part) in [
+        ("{ kind: star, leaves: 10, hosts: 100001 }", "1000010 hosts"),
+        ("{ kind: star, leaves: 1000000 }", "`leaves` is 1 to 999999"),
+        ("{ kind: mesh, routers: 2001, hosts: 0 }", "2001000 links"),
+        (
+            "{ kind: tree, degree: 1000000, height: 100 }",
+            "at most 1000000 are supported",
+        ),
+        (
+            "{ kind: waxman, routers: 2100, alpha: 100, beta: 1 }",
+            "more than 2000000 links",
+        ),
+    ] {
+        let error = wrong(&file("virtual", beyond), &[]);
+        assert!(error.contains(part), "no `{part}` in:\n{error}");
+        assert!(!error.contains("clock: virtual"), "{error}");
+    }
+}
+
+#[test]
 fn the_schema_knows_every_kind_and_parameter() {
     let schema = file::schema();
     let entry = &schema["$defs"]["TopologySpec"]["properties"]["generate"];

@@ -2,7 +2,7 @@
 //!
 //! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
 //! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
-//! the microsecond ([`wait`]), reads clocks ([`clock`]) and knows CPUs ([`cpu`]).
+//! the microsecond ([`wait`]), reads clocks ([`clock`]), knows CPUs ([`cpu`]) and memory ([`memory`]).
 //!
 //! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
 // The one crate that may read clocks.
@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod doctor;
 mod ethtool;
 mod farewell;
+pub mod memory;
 mod netlink;
 pub mod packet_io;
 pub mod sandbox;

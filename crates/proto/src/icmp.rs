@@ -126,6 +126,38 @@ pub(crate) fn write_report_v6(
     Some(IPV6_LEN + len)
 }
 
+/// Whether messages of this type say that a packet has not arrived.
+pub(crate) const fn is_error_v4(kind: u8) -> bool {
+    matches!(kind, 3 | 11 | 12)
+}
+
+/// Whether messages of this type say that a packet has not arrived.
+pub(crate) const fn is_error_v6(kind: u8) -> bool {
+    matches!(kind, 1..=4)
+}
+
+/// What the error in the IPv4 packet `ip` quotes, if it is one (RFC 792).
+pub(crate) fn quote_v4(ip: &[u8]) -> Option<&[u8]> {
+    let packet = V4::read(ip)?;
+    let message = packet.payload();
+    let is_error = packet.protocol() == PROTOCOL_ICMP
+        && !packet.is_fragment()
+        && is_error_v4(*message.first()?);
+    (is_error && checksum_holds(0, message)).then(|| message.get(ICMP_LEN..))?
+}
+
+/// What the error in the IPv6 packet `ip` quotes, if it is one (RFC 4443 §2.1).
+pub(crate) fn quote_v6(ip: &[u8]) -> Option<&[u8]> {
+    let packet = V6::read(ip)?;
+    let upper = packet.upper()?;
+    let message = upper.payload;
+    let is_error = upper.protocol == PROTOCOL_ICMPV6
+        && upper.part == Part::Whole
+        && is_error_v6(*message.first()?);
+    let sum = packet.pseudo_header(PROTOCOL_ICMPV6, message.len());
+    (is_error && checksum_holds(sum, message)).then(|| message.get(ICMP_LEN..))?
+}
+
 /// Answers the echo request in `packet`, if it is one, and returns the IP packet's length.
 pub(crate) fn write_echo_v4(header: &HeaderV4, packet: &V4, out: &mut [u8]) -> Option<usize> {
     let request = packet.payload();

@@ -16,8 +16,7 @@
 //! when it starts and freed when its connection is over. A packet finds its endpoint by one look
 //! into a hash table; timers that move later cost nothing.
 //!
-//! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS, ICMP
-//! errors (they are counted, and flows do not hear of them).
+//! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
 
 mod connection;
 mod datagrams;
@@ -25,17 +24,17 @@ mod outbox;
 mod report;
 mod source;
 mod spec;
+mod strays;
 mod timers;
 mod wire;
 mod world;
 
 use std::sync::Arc;
 
-use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV6};
+use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::rng::Stream;
-use longhaul_core::router::{Cause, Responder};
 use longhaul_core::time::Time;
-use longhaul_core::topology::{Node, NodeId, NodeKind};
+use longhaul_core::topology::NodeId;
 use rustc_hash::FxHashMap;
 
 pub use outbox::Transmit;
@@ -51,10 +50,13 @@ pub use spec::{
 use crate::router::RouterReplies;
 use connection::{Connection, Plan, Successor};
 use datagrams::Datagrams;
-use outbox::Way;
+use strays::Directory;
 use timers::Owner;
 use wire::Envelope;
 use world::World;
+
+/// So many packets are looked at by [`Traffic::look_ahead`] at once.
+pub const LOOK_AHEAD: usize = 32;
 
 /// Where a packet belongs: the host, its port and the other side's, the other side's address,
 /// the protocol.
@@ -105,6 +107,7 @@ pub struct Traffic {
     /// Slot, times 2, and the side.
     keys: FxHashMap<Key, u32>,
     replies: RouterReplies,
+    directory: Directory,
     strays: Strays,
 }
 
@@ -122,6 +125,7 @@ impl Traffic {
         let mut order: Vec<u32> = (0..world.flows.len() as u32).collect();
         order.sort_by_key(|&flow| world.flows[flow as usize].start);
         Ok(Self {
+            directory: Directory::new(&world.hosts),
             world,
             seed,
             order,
@@ -174,6 +178,31 @@ impl Traffic {
         }
     }
 
+    /// Looks up what the next packets are for, all at once: of each its host, its headers and the
+    /// length of its IP packet. Changes nothing. With many flows under way, each step to an endpoint
+    /// (its key, its slot, the connection, its end) waits for the machine's memory; the processor
+    /// makes the same step for many packets in the time of one, and finds all of it near when they
+    /// are handled.
+    pub fn look_ahead<'a>(&self, coming: impl Iterator<Item = (NodeId, &'a [u8], u32)>) {
+        let mut places = [u32::MAX; LOOK_AHEAD];
+        for (place, (host, headers, ip_len)) in places.iter_mut().zip(coming) {
+            let key = Envelope::read(headers, ip_len).map(|envelope| key_of(host, &envelope));
+            let found = key.and_then(|key| self.keys.get(&key));
+            *place = found.copied().unwrap_or(u32::MAX);
+        }
+        let connections = places.map(|place| {
+            let slot = self.slots.get((place / 2) as usize);
+            match slot.and_then(|slot| slot.active.as_ref()) {
+                Some(Active::Connection(connection)) => Some(&**connection),
+                _ => None,
+            }
+        });
+        let ends = connections.map(|connection| connection.map_or(&[][..], Connection::ends));
+        let ends = ends.iter().zip(places);
+        let ends = ends.filter_map(|(ends, place)| ends.get(place as usize % 2));
+        std::hint::black_box(ends.fold(0, |seen, end| seen ^ end.look()));
+    }
+
     /// Everything happens that is due at or before `now`, each at its own time.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(next) = self.poll_timeout()
@@ -205,12 +234,15 @@ impl Traffic {
     }
 
     /// Whether a packet that has come out at a host which also has a kernel is for a modelled
-    /// endpoint: TCP and UDP to ports from [`FIRST_PORT`] on.
+    /// endpoint: TCP and UDP to ports from [`FIRST_PORT`] on, and ICMP errors about what comes from
+    /// there.
     pub fn owns(&self, host: NodeId, headers: &[u8]) -> bool {
         let ip_len = headers.len().saturating_sub(ETHERNET_LEN) as u32;
-        let envelope = Envelope::read(headers, ip_len);
-        self.world.places.contains_key(&host)
-            && envelope.is_some_and(|envelope| envelope.port >= FIRST_PORT)
+        let port = match Envelope::read(headers, ip_len) {
+            Some(envelope) => Some(envelope.port),
+            None => strays::quoted_port(headers),
+        };
+        self.world.places.contains_key(&host) && port.is_some_and(|port| port >= FIRST_PORT)
     }
 
     /// Whether all flows are over that end by themselves.
@@ -317,7 +349,7 @@ impl Traffic {
         let stream = Stream::new(self.seed, &name);
         match self.world.kind(flow).transport {
             Transport::Tcp(..) => self.connect(flow, bytes, stream, None, now),
-            Transport::Udp { ip, .. } => self.send(flow, ip, stream, now),
+            Transport::Udp { ip, .. } => self.send(flow, bytes, ip, stream, now),
         }
     }
 
@@ -367,13 +399,13 @@ impl Traffic {
         let mut connection = Box::new(Connection::new(plan, now));
         connection.begin(&mut self.world, now);
         self.slots[slot as usize].connection = number;
-        let ends = connection.ends();
+        let ends = connection.ends().len();
         self.slots[slot as usize].active = Some(Active::Connection(connection));
         self.bind(slot, flow, ip, true, ends);
         self.clean(slot, now);
     }
 
-    fn send(&mut self, flow: u32, ip: IpVersion, stream: Stream, now: Time) {
+    fn send(&mut self, flow: u32, bytes: u64, ip: IpVersion, stream: Stream, now: Time) {
         let kind = Arc::clone(self.world.kind(flow));
         let slot = self.take_slot();
         let generation = self.slots[slot as usize].generation;
@@ -382,6 +414,7 @@ impl Traffic {
             self.ends(flow),
             self.world.ports(flow, 0),
             (&kind, ip),
+            bytes,
             stream,
             now,
         );
@@ -485,79 +518,5 @@ impl Traffic {
         let slot_entry = &mut self.slots[slot as usize];
         slot_entry.generation = slot_entry.generation.wrapping_add(1);
         self.free.push(slot);
-    }
-}
-
-/// What no flow awaits.
-impl Traffic {
-    /// A segment or datagram for nobody. Between modelled ports it is late, for its connection is
-    /// over, unless it would open one.
-    #[cold]
-    fn refuse(
-        &mut self,
-        now: Time,
-        host: NodeId,
-        headers: &[u8],
-        ip_len: u32,
-        envelope: &Envelope,
-    ) {
-        let flags = headers.get(envelope.at + 13).copied().unwrap_or(0);
-        let is_late = envelope.source_port >= FIRST_PORT && envelope.port >= FIRST_PORT;
-        if is_late && !(envelope.is_tcp && Connection::opens(flags)) {
-            self.strays.unknown += 1;
-            return;
-        }
-        self.answer(now, host, headers, ip_len);
-    }
-
-    /// Answers as a host does that nobody listens at: echo requests, and the rest by refusal.
-    #[cold]
-    fn answer(&mut self, now: Time, host: NodeId, headers: &[u8], ip_len: u32) {
-        self.strays.unknown += 1;
-        let Some(&place) = self.world.places.get(&host) else {
-            return;
-        };
-        let Host { node, ipv4, ipv6 } = self.world.hosts[place as usize];
-        let mut frame = headers.to_vec();
-        frame.resize(ETHERNET_LEN + ip_len as usize, 0);
-        let mut reply = vec![0; frame.len().max(2048)];
-        let host = Node {
-            name: String::new(),
-            kind: NodeKind::Host,
-            ipv4,
-            ipv6,
-        };
-        let written = self
-            .replies
-            .respond(&host, Cause::Local, &frame, &mut reply);
-        let Some(reply) = written.and_then(|len| reply.get(..len)) else {
-            return;
-        };
-        let Some(to) = self.destination(reply) else {
-            return;
-        };
-        self.strays.answered += 1;
-        let ip_len = (reply.len() - ETHERNET_LEN) as u32;
-        let behind = reply.iter().rposition(|&byte| byte != 0).unwrap_or(0) + 1;
-        let stored = &reply[..behind.max(ETHERNET_LEN + 60).min(reply.len())];
-        let way = Way { host: node, to };
-        self.world.outbox.push(way, now, |out| {
-            out.extend_from_slice(stored);
-            ip_len
-        });
-    }
-
-    /// The host that a frame goes to.
-    fn destination(&self, frame: &[u8]) -> Option<NodeId> {
-        let ip = frame.get(ETHERNET_LEN..)?;
-        let hosts = &self.world.hosts;
-        let found = if frame[12..14] == ETHERTYPE_IPV6.to_be_bytes() {
-            let to = *ip.get(24..)?.first_chunk::<16>()?;
-            hosts.iter().find(|host| host.ipv6.octets() == to)
-        } else {
-            let to = *ip.get(16..)?.first_chunk::<4>()?;
-            hosts.iter().find(|host| host.ipv4.octets() == to)
-        };
-        found.map(|host| host.node)
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Health, Outcome};
 use super::lab::Lab;
+use super::memory::Watch;
 use super::pair::{self, Pair};
 
 /// How much longer than its sender a run may take, in seconds.
@@ -28,6 +29,8 @@ pub(crate) struct Path {
     pub(crate) framing: &'static str,
     /// The largest IP packet.
     pub(crate) mtu: u32,
+    /// Further fields of each link, as the file has them, from a comma on.
+    pub(crate) more: &'static str,
 }
 
 impl Path {
@@ -38,6 +41,7 @@ impl Path {
         rate: None,
         framing: "ethernet",
         mtu: 1500,
+        more: "",
     };
 
     /// Runs a pair over it once.
@@ -65,7 +69,7 @@ impl Path {
         Ok(Outcome {
             data: json!({
                 "recv": receiver, "send": sender, "summary": run.summary, "busy": busy,
-                "wall_s": run.wall_s, "experiment": text,
+                "wall_s": run.wall_s, "memory": run.memory, "experiment": text,
             }),
             health: Some(health),
         })
@@ -89,7 +93,10 @@ impl Path {
         let links = (0..self.hops).map(|n| {
             let delay = self.delay_ns / u64::from(self.hops);
             let (from, to) = (node(n), node(n + 1));
-            format!("    - {{ ends: [{from}, {to}], delay: {delay} ns{rate} }}\n")
+            format!(
+                "    - {{ ends: [{from}, {to}], delay: {delay} ns{rate}{} }}\n",
+                self.more
+            )
         });
         format!(
             "name: bench\nduration: {duration} s\nmtu: {mtu}\nframing: {framing}\n\
@@ -121,7 +128,10 @@ impl Path {
         let rate = self
             .rate
             .map_or(String::new(), |rate| format!(", {rate} {}", self.framing));
-        format!("emulated, {hops}{delay}{rate}, MTU {}", self.mtu)
+        format!(
+            "emulated, {hops}{delay}{rate}{}, MTU {}",
+            self.more, self.mtu
+        )
     }
 }
 
@@ -133,6 +143,8 @@ pub(crate) struct Run {
     pub(crate) health: Health,
     /// From before the start of the process until after its end.
     pub(crate) wall_s: f64,
+    /// Resident bytes of its processes, second by second.
+    pub(crate) memory: Vec<u64>,
 }
 
 /// Runs an experiment with the run folder `folder/run`.
@@ -140,14 +152,19 @@ pub(crate) fn run(lab: &Lab, folder: &FilePath, experiment: &str) -> io::Result<
     let file = folder.join("experiment.yaml");
     fs::write(&file, experiment)?;
     let started = Instant::now();
-    let output = Command::new(&lab.longhaul)
+    let child = Command::new(&lab.longhaul)
         .arg("run")
         .arg(&file)
         .arg("--out")
         .arg(folder.join("run"))
         .args(["--force", "--json"])
         .stdin(Stdio::null())
-        .output()?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let watch = Watch::new(child.id());
+    let output = child.wait_with_output()?;
+    let memory = watch.seen();
     let wall_s = started.elapsed().as_secs_f64();
     let failed = |what: &str| {
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -166,6 +183,7 @@ pub(crate) fn run(lab: &Lab, folder: &FilePath, experiment: &str) -> io::Result<
         summary,
         health,
         wall_s,
+        memory,
     })
 }
 

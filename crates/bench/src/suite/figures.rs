@@ -91,6 +91,7 @@ pub(crate) enum Target {
 }
 
 /// One thing to read from a setup.
+#[derive(Clone)]
 pub(crate) struct Figure {
     /// Its name.
     pub(crate) name: &'static str,

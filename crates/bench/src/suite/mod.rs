@@ -9,6 +9,7 @@
 //!
 //! Left out: judging a run's fidelity, which is the emulator's own task; its verdict is quoted.
 
+mod capacity;
 mod delay;
 mod direct;
 mod emulated;
@@ -17,6 +18,7 @@ mod figures;
 mod hosts;
 mod kernel;
 mod lab;
+mod memory;
 mod ns3;
 mod pair;
 mod rate;
@@ -41,16 +43,21 @@ type Groups = fn(&Lab) -> Vec<Group>;
 type Run = Box<dyn Fn(&Lab) -> io::Result<Outcome>>;
 
 /// The benches by name, in the order in which they run.
-const BENCHES: [(&str, Groups); 8] = [
+const BENCHES: [(&str, Groups); 10] = [
     ("delay", delay::groups),
     ("udp", udp::groups),
     ("tcp", tcp::groups),
     ("rate", rate::groups),
+    ("capacity", capacity::groups),
+    ("soak", capacity::soak),
     ("hosts", hosts::groups),
     ("engine", engine::groups),
     ("kernel", kernel::groups),
     ("virtual", virtual_time::groups),
 ];
+
+/// The bench that runs only when it is named.
+const SOAK: &str = "soak";
 
 /// Run the emulator's benchmarks and compare them with a plain cable and with their targets.
 ///
@@ -58,7 +65,8 @@ const BENCHES: [(&str, Groups); 8] = [
 /// missed targets are marked MISS.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What to run: delay, udp, tcp, rate, hosts, engine, kernel, virtual. Default: all.
+    /// What to run: delay, udp, tcp, rate, capacity, soak, hosts, engine, kernel, virtual. Default: all
+    /// but soak, which takes ten minutes a round.
     #[arg(value_name = "NAME", value_parser = BENCHES.map(|(name, _)| name))]
     names: Vec<String>,
     /// Rounds of each group.
@@ -133,7 +141,8 @@ pub(crate) fn run(options: &Options) -> io::Result<(String, bool)> {
     let runs = if options.quick { 1 } else { options.runs };
     let mut report = Report::new(&lab, runs);
     for (bench, groups) in BENCHES {
-        if !options.names.is_empty() && !options.names.iter().any(|name| name == bench) {
+        let named = options.names.iter().any(|name| name == bench);
+        if !named && (bench == SOAK || !options.names.is_empty()) {
             continue;
         }
         for group in groups(&lab) {

@@ -77,6 +77,12 @@ impl Pair {
         }
     }
 
+    /// The same, and the receiver notes how far apart segments come.
+    pub(crate) fn spaced(mut self) -> Self {
+        self.receiver.push("--spacing".to_owned());
+        self
+    }
+
     /// The sender's words with the receiver's host.
     pub(crate) fn sender_to(&self, host: &str) -> Vec<String> {
         let to = ["--to".to_owned(), format!("{host}:{PORT}")];

@@ -45,6 +45,11 @@ impl Patience {
         self.behind_since = None;
     }
 
+    /// Whether it is at its end and the loop still behind: stale frames are being shed.
+    pub(super) fn is_spent(&self) -> bool {
+        self.behind_since.is_some() && self.allowance == Span::ZERO
+    }
+
     /// Whether a stale frame of this age is to be shed.
     pub(super) fn is_over(&mut self, age: Span, now: Time) -> bool {
         let since = *self.behind_since.get_or_insert_with(|| {
@@ -74,7 +79,9 @@ mod tests {
         assert!(!patience.is_over(STALE, start));
         assert!(!patience.is_over(STALE, start + HELD_BACK));
         assert!(patience.is_over(STALE, start + HELD_BACK + Span::from_us(1)));
+        assert!(patience.is_spent());
         patience.caught_up();
+        assert!(!patience.is_spent());
         assert!(
             !patience.is_over(STALE, start + Span::from_ms(110)),
             "a new moment of grace"

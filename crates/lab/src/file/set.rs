@@ -30,7 +30,8 @@ pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Re
 pub(crate) fn shapes_topology(path: &str) -> bool {
     let short = path.strip_prefix("topology.").unwrap_or(path);
     let head = short.split('.').next().unwrap_or_default();
-    matches!(head, "seed" | "topology" | "generate" | "import")
+    // The clock says how large it may be.
+    matches!(head, "seed" | "clock" | "topology" | "generate" | "import")
 }
 
 /// A value is taken as it is, unless it starts as YAML's lists, maps and quoted texts do.

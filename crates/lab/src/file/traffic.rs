@@ -40,7 +40,7 @@ pub(crate) struct TrafficSpec {
     pub(crate) start: Option<Varying<Span>>,
     /// When it ends at the latest. Default: with the run.
     pub(crate) stop: Option<Quantity<Span>>,
-    /// What each flow carries. Default: no end.
+    /// What each flow carries; not for requests. Default: no end.
     pub(crate) bytes: Option<Varying<Bytes>>,
     /// Congestion control of TCP: `reno`, `bic`, `cubic`, `bbr`, `vegas` or `dctcp`. Default: the
     /// host's.

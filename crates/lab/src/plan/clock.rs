@@ -16,6 +16,12 @@ pub const MAX_HOSTS: usize = 20_000;
 pub const MAX_ROUTERS: usize = 100_000;
 /// The most links of an experiment on the real clock.
 pub const MAX_LINKS: usize = 200_000;
+/// The most hosts on any clock.
+pub(crate) const MOST_HOSTS: usize = 1_000_000;
+/// The most routers on any clock, and the most lans.
+pub(crate) const MOST_ROUTERS: usize = 1_000_000;
+/// The most links on any clock.
+pub(crate) const MOST_LINKS: usize = 2_000_000;
 /// The most modelled flows of an experiment on the real clock.
 const MAX_LIVE_FLOWS: u64 = 100_000;
 /// The longest virtual run: far from the end of 64-bit time, which is 584 years.
@@ -63,9 +69,9 @@ impl Limits {
             },
             RunClock::Virtual => Self {
                 clock,
-                hosts: 1_000_000,
-                routers: 1_000_000,
-                links: 2_000_000,
+                hosts: MOST_HOSTS,
+                routers: MOST_ROUTERS,
+                links: MOST_LINKS,
                 flows: traffic::MAX_FLOWS,
             },
         }

@@ -17,9 +17,12 @@
 //!
 //! Left out: the clock that people wait by, and everything that is written down.
 
+use std::collections::VecDeque;
+
 use longhaul_core::engine::{Egress, Engine, Modelled, Refused};
+use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::traffic::Traffic;
+use longhaul_proto::traffic::{LOOK_AHEAD, Traffic};
 
 use crate::drive::apply_steps;
 use crate::run::EVENTS_MAX;
@@ -71,6 +74,8 @@ pub(super) struct Drive {
     window: Span,
     /// The end of the grid cell that time is in.
     cell_end: Time,
+    /// Frames that have come out at hosts and are to be handled next.
+    coming: VecDeque<Egress>,
     /// Rounds and packets since time has passed last.
     at_once: u64,
     /// Frames that came out at hosts.
@@ -97,6 +102,7 @@ impl Drive {
             windows,
             window: Span::ZERO,
             cell_end: Time::ZERO + GRID,
+            coming: VecDeque::with_capacity(LOOK_AHEAD),
             at_once: 0,
             received: 0,
             begun: Vec::new(),
@@ -226,21 +232,34 @@ impl Drive {
     /// Lets the hosts handle what has come out, and their timers before `until`, in order of time;
     /// at one time packets come first.
     fn serve(&mut self, until: Time) {
-        let mut egress = self.engine.poll_egress();
         loop {
+            if self.coming.is_empty() {
+                self.look_ahead();
+            }
             let timer = self.traffic.poll_timeout().filter(|timer| *timer < until);
-            match (egress.take(), timer) {
-                (Some(packet), timer) if timer.is_none_or(|timer| packet.due <= timer) => {
-                    self.hand_over(packet);
-                    egress = self.engine.poll_egress();
-                }
-                (packet, Some(timer)) => {
-                    egress = packet;
-                    self.traffic.handle_timeout(timer);
-                }
-                (_, None) => return,
+            let is_next = |packet: &Egress| timer.is_none_or(|timer| packet.due <= timer);
+            let packet = match self.coming.front().is_some_and(is_next) {
+                true => self.coming.pop_front(),
+                false => None,
+            };
+            match (packet, timer) {
+                (Some(packet), _) => self.hand_over(packet),
+                (None, Some(timer)) => self.traffic.handle_timeout(timer),
+                (None, None) => return,
             }
             self.transmit();
+        }
+    }
+
+    /// Takes some of what has come out; whom it is for is looked up at once.
+    fn look_ahead(&mut self) {
+        let polled = std::iter::from_fn(|| self.engine.poll_egress());
+        self.coming.extend(polled.take(LOOK_AHEAD));
+        if self.coming.len() > 1 {
+            let coming = self.coming.iter();
+            let engine = &self.engine;
+            let coming = coming.map(|egress| (egress.host, engine.frame(egress), ip_len(egress)));
+            self.traffic.look_ahead(coming);
         }
     }
 
@@ -249,9 +268,8 @@ impl Drive {
         debug_assert_eq!(egress.staleness, Span::ZERO, "a window was too long");
         self.received += 1;
         let headers = self.engine.frame(&egress);
-        let ip_len = egress.len - longhaul_core::packet::ETHERNET_LEN as u32;
         self.traffic
-            .handle_packet(egress.due, egress.host, headers, ip_len);
+            .handle_packet(egress.due, egress.host, headers, ip_len(&egress));
         self.engine.release(egress);
     }
 
@@ -270,4 +288,9 @@ impl Drive {
             debug_assert!(matches!(refused, Ok(()) | Err(Refused::PoolExhausted)));
         }
     }
+}
+
+/// The length of its IP packet.
+const fn ip_len(egress: &Egress) -> u32 {
+    egress.len - ETHERNET_LEN as u32
 }

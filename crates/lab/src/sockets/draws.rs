@@ -169,10 +169,11 @@ pub fn departures(
     mut stream: Stream,
 ) -> impl Iterator<Item = Departure> + use<> {
     let application = match gaps {
-        Gaps::Even(rate) => Application::Constant { rate: *rate },
-        Gaps::Poisson(rate) => Application::Poisson { rate: *rate },
+        Gaps::Even(rate) => Application::Constant { rate: *rate, bytes },
+        Gaps::Poisson(rate) => Application::Poisson { rate: *rate, bytes },
         Gaps::OnOff(rate, on, off) => Application::OnOff {
             rate: *rate,
+            bytes,
             on: on.amount(),
             off: off.amount(),
         },

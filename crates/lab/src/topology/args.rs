@@ -60,6 +60,8 @@ pub(crate) struct Args {
     values: Vec<(&'static str, Given)>,
     /// Where the parameters that were given stand.
     places: Vec<(&'static str, Pos)>,
+    /// The most links of a construction that only finds out how many there are.
+    pub(crate) most_links: usize,
 }
 
 /// Why a generator cannot make what its parameters ask for.
@@ -161,6 +163,7 @@ pub(crate) fn read(
     let mut args = Args {
         values: Vec::with_capacity(table.len()),
         places: Vec::new(),
+        most_links: usize::MAX,
     };
     let mut whole = true;
     for (key, value) in entries {

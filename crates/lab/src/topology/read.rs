@@ -8,7 +8,7 @@ use longhaul_core::topology::NodeKind;
 use super::{Kind, Sketch, SketchLink, SketchNode, SketchPipe, Tier, generate, import, spell};
 use crate::file::error::{Errors, Faults, Pos};
 use crate::file::tree::{Key, Node, Value};
-use crate::plan::Plan;
+use crate::plan::{Limits, Plan, RunClock};
 
 /// The network of an experiment file, for drawing: as it is planned, with the positions that
 /// the file or its generator gives.
@@ -76,10 +76,16 @@ pub fn of_plan(plan: &Plan) -> Sketch {
 /// Puts the nodes and links of `topology: { generate: …, import: … }` into the tree of a file
 /// that lies in `folder`, and gives what is to be known about them. Problems go to `faults`.
 pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec<String> {
-    let seed = entry(root, "seed").and_then(|node| match &node.value {
-        Value::Text { text, .. } => text.trim().parse().ok(),
+    let mut text = |name| match &entry(root, name)?.value {
+        Value::Text { text, .. } => Some(text.trim().to_owned()),
         _ => None,
-    });
+    };
+    let seed = text("seed").and_then(|seed| seed.parse().ok());
+    // Whatever else stands there is reported when the file is read.
+    let clock = match text("clock").as_deref() {
+        Some("virtual") => RunClock::Virtual,
+        _ => RunClock::Real,
+    };
     let Some(topology) = entry(root, "topology") else {
         return Vec::new();
     };
@@ -89,7 +95,7 @@ pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec
             continue;
         };
         let sketch = match name {
-            "generate" => generate::from_tree(&node, seed.unwrap_or(1), faults),
+            "generate" => generate::from_tree(&node, seed.unwrap_or(1), &Limits::of(clock), faults),
             _ => import::from_tree(&node, folder, faults),
         };
         // What has a problem has no nodes either: that is no second problem.

@@ -1,4 +1,5 @@
-//! Recorded flows in columns: `start_s`, `from`, `to`, `bytes`, in any order.
+//! Recorded flows in columns: `start_s`, `from`, `to`, `bytes` and, if there, `rate_bps`, in any
+//! order.
 
 use std::io::BufRead;
 
@@ -8,7 +9,13 @@ use super::lines::{Lines, column};
 use super::number::Decimal;
 use crate::file::error::{near_miss, shown};
 
-const NAMES: [&str; 4] = ["start_s", "from", "to", "bytes"];
+const NAMES: [&str; 5] = ["start_s", "from", "to", "bytes", "rate_bps"];
+/// So many of them, from the first on, must be there.
+const NEEDED: usize = 4;
+
+/// The place of each of [`NAMES`] in a row.
+type Order = [Option<usize>; NAMES.len()];
+
 const HEADER: &str =
     "begin with a line that names the columns: `start_s`, `from`, `to` and `bytes`";
 
@@ -23,6 +30,8 @@ pub struct FlowRow<'a> {
     pub to: &'a str,
     /// What it carries.
     pub bytes: u64,
+    /// Its payload per second, in bits; `None` where the cell is empty or there is none.
+    pub rate_bps: Option<u64>,
 }
 
 /// What is wrong with a row, and what to write.
@@ -67,8 +76,8 @@ pub(super) fn parse<T>(
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// The places of the columns, in the order of [`NAMES`].
-fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<[usize; 4], TraceFault> {
+/// The places of the columns.
+fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Order, TraceFault> {
     let line = loop {
         match lines.next_line()? {
             None => return Err(TraceFault::new("the file is empty", HEADER)),
@@ -76,7 +85,7 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<[usize; 4], TraceFault> {
             Some(line) => break line.to_vec(),
         }
     };
-    let mut found = [None; 4];
+    let mut found = Order::default();
     for (index, (place, cell)) in cells(&line).enumerate() {
         let name = String::from_utf8_lossy(cell);
         let known = NAMES.iter().position(|known| *known == name);
@@ -94,28 +103,28 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<[usize; 4], TraceFault> {
         let fault = lines.fault(problem.0, problem.1);
         return Err(fault.in_column(column(&line, place)));
     }
-    match found {
-        [Some(start), Some(from), Some(to), Some(bytes)] => Ok([start, from, to, bytes]),
-        found => {
-            let missing = NAMES.iter().zip(found).find(|(_, place)| place.is_none());
-            let name = missing.map_or("", |(name, _)| name);
-            Err(lines.fault(format!("there is no column `{name}`"), HEADER))
+    match found[..NEEDED].iter().position(Option::is_none) {
+        None => Ok(found),
+        Some(missing) => {
+            let message = format!("there is no column `{}`", NAMES[missing]);
+            Err(lines.fault(message, HEADER))
         }
     }
 }
 
 /// Reads a row; what is wrong comes with the place of its cell.
-fn row(line: &[u8], order: [usize; 4]) -> Result<FlowRow<'_>, (Option<usize>, Wrong)> {
-    let mut values: [(usize, &[u8]); 4] = [(0, &[]); 4];
+fn row(line: &[u8], order: Order) -> Result<FlowRow<'_>, (Option<usize>, Wrong)> {
+    let mut values: [(usize, &[u8]); NAMES.len()] = [(0, &[]); NAMES.len()];
     let mut count = 0;
     for (index, cell) in cells(line).enumerate() {
         count += 1;
-        if let Some(name) = order.iter().position(|place| *place == index) {
+        if let Some(name) = order.iter().position(|place| *place == Some(index)) {
             values[name] = cell;
         }
     }
-    if count != NAMES.len() {
-        let message = format!("{count} cells where the header names {}", NAMES.len());
+    let named = order.iter().flatten().count();
+    if count != named {
+        let message = format!("{count} cells where the header names {named}");
         return Err((
             None,
             (message, "write one value for each column".to_owned()),
@@ -146,6 +155,10 @@ fn row(line: &[u8], order: [usize; 4]) -> Result<FlowRow<'_>, (Option<usize>, Wr
         from: text(1)?,
         to: text(2)?,
         bytes: number(3, 0, "write whole bytes, like `20000`")?,
+        rate_bps: match values[4].1 {
+            [] => None,
+            _ => Some(number(4, 0, "write whole bits per second, like `10e6`")?),
+        },
     })
 }
 
@@ -170,6 +183,13 @@ mod tests {
             (500_000_000, "a>b".to_owned(), 10),
         ];
         assert_eq!(flows, Ok(expected));
+    }
+
+    #[test]
+    fn flows_may_have_rates() {
+        let text = "bytes,rate_bps,start_s,from,to\n7,5e6,0,a,b\n7,,1,a,b\n";
+        let rates = parse(text.as_bytes(), 3, |row| Ok(row.rate_bps));
+        assert_eq!(rates.ok(), Some(vec![Some(5_000_000), None]));
     }
 
     #[test]

@@ -170,6 +170,12 @@ pub trait CongestionControl: Debug + Send {
         false
     }
 
+    /// Whether it slows the flow down for reasons of its own, so that delivery rates say nothing
+    /// about the path.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
     /// Segments per second, where sends are to be spread.
     fn pacing(&self) -> Option<f64> {
         None

@@ -128,6 +128,8 @@ pub(super) struct Sender {
     waits_for_pace: bool,
     burst: bool,
     pub(super) was_full: bool,
+    /// The application waits with what had no room.
+    was_cut: bool,
 }
 
 impl Sender {
@@ -181,6 +183,7 @@ impl Sender {
             waits_for_pace: false,
             burst: false,
             was_full: false,
+            was_cut: false,
         }
     }
 
@@ -217,9 +220,23 @@ impl Sender {
             .saturating_sub(used)
             .min(MOST_WRITTEN - self.written);
         let taken = bytes.min(free);
+        if !self.was_cut {
+            self.note_idle();
+        }
+        self.was_cut = taken < bytes;
         self.written += taken;
         self.was_full |= taken < bytes || taken == free;
         taken
+    }
+
+    /// The application writes again: where there was nothing left to send, it was the limit
+    /// (`tcp_rate_check_app_limited`). One that waits for room was not.
+    fn note_idle(&mut self) {
+        let in_flight = self.board.in_flight();
+        let idle = self.unsent() < u64::from(self.mss) && in_flight < self.window.cwnd;
+        if idle && self.board.to_resend == 0 {
+            self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
+        }
     }
 
     /// Bytes of the send buffer in use.
@@ -446,15 +463,11 @@ impl Sender {
         })
     }
 
-    /// After a burst: notes what the limit was, and guards a closed window.
+    /// After a burst: notes whether the window was used, and guards a closed one.
     fn settle(&mut self, now: Time, config: &Config) {
         let in_flight = self.board.in_flight();
         if std::mem::take(&mut self.burst) {
             self.validate(in_flight);
-        }
-        let idle = self.unsent() < u64::from(self.mss) && in_flight < self.window.cwnd;
-        if idle && self.board.to_resend == 0 {
-            self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
         }
         let blocked = self.has_new() && self.board.is_empty() && !self.waits_for_pace;
         if blocked && self.timer == Timer::None {

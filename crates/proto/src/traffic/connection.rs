@@ -31,11 +31,22 @@ const APPLICATION: usize = 2;
 
 /// One modelled end.
 #[derive(Debug)]
-struct End {
+pub(super) struct End {
     endpoint: Endpoint,
     template: Template,
     count: Count,
     way: Way,
+}
+
+impl End {
+    /// Reads a little of each part that a segment will need; see
+    /// [`Traffic::look_ahead`](super::Traffic::look_ahead).
+    pub(super) fn look(&self) -> u64 {
+        let (nxt, awaited) = self.endpoint.next_numbers();
+        let (cwnd, _) = self.endpoint.window();
+        let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
+        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.way.to.0)
+    }
 }
 
 /// What the application has still to do.
@@ -45,9 +56,10 @@ enum Work {
     Bulk {
         left: u64,
     },
-    /// Full segments by the clock, of which `backlog` bytes wait for room.
+    /// Full segments by the clock, `left` bytes of them in all, of which `backlog` wait for room.
     Source {
         source: Source,
+        left: u64,
         backlog: u64,
     },
     Requests(Requests),
@@ -56,8 +68,7 @@ enum Work {
 }
 
 impl Work {
-    /// What a flow has to do from its start on; `bytes` is the size of a bulk transfer that is
-    /// fixed.
+    /// What a flow has to do from its start on; `bytes` is its size where that is fixed.
     fn new(kind: &Kind, bytes: u64, now: Time, stream: &mut Stream) -> Self {
         match &kind.application {
             Application::Bulk { bytes: amount } => Self::Bulk {
@@ -73,7 +84,14 @@ impl Work {
                 ..Requests::default()
             }),
             application => match Source::new(application, kind.segment, now, stream) {
-                Some(source) => Self::Source { source, backlog: 0 },
+                Some(source) => Self::Source {
+                    source,
+                    left: match application.is_bounded() {
+                        true => bytes,
+                        false => u64::MAX,
+                    },
+                    backlog: 0,
+                },
                 None => Self::Done,
             },
         }
@@ -220,9 +238,9 @@ impl Connection {
         self.act(world, now);
     }
 
-    /// How many of its ends are modelled.
-    pub(super) fn ends(&self) -> usize {
-        self.ends.len()
+    /// Its modelled ends.
+    pub(super) fn ends(&self) -> &[End] {
+        &self.ends
     }
 
     /// A segment has arrived.
@@ -246,6 +264,16 @@ impl Connection {
         if let Some(segment) = envelope.segment(headers, &mut end.count, next, ticks) {
             end.endpoint.handle_segment(now, &segment);
             self.serve(world, side, now);
+        }
+    }
+
+    /// A router says that a segment with the number `seq` has not arrived.
+    pub(super) fn handle_error(&mut self, world: &mut World, side: usize, seq: u32, now: Time) {
+        let Some(end) = self.ends.get(side) else {
+            return;
+        };
+        if end.endpoint.state() == State::SynSent && seq == end.count.ours {
+            self.fail(world, Outcome::Unreachable, now);
         }
     }
 
@@ -400,9 +428,15 @@ impl Connection {
         let is_stopped = now >= self.stop;
         match &mut self.work {
             Work::Bulk { left } if is_stopped => *left = 0,
-            Work::Source { source, backlog } => {
-                while source.next() <= now && source.next() < self.stop {
-                    *backlog = backlog.saturating_add(self.kind.segment.into());
+            Work::Source {
+                source,
+                left,
+                backlog,
+            } => {
+                while *left > 0 && source.next() <= now && source.next() < self.stop {
+                    let segment = u64::from(self.kind.segment).min(*left);
+                    *left -= segment;
+                    *backlog += segment;
                     source.advance(&mut self.stream);
                 }
             }
@@ -416,6 +450,7 @@ impl Connection {
             self.serve(world, CLIENT, now);
         }
         let next = match &self.work {
+            Work::Source { left: 0, .. } => Time::MAX,
             Work::Source { source, .. } => source.next().min(self.stop),
             Work::Requests(requests) => requests.next_at.min(self.stop),
             Work::Bulk { .. } => self.stop,
@@ -437,9 +472,13 @@ impl Connection {
                 }
                 *left == 0
             }
-            Work::Source { source, backlog } if side == CLIENT => {
+            Work::Source {
+                source,
+                left,
+                backlog,
+            } if side == CLIENT => {
                 *backlog -= endpoint.write(*backlog);
-                *backlog == 0 && source.next() >= self.stop
+                *backlog == 0 && (*left == 0 || source.next() >= self.stop)
             }
             Work::Requests(requests) => {
                 let left = match side {

@@ -5,7 +5,8 @@
 //! copy of it as received. Reordered is what comes after one that was sent later (RFC 4737);
 //! jitter is that of RFC 3550 §6.4.1.
 //!
-//! A flow is over when it has stopped and all has arrived, or nothing is awaited any longer.
+//! A flow is over when it has stopped and all has arrived, or nothing is awaited any longer. Where
+//! its bytes are counted, its last datagram may be smaller than the others.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use longhaul_core::time::{Span, Time};
 use super::outbox::Way;
 use super::report::{DatagramFigures, Outcome};
 use super::source::Source;
-use super::spec::{Host, IpVersion};
+use super::spec::{Host, IpVersion, LEAST_PAYLOAD};
 use super::timers::Owner;
 use super::wire::{Socket, Template};
 use super::world::{Kind, World};
@@ -88,6 +89,8 @@ pub(super) struct Datagrams {
     stream: Stream,
     stop: Time,
     payload: u32,
+    /// Payload that it sends in all.
+    bytes: u64,
     slot: u32,
     generation: u32,
     armed: Time,
@@ -97,18 +100,22 @@ pub(super) struct Datagrams {
     is_measured: bool,
     seen: Seen,
     pub(super) figures: DatagramFigures,
+    /// Payload received.
+    received: u64,
     last_delay: Option<Span>,
     last_at: Time,
     is_over: bool,
 }
 
 impl Datagrams {
-    /// A flow between two sockets; `None` where its application does not send by the clock.
+    /// A flow between two sockets, of `bytes` where its application counts them; `None` where it
+    /// does not send by the clock.
     pub(super) fn new(
         (flow, slot, generation): (u32, u32, u32),
         hosts: [Host; 2],
         ports: [u16; 2],
         (kind, ip): (&Arc<Kind>, IpVersion),
+        bytes: u64,
         mut stream: Stream,
         now: Time,
     ) -> Option<Self> {
@@ -133,6 +140,10 @@ impl Datagrams {
             stream,
             stop: kind.stop.unwrap_or(Time::MAX),
             payload,
+            bytes: match kind.application.is_bounded() {
+                true => bytes,
+                false => u64::MAX,
+            },
             slot,
             generation,
             armed: Time::MAX,
@@ -140,17 +151,36 @@ impl Datagrams {
             is_measured: kind.program.is_none(),
             seen: Seen::default(),
             figures: DatagramFigures::default(),
+            received: 0,
             last_delay: None,
             last_at: now,
             is_over: false,
         })
     }
 
+    /// Payload of the datagrams below `number`.
+    fn payload_below(&self, number: u64) -> u64 {
+        number
+            .saturating_mul(u64::from(self.payload))
+            .min(self.bytes)
+    }
+
+    /// Payload of a datagram, which has room for its number and time.
+    fn payload_of(&self, number: u64) -> u32 {
+        let counted = self.payload_below(number + 1) - self.payload_below(number);
+        u32::try_from(counted).map_or(self.payload, |counted| counted.max(LEAST_PAYLOAD))
+    }
+
+    /// Whether another datagram will be sent.
+    fn is_sending(&self) -> bool {
+        self.source.next() < self.stop && self.payload_below(self.figures.sent) < self.bytes
+    }
+
     /// Sends what is due, and waits for the next.
     pub(super) fn act(&mut self, world: &mut World, now: Time) {
-        while self.source.next() <= now && self.source.next() < self.stop {
+        while self.source.next() <= now && self.is_sending() {
             let numbers = [self.figures.sent, now.as_ns()];
-            let (template, payload) = (&self.template, self.payload);
+            let (template, payload) = (&self.template, self.payload_of(self.figures.sent));
             let write = |out: &mut Vec<u8>| template.write_udp(numbers, payload, out);
             world.outbox.push(self.way, now, write);
             self.figures.sent += 1;
@@ -159,7 +189,7 @@ impl Datagrams {
                 self.last_at = now;
             }
         }
-        let next = if self.source.next() < self.stop {
+        let next = if self.is_sending() {
             self.source.next()
         } else {
             if self.until == Time::MAX {
@@ -188,10 +218,11 @@ impl Datagrams {
 
     /// A datagram has arrived.
     pub(super) fn handle(&mut self, world: &mut World, now: Time, [number, sent]: [u64; 2]) {
-        let figures = &mut self.figures;
-        if number >= figures.sent {
+        if number >= self.figures.sent {
             return; // none of ours
         }
+        let payload = self.payload_below(number + 1) - self.payload_below(number);
+        let figures = &mut self.figures;
         match self.seen.take(number) {
             Arrival::Again => {
                 figures.duplicates += 1;
@@ -201,6 +232,7 @@ impl Datagrams {
             Arrival::New => {}
         }
         figures.received += 1;
+        self.received += payload;
         let delay = now.since(Time::from_ns(sent));
         figures.least_delay = Some(figures.least_delay.map_or(delay, |least| least.min(delay)));
         figures.most_delay = figures.most_delay.max(delay);
@@ -228,10 +260,9 @@ impl Datagrams {
 
     /// Payload bytes received, or sent to a program.
     pub(super) fn bytes(&self) -> u64 {
-        let datagrams = match self.is_measured {
-            true => self.figures.received,
-            false => self.figures.sent,
-        };
-        datagrams * u64::from(self.payload)
+        match self.is_measured {
+            true => self.received,
+            false => self.payload_below(self.figures.sent),
+        }
     }
 }

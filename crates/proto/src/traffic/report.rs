@@ -20,6 +20,8 @@ pub enum Outcome {
     Reset,
     /// The other side no longer answered.
     TimedOut,
+    /// A router reported that its connection could not be opened.
+    Unreachable,
 }
 
 /// What a flow has done so far.
@@ -107,6 +109,8 @@ pub struct DatagramFigures {
     pub total_delay: u128,
     /// Interarrival jitter of RFC 3550 §6.4.1, in ns.
     pub jitter: f64,
+    /// ICMP errors about datagrams.
+    pub errors: u64,
 }
 
 impl DatagramFigures {
@@ -173,4 +177,6 @@ pub struct Strays {
     pub unknown: u64,
     /// Of them, those that were answered: echo requests, and resets for segments.
     pub answered: u64,
+    /// ICMP errors about flows under way, which they have heard of.
+    pub errors: u64,
 }

@@ -58,13 +58,13 @@ impl Source {
         let bits = u64::from(bytes) * 8;
         let gap = |rate: &Rate| bits as f64 * 1e9 / rate.bits_per_s() as f64;
         let (kind, rate, next) = match application {
-            Application::Constant { rate } => (Kind::Constant, rate, start),
-            Application::Poisson { rate } => {
+            Application::Constant { rate, .. } => (Kind::Constant, rate, start),
+            Application::Poisson { rate, .. } => {
                 let mean = gap(rate);
                 let first = Amount::Exponential(mean).draw(stream);
                 (Kind::Poisson { mean }, rate, start + Span::from_ns(first))
             }
-            Application::OnOff { rate, on, off } => {
+            Application::OnOff { rate, on, off, .. } => {
                 let (on, off) = (on.clone(), off.clone());
                 let end = start + Span::from_ns(on.draw(stream));
                 (Kind::OnOff { on, off, end }, rate, start)

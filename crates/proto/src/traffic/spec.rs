@@ -157,22 +157,54 @@ pub enum Application {
     Constant {
         /// Payload bits per second.
         rate: Rate,
+        /// Payload in all; without end where there is none.
+        bytes: Option<u64>,
     },
     /// Packets in exponential distances.
     Poisson {
         /// Payload bits per second in the mean.
         rate: Rate,
+        /// Payload in all; without end where there is none.
+        bytes: Option<u64>,
     },
     /// Packets in equal distances while on, none while off. It begins with on, and each time
     /// sends a packet at least.
     OnOff {
         /// Payload bits per second while on.
         rate: Rate,
+        /// Payload in all; without end where there is none.
+        bytes: Option<u64>,
         /// Nanoseconds on.
         on: Amount,
         /// Nanoseconds off.
         off: Amount,
     },
+}
+
+impl Application {
+    /// Whether it ends by itself.
+    pub(super) const fn is_bounded(&self) -> bool {
+        match self {
+            Self::Bulk { bytes } => bytes.is_some(),
+            Self::Requests { requests, .. } => requests.is_some(),
+            Self::Constant { bytes, .. }
+            | Self::Poisson { bytes, .. }
+            | Self::OnOff { bytes, .. } => bytes.is_some(),
+        }
+    }
+
+    /// A fixed number of bytes in all.
+    pub(super) const fn fixed_bytes(&mut self) -> Option<&mut u64> {
+        match self {
+            Self::Bulk {
+                bytes: Some(Amount::Fixed(bytes)),
+            } => Some(bytes),
+            Self::Constant { bytes, .. }
+            | Self::Poisson { bytes, .. }
+            | Self::OnOff { bytes, .. } => bytes.as_mut(),
+            Self::Bulk { .. } | Self::Requests { .. } => None,
+        }
+    }
 }
 
 /// A flow.

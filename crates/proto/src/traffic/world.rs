@@ -29,7 +29,7 @@ const MOST_PAYLOAD: u32 = 65_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Kind {
     pub(super) transport: Transport,
-    /// A bulk transfer's fixed size is the flow's own, and 0 here.
+    /// A fixed number of bytes is the flow's own, and 0 here.
     pub(super) application: Application,
     pub(super) stop: Option<Time>,
     pub(super) series: bool,
@@ -46,8 +46,8 @@ pub(super) struct Flow {
     pub(super) start: Time,
     /// The end of time while it is not over.
     pub(super) finish: Time,
-    /// Before the start, the bytes of a bulk transfer; then, those that have arrived by
-    /// connections that are over.
+    /// Before the start, the fixed number of bytes that it carries; then, those that have arrived
+    /// by connections that are over.
     pub(super) bytes: u64,
     pub(super) from: u32,
     pub(super) to: u32,
@@ -63,12 +63,13 @@ pub(super) struct Flow {
 
 const _: () = assert!(size_of::<Flow>() <= 64);
 
-const OUTCOMES: [Outcome; 5] = [
+const OUTCOMES: [Outcome; 6] = [
     Outcome::Waiting,
     Outcome::Running,
     Outcome::Finished,
     Outcome::Reset,
     Outcome::TimedOut,
+    Outcome::Unreachable,
 ];
 
 impl Flow {
@@ -138,7 +139,7 @@ impl World {
             self.place(spec.from, &spec)?,
             self.place(spec.to.node(), &spec)?,
         );
-        let kind = Kind::of(&spec);
+        let (kind, bytes) = Kind::of(&spec);
         let pair = taken.entry((from.min(to), from.max(to))).or_default();
         let most = match kind.program {
             Some(_) => PORTS,
@@ -150,12 +151,6 @@ impl World {
         }
         let ports = *pair as u32;
         *pair += u64::from(kind.turns);
-        let bytes = match spec.application {
-            Application::Bulk {
-                bytes: Some(Amount::Fixed(bytes)),
-            } => bytes,
-            _ => 0,
-        };
         let kind = self.intern_kind(kind);
         let name = self.intern_name(&spec.name.group);
         self.flows.push(Flow {
@@ -226,22 +221,13 @@ impl World {
 impl Kind {
     /// Whether such a flow ends by itself.
     fn is_bounded(&self) -> bool {
-        let ends = match &self.application {
-            Application::Bulk { bytes } => bytes.is_some(),
-            Application::Requests { requests, .. } => requests.is_some(),
-            _ => false,
-        };
-        ends || self.stop.is_some()
+        self.application.is_bounded() || self.stop.is_some()
     }
 
-    fn of(spec: &FlowSpec) -> Self {
+    /// What it has in common with others, and the fixed number of bytes that it carries.
+    fn of(spec: &FlowSpec) -> (Self, u64) {
         let mut application = spec.application.clone();
-        if let Application::Bulk {
-            bytes: Some(Amount::Fixed(bytes)),
-        } = &mut application
-        {
-            *bytes = 0;
-        }
+        let bytes = application.fixed_bytes().map(std::mem::take);
         let turns = match &application {
             Application::Requests {
                 requests,
@@ -261,7 +247,7 @@ impl Kind {
             }
             transport => transport.clone(),
         };
-        Self {
+        let kind = Self {
             segment: match &transport {
                 Transport::Tcp(config, _) => config.mss,
                 Transport::Udp { payload, .. } => *payload,
@@ -275,7 +261,8 @@ impl Kind {
                 Peer::Program(_, port) => Some(port),
             },
             turns,
-        }
+        };
+        (kind, bytes.unwrap_or_default())
     }
 }
 

@@ -41,6 +41,50 @@ fn bbr_probes_the_round_trip_each_ten_seconds_with_four_segments() {
     assert_eq!(sim.flows[0].a.info().timeouts, 0);
 }
 
+/// An application slower than the path keeps its rate: what four segments a round trip deliver is
+/// not taken for the bandwidth, also when nothing else was measured for long.
+#[test]
+fn bbr_forgets_what_it_measured_with_four_segments() {
+    const BYTES_PER_MS: u64 = 15_000_000 / 8 / 1000;
+    let mut sim = Sim::new(Bottleneck::new(20_000_000, 500));
+    sim.flow(&unlimited(Algorithm::Bbr), Span::from_ms(100), Time::ZERO);
+    let (mut written, mut most) = (0, 0);
+    sim.watch(s(60), Span::from_ms(1), |sim| {
+        written += sim.flows[0].a.write(BYTES_PER_MS);
+        sim.pump(0);
+        if sim.now > s(5) {
+            most = most.max(written - sim.flows[0].a.info().acknowledged);
+        }
+    });
+    // 200 ms and three round trips at almost nothing.
+    let behind = most as f64 / BYTES_PER_MS as f64;
+    println!("at most {behind:.0} ms behind");
+    assert!((200.0..700.0).contains(&behind), "{behind} ms");
+}
+
+/// A send buffer of little more than the path holds is no limit of the application: BBR finds the
+/// bandwidth with it, and leaves its start.
+#[test]
+fn bbr_leaves_its_start_with_a_full_send_buffer() {
+    let mut sim = Sim::new(Bottleneck::new(20_000_000, 500));
+    let config = Config {
+        wmem: 450_000,
+        ..unlimited(Algorithm::Bbr)
+    };
+    sim.flow(&config, Span::from_ms(100), Time::ZERO);
+    let mut fastest = 0.0_f64;
+    sim.watch(s(9), Span::from_ms(1), |sim| {
+        sim.flows[0].a.write(1 << 40);
+        sim.pump(0);
+        if sim.now > s(5) {
+            fastest = fastest.max(sim.flows[0].a.info().pacing.unwrap());
+        }
+    });
+    let gain = fastest / (20e6 / PACKET);
+    println!("at most {gain:.2} times the bandwidth");
+    assert!((1.0..1.3).contains(&gain), "{gain}");
+}
+
 #[test]
 fn bbr_finds_the_bandwidth_and_cycles_through_eight_phases() {
     let (mut sim, seen) = bbr(5, 9);

@@ -53,7 +53,7 @@ fn datagrams_go_at_their_rate_and_are_measured() {
         let topology = dumbbell(1, &fast(), &[fast()]);
         let rate = Rate::from_bits_per_s(8_000_000).unwrap();
         let transport = Transport::Udp { payload: 1000, ip };
-        let constant = Application::Constant { rate };
+        let constant = Application::Constant { rate, bytes: None };
         let mut spec = flow(&topology, "one", ["a000", "b000"], transport, constant);
         spec.start = Time::ZERO + Span::from_ms(500);
         spec.stop = Some(Time::ZERO + Span::from_ms(1500));
@@ -75,6 +75,45 @@ fn datagrams_go_at_their_rate_and_are_measured() {
         assert!((3_020_000..3_030_000).contains(&least.as_ns()), "{least:?}");
         assert_eq!(figures.jitter, 0.0);
     }
+}
+
+#[test]
+fn sources_end_with_their_bytes() {
+    let rate = Rate::from_bits_per_s(8_000_000).unwrap();
+    let udp = Transport::Udp {
+        payload: 1000,
+        ip: IpVersion::V4,
+    };
+    let constant = |bytes| Application::Constant {
+        rate,
+        bytes: Some(bytes),
+    };
+    let run = |transport, application| {
+        let topology = dumbbell(1, &fast(), &[fast()]);
+        let spec = flow(&topology, "one", ["a000", "b000"], transport, application);
+        let mut net = Net::new(topology, vec![spec], 1);
+        net.run(Time::ZERO + Span::from_s(20));
+        assert!(net.traffic.is_done());
+        assert_eq!(net.engine.inside(), 0);
+        net
+    };
+    // A millisecond for each full datagram, the last at 100 ms.
+    let net = run(udp, constant(100_500));
+    let result = net.traffic.flows().next().unwrap();
+    let figures = result.datagrams.unwrap();
+    assert_eq!((figures.sent, figures.received), (101, 101));
+    assert_eq!(result.bytes, 100_500);
+    let finish = result.finish.unwrap().as_ns();
+    assert!((103_000_000..103_030_000).contains(&finish), "{finish}");
+    // As long as its bytes take at the rate, but for the first and the last segment.
+    let net = run(tcp(Config::default()), constant(1_000_500));
+    let result = net.traffic.flows().next().unwrap();
+    assert_eq!(
+        (result.outcome, result.bytes),
+        (Outcome::Finished, 1_000_500)
+    );
+    let finish = result.finish.unwrap().as_ns();
+    assert!((990_000_000..1_050_000_000).contains(&finish), "{finish}");
 }
 
 #[test]

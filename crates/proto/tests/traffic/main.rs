@@ -1,7 +1,9 @@
 //! Modelled traffic over the engine, in virtual time.
 
+mod errors;
 mod flows;
 mod harness;
+mod networks;
 mod properties;
 mod strays;
 mod theory;

@@ -46,7 +46,7 @@ fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
                 };
                 (tcp(config), dialogue)
             }
-            3 => (tcp(config), Application::Poisson { rate }),
+            3 => (tcp(config), Application::Poisson { rate, bytes: None }),
             _ => {
                 let ip = if size % 3 == 0 {
                     IpVersion::V6
@@ -56,7 +56,7 @@ fn specs(net: &longhaul_core::Topology, drafts: &[Draft]) -> Vec<FlowSpec> {
                 let payload = 16 + (size % 1200) as u32;
                 (
                     Transport::Udp { payload, ip },
-                    Application::Poisson { rate },
+                    Application::Poisson { rate, bytes: None },
                 )
             }
         };

@@ -137,6 +137,7 @@ fn routers_report_and_split_modelled_packets() {
     };
     let constant = Application::Constant {
         rate: Rate::from_bits_per_s(32_000).unwrap(),
+        bytes: None,
     };
     let mut spec = flow(&topology, "one", ["a000", "b000"], transport, constant);
     spec.stop = Some(Time::from_ns(1));

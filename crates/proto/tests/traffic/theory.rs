@@ -94,7 +94,7 @@ fn poisson_datagrams_wait_as_in_m_d_1() {
         };
         let rate = (10e6 * load * 1204.0 / 1250.0) as u64;
         let rate = Rate::from_bits_per_s(rate).unwrap();
-        let poisson = Application::Poisson { rate };
+        let poisson = Application::Poisson { rate, bytes: None };
         let mut spec = flow(&topology, "one", ["a000", "b000"], transport, poisson);
         spec.stop = Some(Time::ZERO + Span::from_s(1000));
         let mut net = Net::new(topology, vec![spec], 7);
@@ -130,6 +130,7 @@ fn sources_that_pause_send_their_share() {
     let (base, mean) = (Span::ZERO, Span::from_ms(300));
     let pauses = Application::OnOff {
         rate: Rate::from_bits_per_s(8_000_000).unwrap(),
+        bytes: None,
         on: Amount::Exponential(100e6),
         off: Amount::Drawn(Distribution::pareto(base, mean, mean).unwrap()),
     };

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use longhaul_core::topology::NodeKind;
+use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Time};
 
 use super::{Context, MAX_FLOWS};
 use crate::file::error::{Faults, Pos, shown};
-use crate::file::traffic::TrafficSpec;
+use crate::file::traffic::{ModelSpec, TrafficSpec};
 use crate::file::wrap::At;
 use crate::trace_file::{FlowRow, read_flows};
 use crate::traffic::{Pairs, Recorded};
@@ -37,8 +38,12 @@ pub(super) fn ends(
             faults.add(at, message, "remove one of the two");
         }
     }
+    let is_udp = spec
+        .model
+        .as_ref()
+        .is_some_and(|m| m.value == ModelSpec::Udp);
     let found = read_flows(&context.folder.join(&file.value), MAX_FLOWS, |row| {
-        flow(&row, context)
+        flow(&row, is_udp, context)
     });
     match found {
         Ok(_) if faults.count() > before => None,
@@ -51,7 +56,11 @@ pub(super) fn ends(
 }
 
 /// A row with its hosts; else what is wrong with it, and what to write.
-fn flow(row: &FlowRow<'_>, context: &Context<'_>) -> Result<Recorded, (String, String)> {
+fn flow(
+    row: &FlowRow<'_>,
+    is_udp: bool,
+    context: &Context<'_>,
+) -> Result<Recorded, (String, String)> {
     let host = |name: &str| -> Result<NodeId, (String, String)> {
         let node = context.topology.find(name);
         let is_host = |id: &NodeId| context.topology.node(*id).kind == NodeKind::Host;
@@ -69,10 +78,28 @@ fn flow(row: &FlowRow<'_>, context: &Context<'_>) -> Result<Recorded, (String, S
         let message = "a flow of 0 bytes carries nothing".to_owned();
         return Err((message, "remove the row, or write at least 1".to_owned()));
     }
+    if is_udp && row.rate_bps.is_some() {
+        let message = "a rate of each flow goes with TCP only".to_owned();
+        return Err((
+            message,
+            "remove the column, or write `model: tcp`".to_owned(),
+        ));
+    }
+    let rate = match row.rate_bps {
+        None => None,
+        Some(bps) => Some(Rate::from_bits_per_s(bps).ok_or_else(|| {
+            let message = "a rate of zero would never send anything".to_owned();
+            (
+                message,
+                "write at least 1, or leave the cell empty".to_owned(),
+            )
+        })?),
+    };
     Ok(Recorded {
         start: Time::from_ns(row.start_ns),
         from,
         to,
         bytes: row.bytes,
+        rate,
     })
 }

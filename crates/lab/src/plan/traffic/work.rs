@@ -35,11 +35,11 @@ pub(super) fn read(
     };
     if udp {
         let by = Carrier::Udp(packet(spec, ipv6, context, faults)?);
-        return paced(place, spec, by, faults);
+        return paced(place, spec, by, bytes, faults);
     }
     let tcp = tcp::read(place, spec, ipv6, context, faults)?;
     if spec.rate.is_some() {
-        return paced(place, spec, Carrier::Tcp(tcp), faults);
+        return paced(place, spec, Carrier::Tcp(tcp), bytes, faults);
     }
     match (&spec.request, &spec.response) {
         (None, None) => Some(Work::Bulk { tcp, bytes }),
@@ -76,10 +76,6 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
         ("on", spec.on.as_ref().map(at_of)),
         ("off", spec.off.as_ref().map(at_of)),
     ];
-    let amount = [
-        ("bytes", spec.bytes.as_ref().map(at_of)),
-        ("replay", spec.replay.as_ref().map(|f| f.at)),
-    ];
     let of_requests = [
         ("think", spec.think.as_ref().map(at_of)),
         ("requests", spec.requests.as_ref().map(|f| f.at)),
@@ -111,10 +107,6 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
             "goes with a `rate`",
             "add `rate: 10 Mbit/s`, or remove it",
         );
-    }
-    if rate.is_some() || udp {
-        let hint = "remove it: traffic at a rate ends at its `stop`, or with the run";
-        refuse(&amount, "does not go with a rate", hint);
     }
     if asks {
         refuse(
@@ -168,24 +160,32 @@ fn requests(spec: &TrafficSpec, tcp: TcpChoice, faults: &mut Faults) -> Option<W
     })
 }
 
-/// Packets at a rate.
-fn paced(place: Pos, spec: &TrafficSpec, by: Carrier, faults: &mut Faults) -> Option<Work> {
+/// Packets at a rate, `bytes` of payload in all.
+fn paced(
+    place: Pos,
+    spec: &TrafficSpec,
+    by: Carrier,
+    bytes: Option<Draw>,
+    faults: &mut Faults,
+) -> Option<Work> {
     let Some(field) = &spec.rate else {
         let message = "nothing says how fast it sends";
         faults.add(place, message, "add `rate: 10 Mbit/s`");
         return None;
     };
     let rate = field.get(faults)?;
-    if let Carrier::Udp(packet) = by
-        && u128::from(packet) * 8_000_000_000
-            < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
+    let (packet, hint) = match &by {
+        Carrier::Udp(packet) => (*packet, "write a lower `rate` or a larger `packet`"),
+        Carrier::Tcp(tcp) => {
+            let hint = "write a lower `rate`, or leave it out to send as fast as TCP can";
+            (tcp.base.mss, hint)
+        }
+    };
+    if u128::from(packet) * 8_000_000_000
+        < u128::from(rate.bits_per_s()) * u128::from(GAP_MIN.as_ns())
     {
         let message = format!("more than 10 million packets of {packet} B per second");
-        faults.add(
-            field.at(),
-            message,
-            "write a lower `rate` or a larger `packet`",
-        );
+        faults.add(field.at(), message, hint);
         return None;
     }
     let gaps = spec.gaps.as_ref().map(|gaps| (gaps.at, gaps.value));
@@ -209,7 +209,12 @@ fn paced(place: Pos, spec: &TrafficSpec, by: Carrier, faults: &mut Faults) -> Op
             return None;
         }
     };
-    Some(Work::Paced { by, rate, gaps })
+    Some(Work::Paced {
+        by,
+        rate,
+        gaps,
+        bytes,
+    })
 }
 
 /// The payload of a packet.

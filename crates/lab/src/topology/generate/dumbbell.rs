@@ -2,7 +2,7 @@
 
 use super::shape::row;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::{MAX_HOSTS, MAX_ROUTERS};
+use crate::plan::{MOST_HOSTS, MOST_ROUTERS};
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
@@ -10,13 +10,13 @@ pub(super) const FAMILY: Family = Family {
     name: "dumbbell",
     about: "hosts on the left and on the right of a bottleneck, which is what `rate` and `delay` describe",
     own: &[
-        Param::whole("left", "hosts on the left", "2", (0, MAX_HOSTS as u64)),
-        Param::whole("right", "hosts on the right", "2", (0, MAX_HOSTS as u64)),
+        Param::whole("left", "hosts on the left", "2", (0, MOST_HOSTS as u64)),
+        Param::whole("right", "hosts on the right", "2", (0, MOST_HOSTS as u64)),
         Param::whole(
             "hops",
             "bottleneck links in a row",
             "1",
-            (1, MAX_ROUTERS as u64 - 1),
+            (1, MOST_ROUTERS as u64 - 1),
         ),
     ],
     links: LinkDefaults {

@@ -5,7 +5,7 @@
 //! hosts of different pods.
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::MAX_HOSTS;
+use crate::plan::MOST_HOSTS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = Family {
             "hosts",
             "hosts at each edge switch; absent: k/2",
             "",
-            (0, MAX_HOSTS as u64),
+            (0, MOST_HOSTS as u64),
         ),
     ],
     links: LinkDefaults {

@@ -2,11 +2,11 @@
 //! meet short ones that cross a part of it (a parking lot).
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, hosts};
-use crate::plan::MAX_ROUTERS;
+use crate::plan::MOST_ROUTERS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
-const MANY: u64 = MAX_ROUTERS as u64;
+const MANY: u64 = MOST_ROUTERS as u64;
 
 pub(super) const FAMILY: Family = Family {
     name: "fishbone",

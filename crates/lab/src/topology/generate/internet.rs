@@ -15,7 +15,7 @@
 
 use super::draw::Draws;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, routers};
-use crate::plan::MAX_HOSTS;
+use crate::plan::MOST_HOSTS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
             "clients",
             "hosts, spread evenly over the stubs",
             "40",
-            (0, MAX_HOSTS as u64),
+            (0, MOST_HOSTS as u64),
         ),
     ],
     links: LinkDefaults {

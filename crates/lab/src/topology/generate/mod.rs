@@ -28,7 +28,7 @@ use super::args::{self, Args, Form, Param, Refusal};
 use super::{Sketch, SketchPipe};
 use crate::file::error::{Errors, Fault, Faults, Pos, Sources, near_miss, shown};
 use crate::file::tree::{Key, Node, Value};
-use crate::plan::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS};
+use crate::plan::{Limits, MOST_HOSTS, MOST_ROUTERS, RunClock};
 
 /// The families of topologies, in the order in which they are listed.
 pub const FAMILIES: &[Family] = &[
@@ -124,12 +124,12 @@ impl Pipes {
 
 /// The parameter `hosts` of most families.
 const fn hosts(about: &'static str, default: &'static str) -> Param {
-    Param::whole("hosts", about, default, (0, MAX_HOSTS as u64))
+    Param::whole("hosts", about, default, (0, MOST_HOSTS as u64))
 }
 
 /// The parameter `routers` of most families.
 const fn routers(about: &'static str, default: &'static str, min: u64) -> Param {
-    Param::whole("routers", about, default, (min, MAX_ROUTERS as u64))
+    Param::whole("routers", about, default, (min, MOST_ROUTERS as u64))
 }
 
 impl Family {
@@ -198,8 +198,8 @@ impl Family {
     }
 
     /// The topology of these parameters.
-    fn make(&self, args: &Args, seed: u64) -> Result<Sketch, Refusal> {
-        self.check_size((self.size)(args))?;
+    fn make(&self, args: &Args, seed: u64, limits: &Limits) -> Result<Sketch, Refusal> {
+        self.check_size((self.size)(args), limits)?;
         let mut sketch = Sketch {
             title: self.name.replace('_', "-"),
             ..Sketch::default()
@@ -222,13 +222,13 @@ impl Family {
         Ok(sketch)
     }
 
-    fn check_size(&self, size: Size) -> Result<(), Refusal> {
-        let limits = [
-            (size.routers, MAX_ROUTERS, "routers"),
-            (size.hosts, MAX_HOSTS, "hosts"),
-            (size.links, MAX_LINKS, "links"),
+    fn check_size(&self, size: Size, limits: &Limits) -> Result<(), Refusal> {
+        let all = [
+            (size.routers, limits.routers, "routers"),
+            (size.hosts, limits.hosts, "hosts"),
+            (size.links, limits.links, "links"),
         ];
-        for (count, limit, what) in limits {
+        for (count, limit, what) in all {
             if count > limit as u64 {
                 let message =
                     format!("this would be {count} {what}: at most {limit} are supported");
@@ -237,11 +237,12 @@ impl Family {
                     .iter()
                     .filter(|p| matches!(p.form, Form::Whole(..)));
                 let names: Vec<_> = counts.map(|param| format!("`{}`", param.name)).collect();
-                return Err(Refusal::new(
-                    "",
-                    message,
-                    format!("make {} smaller", names.join(" or ")),
-                ));
+                let more = match limits.clock {
+                    RunClock::Real => "; an experiment with `clock: virtual` may have more",
+                    RunClock::Virtual => "",
+                };
+                let hint = format!("make {} smaller{more}", names.join(" or "));
+                return Err(Refusal::new("", message, hint));
             }
         }
         Ok(())
@@ -268,8 +269,13 @@ pub(crate) fn schema() -> Json {
     json!({ "description": "A topology by its name and parameters.", "oneOf": kinds })
 }
 
-/// The sketch that a `generate` entry asks for; problems go to `faults`.
-pub(crate) fn from_tree(node: &Node, seed: u64, faults: &mut Faults) -> Option<Sketch> {
+/// The sketch that a `generate` entry asks for, no larger than `limits`; problems go to `faults`.
+pub(crate) fn from_tree(
+    node: &Node,
+    seed: u64,
+    limits: &Limits,
+    faults: &mut Faults,
+) -> Option<Sketch> {
     let kind = match &node.value {
         Value::Map(entries) => entries.iter().find(|(key, _)| key.text == "kind"),
         _ => None,
@@ -298,8 +304,9 @@ pub(crate) fn from_tree(node: &Node, seed: u64, faults: &mut Faults) -> Option<S
         );
         return None;
     };
-    let args = args::read(node, &family.params(), &["kind"], faults)?;
-    match family.make(&args, seed) {
+    let mut args = args::read(node, &family.params(), &["kind"], faults)?;
+    args.most_links = limits.links;
+    match family.make(&args, seed, limits) {
         Ok(sketch) => Some(sketch),
         Err(refusal) => {
             let at = args.place(refusal.param, node.at);
@@ -314,8 +321,8 @@ fn kinds() -> String {
     format!("the kinds are {}", names.join(", "))
 }
 
-/// The topology of a kind with parameters as texts, as a command line gives them; `seed` holds
-/// where they have none.
+/// The topology of a kind with parameters as texts, as a command line gives them, for any clock;
+/// `seed` holds where they have none.
 ///
 /// ```
 /// use longhaul_lab::topology::generate;
@@ -341,7 +348,8 @@ pub fn sketch(kind: &str, params: &[(String, String)], seed: u64) -> Result<Sket
         faults.push(Fault::new(format!("`{}` is given twice", shown(name))).hint("leave one out"));
         return Err(sources.explain(faults));
     }
-    match from_tree(&node, seed, &mut faults) {
+    let limits = Limits::of(RunClock::Real);
+    match from_tree(&node, seed, &limits, &mut faults) {
         Some(sketch) => Ok(sketch),
         None => Err(sources.explain(faults)),
     }

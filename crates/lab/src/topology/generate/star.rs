@@ -2,7 +2,7 @@
 
 use super::shape::circle;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, hosts};
-use crate::plan::MAX_ROUTERS;
+use crate::plan::MOST_ROUTERS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
@@ -14,7 +14,7 @@ pub(super) const FAMILY: Family = Family {
             "leaves",
             "routers around the hub",
             "4",
-            (1, MAX_ROUTERS as u64 - 1),
+            (1, MOST_ROUTERS as u64 - 1),
         ),
         hosts("hosts at each leaf", "1"),
     ],

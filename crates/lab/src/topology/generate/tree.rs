@@ -7,7 +7,7 @@
 //! does not state the degree of its inner nodes, and 100 is no fifth power).
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::{MAX_HOSTS, MAX_ROUTERS};
+use crate::plan::{MOST_HOSTS, MOST_ROUTERS};
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
@@ -19,7 +19,7 @@ pub(super) const FAMILY: Family = Family {
             "degree",
             "children of each router",
             "2",
-            (1, MAX_ROUTERS as u64),
+            (1, MOST_ROUTERS as u64),
         ),
         Param::whole("height", "links from the root to a host", "3", (1, 100)),
         Param::whole("trees", "trees, joined at their roots", "1", (1, 1000)),
@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
             "clients",
             "hosts in all, spread evenly; absent: `degree` at each last router",
             "",
-            (0, MAX_HOSTS as u64),
+            (0, MOST_HOSTS as u64),
         ),
     ],
     links: LinkDefaults {

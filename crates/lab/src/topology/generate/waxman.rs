@@ -10,7 +10,6 @@ use longhaul_core::Span;
 
 use super::draw::Draws;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, hosts};
-use crate::plan::MAX_LINKS;
 use crate::topology::args::{Form, Param};
 use crate::topology::{SketchPipe, Tier};
 
@@ -91,7 +90,7 @@ fn build(args: &Args, seed: u64, sketch: &mut Sketch) -> Result<(), Refusal> {
         }),
         ..pipes.router
     };
-    let room = MAX_LINKS.saturating_sub(count * hosts);
+    let room = args.most_links.saturating_sub(count * hosts);
     for a in 0..count {
         for b in a + 1..count {
             if draws.unit() < probability(distance(places[a], places[b]), alpha, beta) {
@@ -99,7 +98,7 @@ fn build(args: &Args, seed: u64, sketch: &mut Sketch) -> Result<(), Refusal> {
             }
         }
         if sketch.links.len() > room {
-            let message = format!("this would be more than {MAX_LINKS} links");
+            let message = format!("this would be more than {} links", args.most_links);
             return Err(Refusal::new(
                 "",
                 message,

@@ -366,6 +366,11 @@ impl CongestionControl for Bbr {
         true
     }
 
+    /// Rates of this mode would be taken for the path's (`bbr_update_min_rtt`).
+    fn holds_back(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+
     fn pacing(&self) -> Option<f64> {
         Some(self.rate)
     }

@@ -256,6 +256,9 @@ impl Sender {
     fn steer(&mut self, ack: &Ack, news: News) {
         if self.control.rules_alone() {
             self.control.avoid(ack, &mut self.window);
+            if self.control.holds_back() {
+                self.app_limited = (self.delivered + u64::from(ack.in_flight)).max(1);
+            }
         } else if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
             self.reduce(news, ack.losses);
         } else if news.advanced && news.delivered > 0 {

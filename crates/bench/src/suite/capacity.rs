@@ -1,0 +1,208 @@
+//! What happens at half of the core's capacity, at twice, and for a long time just below it.
+//!
+//! Capacity is the highest rate without loss, searched in the same round. At half of it packets
+//! should be punctual. At twice, what is inside keeps its times and the rest is shed at the
+//! door and counted: this goes through many shaped links, which cost the core more per packet
+//! than the sender pays, or the sender would be the limit. The soak shows that memory does not
+//! grow and that every packet is accounted for (as in every run of the suite).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use super::emulated::Path;
+use super::figures::{Figure, Target, at};
+use super::lab::Lab;
+use super::pair::{Pair, Place};
+use super::udp;
+use super::{Group, Setup};
+
+const SIZE: u32 = 64;
+/// Parts of the capacity.
+const HALF: f64 = 0.5;
+const TWICE: f64 = 2.0;
+const SOAK: f64 = 0.9;
+/// How long, in seconds.
+const SHORT: u32 = 10;
+const LONG: u32 = 600;
+/// Lateness at half of the capacity, in microseconds: p50, p99, p99.9.
+const PUNCTUAL: [f64; 3] = [1.0, 50.0, 1000.0];
+/// The verdict's tolerance in microseconds.
+const TOLERANCE: f64 = 200.0;
+/// What memory may grow by: the parts of a run that are compared are its second and its last tenth.
+const FLAT: f64 = 1.02;
+
+/// Many links, each with the bit errors of a good fibre: about a hundred times the core's work for one.
+const HEAVY: Path = Path {
+    hops: 60,
+    delay_ns: 600_000,
+    more: ", bit_errors: 1e-15",
+    ..Path::LINK
+};
+
+/// Half and twice.
+pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
+    let half = Part {
+        name: "at half of it",
+        path: Path::LINK,
+        part: HALF,
+        seconds: lab.seconds(SHORT),
+    };
+    let late = |quantile: usize| lateness(quantile).target(Target::AtMost(PUNCTUAL[quantile]));
+    let lost = Figure::new("lost", "", at("/lost")).target(Target::Zero);
+    let twice = Part {
+        name: "at twice",
+        path: HEAVY,
+        part: TWICE,
+        seconds: lab.seconds(SHORT),
+    };
+    let bound = lateness(1).target(Target::AtMost(TOLERANCE));
+    let overload = vec![
+        lateness(0),
+        bound,
+        lateness(2),
+        Figure::new("sent / capacity", "", at("/sent_of_capacity")),
+        Figure::new("received / capacity", "", at("/received_of_capacity")),
+        Figure::new(
+            "shed",
+            "",
+            at("/summary/verdict/physical_drops_by_place/shed"),
+        ),
+        Figure::new("first bad second", "", at("/first_bad_second")),
+    ];
+    vec![
+        half.group(lab, vec![late(0), late(1), late(2), lost]),
+        twice.group(lab, overload),
+    ]
+}
+
+/// The soak, which takes its time.
+pub(crate) fn soak(lab: &Lab) -> Vec<Group> {
+    let soak = Part {
+        name: "soak",
+        path: Path::LINK,
+        part: SOAK,
+        seconds: lab.seconds(LONG),
+    };
+    let figures = vec![
+        Figure::new("memory, last / second tenth", "", at("/memory_growth"))
+            .target(Target::AtMost(FLAT)),
+        Figure::new("memory", "MB", at("/memory_bytes").times(1e-6)),
+        Figure::new("lost", "", at("/lost")),
+        lateness(0),
+        lateness(1),
+        lateness(2),
+    ];
+    vec![soak.group(lab, figures)]
+}
+
+/// Lateness from the run's verdict.
+fn lateness(quantile: usize) -> Figure {
+    let (name, pointer) = [
+        ("lateness p50", "/summary/verdict/lateness_ns/p50"),
+        ("lateness p99", "/summary/verdict/lateness_ns/p99"),
+        ("lateness p99.9", "/summary/verdict/lateness_ns/p999"),
+    ][quantile];
+    Figure::new(name, "µs", at(pointer).times(1e-3))
+}
+
+/// A run at a part of the capacity of a path.
+struct Part {
+    name: &'static str,
+    path: Path,
+    part: f64,
+    seconds: u32,
+}
+
+impl Part {
+    /// The search of the capacity, and the run.
+    fn group(self, lab: &Lab, figures: Vec<Figure>) -> Group {
+        let Self {
+            name,
+            path,
+            part,
+            seconds,
+        } = self;
+        let words = path.words();
+        let place = Place::Emulated(path);
+        let capacity = Rc::new(Cell::new(0.0));
+        let found = Rc::clone(&capacity);
+        let mut search = udp::loss_free_at(lab, place.clone(), SIZE);
+        let searched = search.run;
+        search.run = Box::new(move |lab| {
+            let outcome = searched(lab)?;
+            found.set(outcome.data["kpps"].as_f64().unwrap_or(0.0) * 1e3);
+            Ok(outcome)
+        });
+        let pair = Pair::udp(SIZE, "RATE", seconds, &["--batch", "8"]);
+        let run = Setup {
+            name: format!("{name}, {seconds} s"),
+            command: pair.command(&place),
+            reference: false,
+            run: Box::new(move |lab| {
+                let rate = (capacity.get() * part).round().max(1000.0);
+                let pair = Pair::udp(SIZE, &rate.to_string(), seconds, &["--batch", "8"]);
+                let mut outcome = place.run(lab, &pair)?;
+                let more = derived(&outcome.data, capacity.get());
+                if let (Value::Object(data), Value::Object(more)) = (&mut outcome.data, more) {
+                    data.extend(more);
+                }
+                Ok(outcome)
+            }),
+            figures,
+        };
+        Group {
+            title: format!("capacity in datagrams of {SIZE} B, and {name}: {words}"),
+            setups: vec![search, run],
+        }
+    }
+}
+
+/// What follows from a run's reports.
+fn derived(data: &Value, capacity: f64) -> Value {
+    let number = |pointer: &str| data.pointer(pointer).and_then(Value::as_f64);
+    let (sent, received) = (number("/send/sent"), number("/recv/received"));
+    let of_capacity = |pointer: &str| number(pointer).map(|pps| pps / capacity);
+    let reasons = data.pointer("/summary/verdict/reasons/0");
+    let second = reasons.and_then(|reason| {
+        let (second, _) = reason.as_str()?.strip_prefix("second ")?.split_once(':')?;
+        second.parse::<u64>().ok()
+    });
+    let memory: Vec<u64> = data["memory"].as_array().map_or(Vec::new(), |all| {
+        all.iter().filter_map(Value::as_u64).collect()
+    });
+    let tenth = memory.len().div_ceil(10);
+    let most = |from: usize| memory.iter().skip(from).take(tenth).max().copied();
+    let (early, late) = (most(tenth), most(memory.len().saturating_sub(tenth)));
+    json!({
+        "lost": sent.zip(received).map(|(sent, received)| sent - received),
+        "sent_of_capacity": of_capacity("/send/pps"),
+        "received_of_capacity": of_capacity("/recv/pps"),
+        "first_bad_second": second,
+        "memory_bytes": late,
+        "memory_growth": early.zip(late).map(|(early, late)| late as f64 / early as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_grows_is_seen() {
+        let memory: Vec<u64> = (0..100).map(|second| 1000 + second).collect();
+        let data = json!({
+            "memory": memory,
+            "send": { "sent": 10, "pps": 4.0 }, "recv": { "received": 7, "pps": 2.0 },
+            "summary": { "verdict": { "reasons": ["second 3: the machine lost packets: shed 3"] } },
+        });
+        let derived = derived(&data, 2.0);
+        assert_eq!(derived["memory_growth"], 1099.0 / 1019.0);
+        assert_eq!(
+            (&derived["lost"], &derived["first_bad_second"]),
+            (&3.0.into(), &3.into())
+        );
+        assert_eq!(derived["sent_of_capacity"], 2.0);
+    }
+}

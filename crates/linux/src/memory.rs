@@ -1,0 +1,180 @@
+//! The memory that this process may still have, and large pages for what it takes at once.
+//!
+//! Theory: a simulation of many hosts goes through gigabytes in no order. With pages of 4 KiB the
+//! processor's table of pages covers some megabytes of that, and nearly every access first walks
+//! the page tables; pages of 2 MiB make that rare. The kernel gives them where it is asked to
+//! (`MADV_HUGEPAGE`, Documentation/admin-guide/mm/transhuge.rst; the default of most systems).
+//! [`LargePages`] asks for all large allocations, once a program that waits for no packets has
+//! said [`prefer_large_pages`]: filling 2 MiB takes longer than a packet may be late.
+//!
+//! Left out: small allocations, which share what the system's allocator has.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Allocations from here on lie on large pages.
+const LARGE: usize = 8 << 20;
+const PAGE: usize = 2 << 20;
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on large allocations of a program whose allocator is [`LargePages`] lie on large pages.
+pub fn prefer_large_pages() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+/// The system's allocator, which asks for large pages once that is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LargePages;
+
+/// Asks for large pages in what lies between `at` and `at + size`.
+#[inline]
+fn advise(at: *mut u8, size: usize) {
+    if size >= LARGE && !at.is_null() && WANTED.load(Ordering::Relaxed) {
+        let start = (at as usize).next_multiple_of(PAGE);
+        let end = (at as usize + size) / PAGE * PAGE;
+        let into = start - at as usize;
+        // SAFETY: the range lies within an allocation of ours, since it is larger than four pages;
+        // the advice changes no byte of it. A kernel without large pages refuses, which is fine.
+        unsafe { libc::madvise(at.add(into).cast(), end - start, libc::MADV_HUGEPAGE) };
+    }
+}
+
+// SAFETY: everything is done by the system's allocator, under the same contract.
+unsafe impl GlobalAlloc for LargePages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller vouches for the layout.
+        let at = unsafe { System.alloc(layout) };
+        advise(at, layout.size());
+        at
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller vouches for the layout.
+        let at = unsafe { System.alloc_zeroed(layout) };
+        advise(at, layout.size());
+        at
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller vouches for the allocation, its layout and the size.
+        let at = unsafe { System.realloc(at, layout, size) };
+        advise(at, size);
+        at
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller vouches for the allocation and its layout.
+        unsafe { System.dealloc(at, layout) };
+    }
+}
+
+/// Bytes that this process may still take without swapping: what the machine has left, or its
+/// control group. `None` where the system does not say.
+pub fn available_bytes() -> Option<u64> {
+    let machine = kib(&read("/proc/meminfo"), "MemAvailable:")?;
+    let group = group_bytes(&read("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
+    Some(group.map_or(machine, |group| group.min(machine)))
+}
+
+/// Bytes that this process has in memory; 0 where the system does not say.
+pub fn resident_bytes() -> u64 {
+    kib(&read("/proc/self/status"), "VmRSS:").unwrap_or(0)
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number of a line `key NUMBER kB`, in bytes.
+fn kib(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let number: u64 = line.split_whitespace().next()?.parse().ok()?;
+    number.checked_mul(1024)
+}
+
+/// What the control groups named in `groups`, and those above them, leave to programs; their
+/// folders are below `root` (cgroups(7), both versions).
+fn group_bytes(groups: &str, root: &Path) -> Option<u64> {
+    let mut least = None;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        let (folder, limit, used) = if controllers.is_empty() {
+            (root.to_owned(), "memory.max", "anon ")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            (root.join("memory"), "memory.limit_in_bytes", "total_rss ")
+        } else {
+            continue;
+        };
+        let own = folder.join(path.trim_start_matches('/'));
+        for group in own
+            .ancestors()
+            .take_while(|group| group.starts_with(&folder))
+        {
+            let Ok(limit) = read(group.join(limit)).trim().parse::<u64>() else {
+                continue; // `max`, or no such file
+            };
+            let statistics = read(group.join("memory.stat"));
+            let used = statistics.lines().find_map(|line| line.strip_prefix(used));
+            let used = used.and_then(|number| number.trim().parse().ok());
+            let left = limit.saturating_sub(used.unwrap_or(0));
+            least = Some(least.map_or(left, |least: u64| least.min(left)));
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_group_counts() {
+        let root = std::env::temp_dir().join(format!("longhaul-groups-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/memory.max", "1000\n");
+        write("a/memory.stat", "anon 300\nfile 600\n");
+        write("a/b/memory.max", "max\n");
+        write("memory/x/memory.limit_in_bytes", "900\n");
+        write("memory/x/memory.stat", "cache 5\ntotal_rss 850\n");
+        let second = "0::/a/b\n";
+        assert_eq!(group_bytes(second, &root), Some(700));
+        assert_eq!(group_bytes("0::/c\n", &root), None);
+        let first = "5:cpu,memory:/x/y\n4:pids:/a\n";
+        assert_eq!(group_bytes(first, &root), Some(50));
+        assert_eq!(group_bytes(&format!("{first}{second}"), &root), Some(50));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        assert!(resident_bytes() > 100_000);
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn allocations_on_large_pages_are_like_all_others() {
+        prefer_large_pages();
+        let size = 3 * LARGE + 12_345;
+        let layout = Layout::from_size_align(size, 16).unwrap();
+        // SAFETY: the layout is not empty, and each pointer is used within it and given back once.
+        unsafe {
+            let at = LargePages.alloc_zeroed(layout);
+            assert!((0..size).step_by(4096).all(|n| at.add(n).read() == 0));
+            at.add(size - 1).write(7);
+            let at = LargePages.realloc(at, layout, 2 * size);
+            assert_eq!(at.add(size - 1).read(), 7);
+            at.add(2 * size - 1).write(9);
+            LargePages.dealloc(at, Layout::from_size_align(2 * size, 16).unwrap());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+"""Draws RUN/figures/gridftp.svg, its data and the README's tables: `figure.py RUN`.
+
+Theory: without losses n flows have n times their buffer in each round trip, or what the slowest
+link carries; as a writer is woken when a third of the buffer is free, a little less than that. Lost
+segments at the rate p of bursts hold Reno's window at about 1.22 / sqrt(p) segments (Mathis).
+"""
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import chart
+import run_data
+
+FLOWS = [1, 2, 4, 8, 16, 32]
+BUFFERS = ["64KiB", "128KiB", "256KiB", "512KiB", "1MiB", "2MiB", "4MiB"]
+LOSSES = ["none", "0.1-all", "0.1-one-a", "0.1-one-b", "0.1-one-c", "0.5-all", "0.5-one-a", "0.5-one-b", "0.5-one-c"]
+CROSS = [200, 400, 600]
+ROUND_TRIP, SEGMENT = 0.024, 1448
+# MB/s of payload in frames of 1518 bytes at 1 Gbit/s.
+MOST = 1e9 / 8 / 1518 * SEGMENT / 1e6
+KIB = {name: int(name[:-3]) * (1024 if name.endswith("MiB") else 1) for name in BUFFERS}
+
+
+def sessions(flows):
+    """By entry its flows."""
+    found = {}
+    for name, flow in flows.items():
+        found.setdefault(name.split("#")[0], []).append(flow)
+    return found
+
+
+def speed(flows, end):
+    """MB/s of a session: of each flow its bytes over its time."""
+    return sum(flow["goodput_bps"] for flow in flows) / 8e6
+
+
+def main():
+    run = pathlib.Path(sys.argv[1])
+    whole = run_data.summary(run)
+    found = sessions(run_data.flows(whole))
+    got = {name: speed(flows, whole["simulated_s"]) for name, flows in found.items()}
+    pipes = {pipe["name"]: pipe for pipe in whole["pipes"]}
+    held = {}
+    for count in (1, 4):
+        for buffer in BUFFERS:
+            held[f"buffer-{buffer}-{count}"] = count * KIB[buffer] * 1024 / ROUND_TRIP / 1e6
+    held.update({f"alone-{count}": count * 256 * 1024 / ROUND_TRIP / 1e6 for count in FLOWS})
+    for name, most in held.items():
+        run_data.claim(got[name] <= min(most, MOST), f"{name} had {got[name]} MB/s of {min(most, MOST)}")
+    alone, beside = [[(n, got[f"{who}-{n}"]) for n in FLOWS] for who in ("alone", "beside")]
+    streams = chart.Panel("Parallel flows (Figure 7)", "flows of 256 KiB", "MB/s", y_range=(0, 150))
+    streams.line("buffers in a round trip, or the link", [(n, min(held[f"alone-{n}"], MOST)) for n in FLOWS], 3, dashed=True)
+    streams.dots("alone", alone, 0)
+    streams.dots("beside 42 other flows", beside, 1)
+    streams.line("a share of n / (n + 42)", [(n, MOST * n / (n + 42)) for n in FLOWS], 1, dashed=True)
+    buffers = chart.Panel("Send buffers (Figure 10)", "KiB, logarithmic (2^x)", "MB/s", y_range=(0, 150))
+    exponent = lambda buffer: KIB[buffer].bit_length() - 1
+    for colour, count in enumerate((1, 4)):
+        name = lambda buffer: f"buffer-{buffer}-{count}"
+        buffers.dots(f"{count} flow{'s' if count > 1 else ''}", [(exponent(b), got[name(b)]) for b in BUFFERS], colour)
+        buffers.line("", [(exponent(b), min(held[name(b)], MOST)) for b in BUFFERS], colour, dashed=True)
+    losses = chart.Panel("Loss in bursts of five (Figure 11)", "none; 0.1 %: all, one link (3); 0.5 %: all, one (3)", "MB/s", x_range=(-0.5, 8.5), y_range=(0, 130))
+    losses.dots("four flows of 1 MiB", [(at, got[f"loss-{name}"]) for at, name in enumerate(LOSSES)], 0)
+    cross = chart.Panel("Background traffic", "Mbit/s in the mean, on and off", "MB/s", x_range=(0, 700), y_range=(0, 130))
+    offered = {mean: found[f"cross-{mean}"][0]["datagrams"] for mean in CROSS}
+    cross.dots("four flows of 1 MiB", [(0, got["loss-none"]), *((mean, got[f"background-{mean}"]) for mean in CROSS)], 0)
+    cross.dots("what it sent", [(mean, speed(found[f"cross-{mean}"], 0)) for mean in CROSS], 1)
+    windows = run_data.windows(run)
+    end = whole["simulated_s"]
+    window = chart.Panel("A window (Figure 9)", "time (s)", "segments")
+    for colour, (name, flow) in enumerate([("beside 42 other flows", "beside-4#1"), ("0.1 % lost", "loss-0.1-all#1")]):
+        until = run_data.flows(whole)[flow]["finish_s"] or end
+        points = run_data.steps([(t, cwnd) for t, cwnd, _ in windows[flow]], until)
+        window.line(name, run_data.thin(points), colour)
+    bandwidth = chart.Panel("Bandwidth of a session, second by second (Figure 8)", "time (s)", "Mbit/s of frames")
+    rates = run_data.rates(run, ["f8>la8"])
+    bandwidth.line("four flows beside 42", rates["f8>la8"], 0)
+    # What each of the four links carried of a session, as a hash of flows spreads it.
+    spread = lambda path: [pipes[f"la{path}>ch{path}" + ("" if link == 1 else f"#{link}")]["packets"] for link in (1, 2, 3, 4)]
+    rows = [[name, len(flows), got[name], sum(flow["retransmissions"] for flow in flows)] for name, flows in found.items()]
+    table = [[n, min(held[f"alone-{n}"], MOST), got[f"alone-{n}"], MOST * n / (n + 42), got[f"beside-{n}"]] for n in FLOWS]
+    sizes = [[b, *(value for count in (1, 4) for value in (min(held[f"buffer-{b}-{count}"], MOST), got[f"buffer-{b}-{count}"]))] for b in BUFFERS]
+    hurt = []
+    for at, name in enumerate(LOSSES):
+        shares = spread(26 + at)
+        hurt.append([name, got[f"loss-{name}"], " / ".join(f"{100 * share / (sum(shares) or 1):.0f}" for share in shares)])
+    load = [[mean, offered[mean]["sent"], offered[mean]["lost"], got[f"background-{mean}"]] for mean in CROSS]
+    figure = run / "figures" / "gridftp"
+    chart.save(figure.with_suffix(".svg"), "GridFTP over the TeraGrid", [[streams, buffers, losses], [cross, window, bandwidth]])
+    chart.save_csv(figure.with_suffix(".csv"), ["session", "flows", "mb_per_s", "sent_again"], rows)
+    chart.save_table(figure.with_name("flows.md"), ["flows", "buffers or link (MB/s)", "alone", "n / (n + 42)", "beside 42"], table)
+    chart.save_table(figure.with_name("buffers.md"), ["send buffer", "1 flow at most (MB/s)", "1 flow", "4 at most", "4 flows"], sizes)
+    chart.save_table(figure.with_name("losses.md"), ["loss and where", "MB/s", "packets by link (%)"], hurt)
+    chart.save_table(figure.with_name("background.md"), ["background (Mbit/s)", "datagrams sent", "lost", "session (MB/s)"], load)
+    print(figure.with_suffix(".svg"))
+
+
+main()
