@@ -42,10 +42,6 @@ const MOST_WIDTH: u64 = 1 << 30;
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
 
-/// A window ends early, at a slot's end, when it has so many pipes: what looking ahead has fetched
-/// is still in the cache when the window is done. Measured with `examples/scale.rs`.
-const ENOUGH: usize = 8192;
-
 /// With more bytes of route tables than these, which no near cache holds, they are fetched ahead.
 const LARGE_TABLES: usize = 1 << 20;
 
@@ -310,7 +306,7 @@ impl Engine {
         window.events.clear();
         window.shares.clear();
         window.pipes.clear();
-        let end = self.wheel.take(end, ENOUGH, &mut window.pipes);
+        self.wheel.take(end, &mut window.pipes);
         let end = self.wheel.start_of(end);
         for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
             self.set_lanes(first);
