@@ -1,0 +1,253 @@
+//! What a frame costs on its way to a host: through a packet socket and a veth cable, as runs
+//! do it, and through a TAP device.
+//!
+//! ```sh
+//! cargo run --release -p longhaul-linux --example paths
+//! ```
+//!
+//! Works in a user and network namespace of its own and needs `ip` (iproute2). Both ways end in
+//! the same UDP socket, which drops what it has no room for, so the difference is that of the ways: a
+//! packet socket takes 16 frames a call, a TAP device one. The figures in docs/fidelity.md are this
+//! program's.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::mem;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Frames of a call, as the drive loop has them at most.
+const BATCH: usize = 16;
+const ROUNDS: usize = 5;
+const SPAN: Duration = Duration::from_millis(500);
+const SIZES: [usize; 2] = [64, 1400];
+
+fn main() -> io::Result<()> {
+    enter_namespaces()?;
+    let tap = open_tap("t0")?;
+    for words in [
+        "link add name va type veth peer name vb",
+        "link set va up",
+        "link set vb up",
+        "addr add 10.8.0.1/24 dev vb",
+        "link set t0 up",
+        "addr add 10.9.0.1/24 dev t0",
+    ] {
+        ip(words)?;
+    }
+    let sink = UdpSocket::bind("0.0.0.0:9")?;
+    sink.set_nonblocking(true)?;
+    for size in SIZES {
+        let packet = PacketWay::new("va", frame(&mac("vb")?, [10, 8, 0, 1], size))?;
+        let tapped = frame(&mac("t0")?, [10, 9, 0, 1], size);
+        // One after the other, round after round: whatever the machine does hits both alike.
+        let mut costs = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            costs[0].push(cost(&sink, || packet.send().map(|()| BATCH))?);
+            costs[1].push(cost(&sink, || (&tap).write(&tapped).map(|_| 1))?);
+        }
+        let [socket, tap] = costs.map(|mut all| {
+            all.sort_by(f64::total_cmp);
+            (all[ROUNDS / 2], all[0], all[ROUNDS - 1])
+        });
+        let shown = |(p50, low, high)| format!("{p50:.0} ns a frame ({low:.0}-{high:.0})");
+        println!(
+            "{size} B: packet socket and veth, {BATCH} a call: {}",
+            shown(socket)
+        );
+        println!(
+            "{size} B: TAP device, 1 a call: {}, x{:.2}",
+            shown(tap),
+            tap.0 / socket.0
+        );
+    }
+    Ok(())
+}
+
+/// Nanoseconds a frame, of frames that have all reached the socket.
+fn cost(sink: &UdpSocket, mut send: impl FnMut() -> io::Result<usize>) -> io::Result<f64> {
+    let before = datagrams()?;
+    let (start, mut frames) = (Instant::now(), 0);
+    while start.elapsed() < SPAN {
+        frames += send()?;
+    }
+    let elapsed = start.elapsed();
+    // What the socket holds is counted when it is read.
+    while sink.recv(&mut [0; 1]).is_ok() {}
+    let arrived = datagrams()? - before;
+    assert_eq!(arrived, frames, "frames were lost on the way");
+    Ok(elapsed.as_nanos() as f64 / frames as f64)
+}
+
+/// Datagrams that have reached a socket of this namespace, whether or not it had room.
+fn datagrams() -> io::Result<usize> {
+    let text = fs::read_to_string("/proc/self/net/snmp")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
+    let all = names.split(' ').zip(values.split(' '));
+    let ours = all.filter(|(name, _)| ["InDatagrams", "InErrors"].contains(name));
+    Ok(ours
+        .filter_map(|(_, value)| value.parse::<usize>().ok())
+        .sum())
+}
+
+/// A packet socket on one end of a cable, and a batch of frames.
+struct PacketWay {
+    socket: OwnedFd,
+    frame: Box<[u8]>,
+}
+
+impl PacketWay {
+    fn new(interface: &str, frame: Box<[u8]>) -> io::Result<Self> {
+        let name = CString::new(interface)?;
+        // SAFETY: plain calls with valid pointers; results are checked and owned at once.
+        unsafe {
+            let socket = check(libc::socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+                0,
+            ))?;
+            let socket = OwnedFd::from_raw_fd(socket);
+            let mut address: libc::sockaddr_ll = mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+            let len = mem::size_of_val(&address) as u32;
+            check(libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                len,
+            ))?;
+            let (yes, len) = (1i32, mem::size_of::<i32>() as u32);
+            let option = libc::PACKET_QDISC_BYPASS;
+            check(libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                option,
+                (&raw const yes).cast(),
+                len,
+            ))?;
+            Ok(Self { socket, frame })
+        }
+    }
+
+    fn send(&self) -> io::Result<()> {
+        let mut vector = libc::iovec {
+            iov_base: self.frame.as_ptr().cast_mut().cast(),
+            iov_len: self.frame.len(),
+        };
+        // SAFETY: an all-zero header is valid; each points at the one vector, which outlives the call.
+        let sent = unsafe {
+            let mut headers: [libc::mmsghdr; BATCH] = mem::zeroed();
+            for header in &mut headers {
+                header.msg_hdr.msg_iov = &raw mut vector;
+                header.msg_hdr.msg_iovlen = 1;
+            }
+            check(libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                BATCH as u32,
+                0,
+            ))?
+        };
+        assert_eq!(sent as usize, BATCH, "the cable refused a frame");
+        Ok(())
+    }
+}
+
+/// A TAP device, its frames without a header of its own.
+fn open_tap(name: &str) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    // SAFETY: an all-zero request is valid, and outlives the call.
+    unsafe {
+        let mut request: libc::ifreq = mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+        check(libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNSETIFF,
+            &raw const request,
+        ))?;
+    }
+    Ok(file)
+}
+
+/// An Ethernet frame with a UDP datagram of `size` bytes to port 9, without a UDP checksum.
+fn frame(to: &[u8; 6], address: [u8; 4], size: usize) -> Box<[u8]> {
+    let mut frame = Vec::from(to);
+    frame.extend([2, 0, 0, 0, 0, 9, 8, 0]);
+    let mut header = [0u8; 20];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&(28 + size as u16).to_be_bytes());
+    header[8..10].copy_from_slice(&[64, 17]);
+    header[12..16].copy_from_slice(&[address[0], address[1], address[2], 2]);
+    header[16..20].copy_from_slice(&address);
+    let words = header.chunks_exact(2);
+    let sum: u32 = words
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    header[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    frame.extend(header);
+    frame.extend([0, 9, 0, 9]);
+    frame.extend((8 + size as u16).to_be_bytes());
+    frame.resize(14 + 28 + size, 0);
+    frame.into()
+}
+
+fn mac(interface: &str) -> io::Result<[u8; 6]> {
+    let text = fs::read_to_string(format!("/sys/class/net/{interface}/address"))?;
+    let mut mac = [0; 6];
+    for (byte, digits) in mac.iter_mut().zip(text.trim().split(':')) {
+        *byte = u8::from_str_radix(digits, 16).map_err(io::Error::other)?;
+    }
+    Ok(mac)
+}
+
+/// A user namespace in which this process is root, a network of its own, and `/sys` to match.
+fn enter_namespaces() -> io::Result<()> {
+    // SAFETY: no pointers; the process has one thread.
+    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+    let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWNS;
+    // SAFETY: no pointers; the process has one thread.
+    check(unsafe { libc::unshare(flags) })?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1"))?;
+    let (kind, place) = (c"sysfs", c"/sys");
+    // SAFETY: constant strings; the mount lies in a namespace of its own.
+    check(unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            place.as_ptr(),
+            kind.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    })?;
+    Ok(())
+}
+
+fn ip(words: &str) -> io::Result<()> {
+    let status = Command::new("ip").args(words.split(' ')).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("ip {words}: {status}"))),
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
