@@ -42,6 +42,10 @@ const SIZES: [Size; 2] = [
 /// Numbers of pipes that carry the same load each; the first is the reference of the others.
 const PIPES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
+/// Makes the C library ask for large pages, as `longhaul` does for itself in virtual runs: only there
+/// are networks so large.
+const LARGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
 /// A group for each size, and one for growth.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
     let sizes = if lab.quick { &SIZES[..1] } else { &SIZES[..] };
@@ -77,9 +81,12 @@ fn scale(pipes: u32) -> Setup {
     let arguments = vec![pipes.to_string()];
     Setup {
         name: format!("{pipes} pipes"),
-        command: format!("cargo run --release -p longhaul-core --example scale {pipes}"),
+        command: format!(
+            "{}={} cargo run --release -p longhaul-core --example scale {pipes}",
+            LARGE_PAGES.0, LARGE_PAGES.1
+        ),
         reference: false,
-        run: Box::new(move |_| example("scale", &arguments)),
+        run: Box::new(move |_| example("scale", &arguments, Some(LARGE_PAGES))),
         figures,
     }
 }
@@ -96,7 +103,7 @@ fn setup(size: &Size, pipes: &str) -> Setup {
             arguments.join(" ")
         ),
         reference: false,
-        run: Box::new(move |_| example("hops", &arguments)),
+        run: Box::new(move |_| example("hops", &arguments, None)),
         figures: vec![if is_first {
             best.target(Target::AtLeast(size.target))
         } else {
@@ -105,12 +112,17 @@ fn setup(size: &Size, pipes: &str) -> Setup {
     }
 }
 
-fn example(name: &str, arguments: &[String]) -> io::Result<Outcome> {
+fn example(
+    name: &str,
+    arguments: &[String],
+    variable: Option<(&str, &str)>,
+) -> io::Result<Outcome> {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new("cargo")
         .args(["run", "--release", "--quiet", "-p", "longhaul-core"])
         .args(["--example", name, "--"])
         .args(arguments)
+        .envs(variable)
         .current_dir(tree)
         .stdin(Stdio::null())
         .output()?;

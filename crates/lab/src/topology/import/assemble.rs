@@ -11,7 +11,7 @@ use super::geo;
 use super::graph::{Edge, Graph};
 use super::options::{Component, Hosts, HostsOn, ImportOptions};
 use super::text::{Flaw, Tally};
-use crate::plan::{MOST_HOSTS, MOST_LINKS};
+use crate::plan::{MAX_HOSTS, MAX_LINKS};
 use crate::topology::{Kind, Names, Sketch, SketchLink, SketchNode, SketchPipe, Tier};
 
 /// The longest stem of a host's name, so that its number has room.
@@ -28,10 +28,10 @@ pub(super) fn assemble(mut graph: Graph, options: &ImportOptions) -> Result<Sket
     drop_loops(&mut graph);
     let mut links = pair(&mut graph);
     connect(&mut graph, &mut links, options.component)?;
-    if links.len() > MOST_LINKS {
+    if links.len() > MAX_LINKS {
         return Err(Flaw::whole(
-            format!("the network has more than {MOST_LINKS} links"),
-            format!("at most {MOST_LINKS} links are supported: import a part of the network"),
+            format!("the network has more than {MAX_LINKS} links"),
+            format!("at most {MAX_LINKS} links are supported: import a part of the network"),
         ));
     }
     let mut names = Names::default();
@@ -367,11 +367,11 @@ fn add_hosts(
         Hosts::PerNode(per) => per.saturating_mul(places.len()),
         Hosts::InAll(all) => all,
     };
-    if total > MOST_HOSTS || total + sketch.links.len() > MOST_LINKS {
+    if total > MAX_HOSTS || total + sketch.links.len() > MAX_LINKS {
         return Err(Flaw::whole(
             format!("{total} hosts are too many for this network"),
             format!(
-                "at most {MOST_HOSTS} hosts and {MOST_LINKS} links are supported: write, for \
+                "at most {MAX_HOSTS} hosts and {MAX_LINKS} links are supported: write, for \
                  example, `hosts: 100 in all`"
             ),
         ));
