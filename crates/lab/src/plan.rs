@@ -47,7 +47,7 @@ use crate::patch::Patch;
 use crate::schedule::Schedule;
 use crate::traffic::TrafficPlan;
 
-pub(crate) use clock::{Limits, MOST_HOSTS, MOST_LINKS, MOST_ROUTERS};
+pub(crate) use clock::{Limits, MOST_HOSTS, MOST_ROUTERS};
 pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub(crate) use nodes::check_host_name;
 pub use traffic::MAX_FLOWS;
