@@ -17,7 +17,7 @@ use crate::net;
 use crate::summary::{Samples, Summary};
 use crate::udp_batch::kernel_stamp;
 
-/// Bytes of a read.
+/// Bytes of a read, at most: whole segments, so that a stamp is that of the last one read.
 const READ: usize = 16 << 10;
 
 /// What a receiver learns of spacing.
@@ -44,9 +44,11 @@ impl StampedReader {
     /// Makes the kernel tell its stamps of `stream`, whose segments carry `mss` bytes.
     pub(crate) fn new(stream: &TcpStream, mss: u32) -> io::Result<Self> {
         net::set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        let mss = mss.max(1);
+        let segments = (READ / mss as usize).max(1);
         Ok(Self {
-            buffer: vec![0; READ],
-            mss: u64::from(mss.max(1)),
+            buffer: vec![0; segments * mss as usize],
+            mss: u64::from(mss),
             frame: None,
             before: None,
             spacings: Samples::default(),
@@ -90,11 +92,13 @@ impl StampedReader {
         let Some((stamp, bytes)) = self.frame.take() else {
             return;
         };
-        let segments = bytes.div_ceil(self.mss).max(1) as i64;
-        self.segments.push(segments);
+        // A read may end within a segment, so the share of a segment is that of its bytes.
+        let segments = ((bytes + self.mss / 2) / self.mss).max(1);
+        self.segments.push(segments as i64);
         if let Some(before) = self.before.replace(stamp) {
+            let mss = self.mss.min(bytes) as i64;
             for _ in 0..segments {
-                self.spacings.push((stamp - before) / segments);
+                self.spacings.push((stamp - before) * mss / bytes as i64);
             }
         }
     }
@@ -128,7 +132,7 @@ mod tests {
         let spacing = serde_json::to_value(reader.finish()).unwrap();
         assert_eq!(spacing["frame_segments"]["count"], 3);
         assert_eq!(spacing["frame_segments"]["max"], 4);
-        // Four at 40 / 4, and one at 10.
+        // Four at 40 / 4, and one of ten bytes at 10.
         assert_eq!(spacing["segment_ns"]["count"], 5);
         assert_eq!(
             (&spacing["segment_ns"]["min"], &spacing["segment_ns"]["max"]),
