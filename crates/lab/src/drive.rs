@@ -31,7 +31,7 @@ use longhaul_core::packet::Refusal;
 use longhaul_core::segment::{Kind, MOST_SEGMENTS, Super};
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_linux::cpu::{self, Scheduling};
+use longhaul_linux::cpu;
 use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
 use longhaul_proto::traffic::Traffic;
@@ -69,11 +69,10 @@ const COPIED_BYTES: usize = 1024;
 const SHEDDING: u64 = 4;
 /// Most frames shed before what is due is sent.
 const SHED: usize = 256;
-/// A real-time core that has not slept for so long becomes an ordinary one: the kernel would stop
-/// it, 50 ms of a second, in favour of the work that it keeps waiting.
-const AWAKE_MAX: Duration = Duration::from_millis(2);
-/// After a second with less load than this it may be real-time again.
-const REAL_TIME_LOAD: f64 = 0.6;
+/// A real-time core that has not slept for so long sleeps for [`NAP`]. The kernel gives the others
+/// on its CPU 50 ms of each second, in one piece where they get nothing before.
+const AWAKE_MAX: Duration = Duration::from_millis(1);
+const NAP: Duration = Duration::from_micros(60);
 /// No stamp can be further ahead of a clock that was read before it.
 const STAMP_AHEAD_MAX: Span = Span::from_ms(1);
 
@@ -205,7 +204,6 @@ pub struct Drive<I> {
     worked_seen: Span,
     multicast_data: u64,
     load: Arc<Load>,
-    may_be_real_time: bool,
     real_time: bool,
     /// The packets of the send call that is being made.
     leaving: Vec<Egress>,
@@ -236,7 +234,7 @@ pub struct Parts<I> {
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
     pub load: Arc<Load>,
-    /// Whether the thread has been allowed real-time scheduling.
+    /// Whether the thread is scheduled in real time.
     pub real_time: bool,
 }
 
@@ -276,7 +274,6 @@ impl<I: PacketIo> Drive<I> {
             worked_seen: Span::ZERO,
             multicast_data: 0,
             load: parts.load,
-            may_be_real_time: parts.real_time,
             real_time: parts.real_time,
             leaving: Vec::with_capacity(LEAVING_MAX),
         }
@@ -324,7 +321,8 @@ impl<I: PacketIo> Drive<I> {
             }
             self.waiter.earned(taken + sent);
             if self.real_time && self.waiter.awake(self.clock.to_monotonic(now)) > AWAKE_MAX {
-                self.real_time = !Scheduling::ShortSlice.apply();
+                self.waiter.nap(NAP)?;
+                before = self.clock.now();
             }
             if taken + sent == 0 && step.is_none() {
                 self.wait(now)?;
@@ -510,9 +508,6 @@ impl<I: PacketIo> Drive<I> {
         second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
         (self.cpu_seen_ns, self.wait_seen_ns) = (cpu_ns, wait_ns);
         self.worked_seen = worked;
-        if self.may_be_real_time && !self.real_time && second.core_busy < REAL_TIME_LOAD {
-            self.real_time = Scheduling::RealTime.apply();
-        }
         let pipes = (0..self.engine.topology().pipes().len() as u32).map(PipeId);
         let report = Report {
             second,

@@ -33,7 +33,7 @@ pub struct Machine {
     pub load_before: f64,
     /// The CPU that the core had, if it had one to itself.
     pub core_cpu: Option<usize>,
-    /// How the kernel scheduled the core: real-time (while it sleeps often) or short-slice.
+    /// How the kernel scheduled the core: real-time (root, on a CPU of its own) or short-slice.
     pub core_scheduling: String,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,

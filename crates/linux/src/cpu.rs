@@ -93,8 +93,10 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
 /// How the kernel schedules a core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Before every ordinary program of its CPU. Only for a thread that sleeps often: the kernel's
-    /// own work on that CPU, receiving stacks among it, has no other time.
+    /// Before every ordinary program of its CPU. Only for a thread that sleeps for 5 % of the time
+    /// at least, in short pieces: the kernel's own work on that CPU has no other time, and where it
+    /// gets none, the kernel takes 50 ms of a second for it, in one piece (`sched_rt_runtime_us`;
+    /// since 6.12 the fair server, kernel/sched/deadline.c).
     RealTime,
     /// As an ordinary program with a short slice (kernel 6.12 and later; needs no root).
     ShortSlice,

@@ -32,6 +32,8 @@ const BUDGET_MAX_NS: i64 = 10_000_000;
 /// With a budget above this the waiter spins a little after activity: more is often near.
 const LINGER_BUDGET_NS: i64 = 6_000_000;
 const LINGER_NS: u64 = 50_000;
+/// A descriptor that is never readable: the kernel passes over it.
+const NONE: i32 = -1;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +117,13 @@ impl Waiter {
     /// How long the thread has not slept.
     pub fn awake(&self, now_ns: u64) -> Duration {
         Duration::from_nanos(now_ns.saturating_sub(self.slept_ns))
+    }
+
+    /// Leaves the CPU to others for a short time, whatever comes.
+    pub fn nap(&mut self, length: Duration) -> io::Result<()> {
+        sleep_until(Some(length.as_nanos() as u64), [NONE; 2])?;
+        self.slept_ns = monotonic_ns();
+        Ok(())
     }
 
     /// The margin that the waiter has learnt.
