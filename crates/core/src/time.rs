@@ -39,6 +39,11 @@ impl Time {
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
+
+    /// How far apart the two are, whichever is first.
+    pub const fn distance(self, other: Self) -> Span {
+        Span(self.0.abs_diff(other.0))
+    }
 }
 
 impl Span {

@@ -14,7 +14,9 @@
 //! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
 
+mod ahead;
 mod changes;
+mod door;
 mod modelled;
 mod offload;
 mod patience;
@@ -25,31 +27,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use longhaul_core::engine::{Egress, Engine, Parcel, Refused};
+use longhaul_core::engine::{Egress, Engine, Parcel};
 use longhaul_core::observe::{Counters, PipeCounters};
-use longhaul_core::packet::Refusal;
-use longhaul_core::segment::{Kind, MOST_SEGMENTS, Super};
+use longhaul_core::segment::MOST_SEGMENTS;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::cpu;
-use longhaul_linux::packet_io::{Arrival, Departure, PacketIo, VnetHeader};
+use longhaul_linux::packet_io::{Departure, PacketIo, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
 use longhaul_proto::traffic::Traffic;
 
 use crate::clock::RealClock;
 use crate::fidelity::{Delays, Second, second_of};
 use crate::schedule::Timeline;
+use ahead::Ahead;
 pub(crate) use changes::apply_steps;
 pub use changes::{Command, Look};
+use door::{ARRIVALS, Reached};
 pub use modelled::ModelledHosts;
 use patience::Patience;
 
-/// Most arrivals taken before what is due is sent, and most while turns take too long.
-const ARRIVALS: usize = 64;
-const ARRIVALS_SLOW: usize = 4;
-/// A turn of the loop should take no longer: what becomes due meanwhile waits for its end.
-const TURN: Span = Span::from_us(50);
-const TURN_SHORT: Span = Span::from_us(25);
 /// Most frames in one send call: the last of a batch leaves when the receivers of all others
 /// have run, so a batch is kept short.
 const DEPARTURES: usize = 16;
@@ -58,24 +55,10 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 /// Neighbours of a super-packet leave as one where each is due at most so long after the one
 /// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Span = Span::from_us(10);
-/// Frames that have waited so long at the door are a backlog, even where they are not late yet.
-const BACKLOG: Span = Span::from_ms(1);
-/// Frames that have waited longer are stale wherever they go: the rings hold no more than this.
-const BACKLOG_MAX: Span = Span::from_ms(10);
-/// Copying so many bytes takes as long as a packet does.
-const COPIED_BYTES: usize = 1024;
-/// While frames are shed, those older than this part of the tolerance are: what is taken leaves
-/// the rest to the turns that it waits for.
-const SHEDDING: u64 = 4;
-/// Most frames shed before what is due is sent.
-const SHED: usize = 256;
 /// A real-time core that has not slept for so long sleeps for [`NAP`]. The kernel gives the others
 /// on its CPU 50 ms of each second, in one piece where they get nothing before.
-const AWAKE_MAX: Duration = Duration::from_millis(1);
-const NAP: Duration = Duration::from_micros(60);
-/// No stamp can be further ahead of a clock that was read before it.
-const STAMP_AHEAD_MAX: Span = Span::from_ms(1);
-
+const AWAKE_MAX: Duration = Duration::from_micros(700);
+const NAP: Duration = Duration::from_micros(40);
 /// What the loop saw in a second, and all counters at its end.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -165,6 +148,8 @@ pub struct Totals {
     pub staleness: Delays,
     /// CPU time of the loop's thread.
     pub cpu: Span,
+    /// How much earlier than due send calls began at the end.
+    pub ahead: Span,
     /// What has become of modelled flows.
     pub traffic: Option<Traffic>,
 }
@@ -189,6 +174,7 @@ pub struct Drive<I> {
     /// How old a frame of each host may be without being late ([`Engine::lead`]), and the least.
     leads: Vec<Span>,
     lead: Span,
+    ahead: Ahead,
     second: Second,
     second_began: Time,
     lateness: Delays,
@@ -261,6 +247,7 @@ impl<I: PacketIo> Drive<I> {
             tolerance: parts.tolerance,
             lead: leads.iter().min().copied().unwrap_or_default(),
             leads,
+            ahead: Ahead::default(),
             second: Second::default(),
             second_began: Time::ZERO,
             lateness: Delays::default(),
@@ -294,28 +281,24 @@ impl<I: PacketIo> Drive<I> {
             let now = self.clock.now();
             let turn = now.since(before);
             add(&self.load.busy_ns, turn.as_ns());
-            if taken >= self.arrivals {
-                self.arrivals = match turn {
-                    long if long > TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
-                    short if short < TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
-                    _ => self.arrivals,
-                };
-            }
+            self.adapt(turn, taken);
             before = now;
             self.clock.refresh(now);
             if second_of(now) != self.second.number {
                 self.close_second(now, false);
             }
-            let step = self.timeline.next_at().filter(|at| *at <= now);
+            let planned = self.timeline.next_at();
+            let step = planned.filter(|at| *at <= now);
+            let horizon = self.horizon(now, planned);
             let reached;
             (taken, reached) = self.take_arrivals(now, step);
             match (step, reached) {
                 (Some(at), Reached::All) => self.take_steps(at),
                 (Some(at), Reached::Stamp(stamp)) if stamp >= at => self.engine.advance_before(at),
-                (_, Reached::Stamp(stamp)) => self.engine.advance(stamp.min(now)),
-                (None, Reached::All) => self.engine.advance(now),
+                (_, Reached::Stamp(stamp)) => self.engine.advance(stamp.min(horizon)),
+                (None, Reached::All) => self.engine.advance(horizon),
             }
-            let sent = self.send_due() + self.serve_modelled();
+            let sent = self.send_due(now) + self.serve_modelled();
             if !self.obey() {
                 break;
             }
@@ -332,6 +315,7 @@ impl<I: PacketIo> Drive<I> {
         let now = self.clock.now();
         self.close_second(now, true);
         self.totals.cpu = Span::from_ns(cpu::own_cpu_ns());
+        self.totals.ahead = self.ahead.of(self.lead);
         self.totals.traffic = self.modelled.map(ModelledHosts::into_traffic);
         Ok(self.totals)
     }
@@ -348,78 +332,19 @@ impl<I: PacketIo> Drive<I> {
         self.io.take_drops();
     }
 
-    /// Takes a bounded batch of arrivals stamped at or before `now`, and before the next `step` of
-    /// the schedule. Returns how many, and how far they reach.
-    fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Reached) {
-        let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
-        while taken < self.arrivals && shed < SHED {
-            let Some(arrival) = self.io.peek() else {
-                self.caught_up();
-                return (taken + shed, Reached::All);
-            };
-            let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
-            // Far ahead, it was stamped before somebody set the clock back: it arrives now.
-            let stamp = match stamp.since(now) > STAMP_AHEAD_MAX {
-                true => now,
-                false => stamp,
-            };
-            if stamp > now {
-                self.caught_up();
-                return (taken + shed, Reached::All);
-            }
-            if step.is_some_and(|at| stamp >= at) {
-                return (taken + shed, Reached::All);
-            }
-            let age = now.since(stamp);
-            self.totals.staleness.record(age);
-            last = last.max(stamp);
-            add(&self.load.read, 1);
-            let lead = self.leads.get(arrival.host).copied().unwrap_or_default();
-            let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
-            let waited = age.saturating_sub(lead.min(BACKLOG));
-            if waited.as_ns() > self.tolerance.as_ns() / 2 {
-                add(&self.load.stale, 1);
-            }
-            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
-                && is_excess(&mut self.patience, &arrival, stale, self.tolerance, now)
-            {
-                shed += 1;
-                self.second.drops.shed += packets_in(&arrival);
-            } else {
-                taken += 1 + arrival.frame.len() / COPIED_BYTES;
-                self.load.count(arrival.host, arrival.frame.len());
-                let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
-                self.multicast_data += u64::from(multicast);
-            }
-            self.io.release();
-        }
-        (taken + shed, Reached::Stamp(last + self.lead))
-    }
-
-    /// Nothing stale is left at the door.
-    fn caught_up(&mut self) {
-        self.patience.iter_mut().for_each(Patience::caught_up);
-    }
-
-    /// Learns anew how old frames may be.
-    fn find_leads(&mut self) {
-        for (lead, &node) in self.leads.iter_mut().zip(&self.nodes) {
-            *lead = self.engine.lead(node);
-        }
-        self.lead = self.leads.iter().min().copied().unwrap_or_default();
-    }
-
-    /// Learns anew how old a host's frames may be, since its pipe has changed.
-    fn find_lead(&mut self, pipe: PipeId) {
-        let node = self.engine.topology().pipe(pipe).from;
-        if let Some(lead) = self.leads.get_mut(self.hosts[node.index()]) {
-            *lead = self.engine.lead(node);
-            self.lead = self.leads.iter().min().copied().unwrap_or_default();
+    /// What is due up to here is sent in a turn that began at `now`: ahead of the clock by the way
+    /// out, but not past what the schedule has `planned`.
+    fn horizon(&self, now: Time, planned: Option<Time>) -> Time {
+        let horizon = now + self.ahead.of(self.lead);
+        match planned {
+            Some(at) if at > now => horizon.min(Time::from_ns(at.as_ns() - 1)),
+            _ => horizon,
         }
     }
 
-    /// Sends everything that has come out. Returns how many packets.
-    fn send_due(&mut self) -> usize {
+    /// Sends everything that has come out in the turn that began at `now`. Returns how many
+    /// packets.
+    fn send_due(&mut self, now: Time) -> usize {
         let mut sent = 0;
         loop {
             let mut batch: [Option<Parcel>; DEPARTURES] = [const { None }; DEPARTURES];
@@ -448,12 +373,16 @@ impl<I: PacketIo> Drive<I> {
                 departure.parts = self.engine.parts(parcel);
                 departure.vnet = offload::to_kernel(&parcel.offload, departure.parts[0]);
             }
-            let refused = self.io.send(&departures[..len]);
+            let call = self.io.send(&departures[..len]);
             let clock = self.clock.now();
-            self.second.drops.send += refused as u64;
+            self.second.drops.send += call.refused as u64;
+            let left = call.left_ns.and_then(|ns| self.clock.of_stamp(ns));
+            if let Some(left) = left.filter(|_| sent == 0) {
+                self.ahead.learn(left.since(now));
+            }
             sent += self.leaving.len();
             for egress in self.leaving.drain(..) {
-                let lateness = clock.since(egress.due);
+                let lateness = clock.distance(egress.due);
                 self.lateness.record(lateness);
                 let host = self.hosts[egress.host.index()];
                 self.second.packet(
@@ -482,7 +411,9 @@ impl<I: PacketIo> Drive<I> {
     fn wait(&mut self, now: Time) -> io::Result<()> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
         let timer = self.modelled.as_ref().and_then(ModelledHosts::next_timer);
-        let planned = [self.engine.next_due(), self.timeline.next_at(), timer];
+        let ahead = self.ahead.of(self.lead);
+        let due = self.engine.next_due().map(|due| due - ahead);
+        let planned = [due, self.timeline.next_at(), timer];
         let next = planned.into_iter().flatten().fold(end_of_second, Time::min);
         let deadline = self.clock.to_monotonic(next);
         self.waiter.wait(Some(deadline), &mut self.io, &self.bell)?;
@@ -523,67 +454,4 @@ impl<I: PacketIo> Drive<I> {
         self.second_began = now;
         self.second.number = second_of(now);
     }
-}
-
-/// How far the loop has read what stands at the door.
-enum Reached {
-    /// All that concerns this turn.
-    All,
-    /// More waits; nothing of it can come out of its first pipe before this.
-    Stamp(Time),
-}
-
-/// Hands an arrival to the engine; true for multicast that a program has sent.
-fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'_>) -> bool {
-    let Some(&node) = nodes.get(arrival.host) else {
-        return false;
-    };
-    // A frame that was cut short, or whose tag the kernel took off, must not pass for whole.
-    let frame = if arrival.tagged || arrival.frame.len() < arrival.full_len {
-        &[]
-    } else {
-        arrival.frame
-    };
-    let refused = match offload::from_kernel(&arrival.vnet) {
-        Some(offload) => engine.arrive_super(node, stamp, frame, &offload),
-        None => engine.arrive(node, stamp, &[]),
-    };
-    refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
-}
-
-/// Whether a frame that is so `stale`, more than a part of the tolerance, is to be shed.
-fn is_excess(
-    patience: &mut [Patience; 2],
-    arrival: &Arrival<'_>,
-    stale: Span,
-    tolerance: Span,
-    now: Time,
-) -> bool {
-    let patience = &mut patience[usize::from(!is_tcp(arrival.frame))];
-    (stale > tolerance || patience.is_spent()) && patience.is_over(stale, now)
-}
-
-/// Whether a frame is of TCP, as far as its first bytes tell.
-fn is_tcp(frame: &[u8]) -> bool {
-    const TCP: u8 = 6;
-    let protocol = match frame.get(12..14) {
-        Some([0x08, 0x00]) => frame.get(23),
-        Some([0x86, 0xdd]) => frame.get(20),
-        _ => None,
-    };
-    protocol == Some(&TCP)
-}
-
-/// How many packets a frame is.
-fn packets_in(arrival: &Arrival<'_>) -> u64 {
-    let offload = offload::from_kernel(&arrival.vnet).filter(|o| o.kind != Kind::Whole);
-    let dimensions = offload.and_then(|offload| Super::parse(arrival.frame, &offload));
-    dimensions.map_or(1, |dimensions| dimensions.count().into())
-}
-
-/// Whether a frame goes to the groups of MLDv2 or IGMPv3 routers: the kernel's own business.
-fn is_membership(frame: &[u8]) -> bool {
-    const MLD: &[u8] = &[0x33, 0x33, 0, 0, 0, 0x16];
-    const IGMP: &[u8] = &[0x01, 0, 0x5e, 0, 0, 0x16];
-    frame.starts_with(MLD) || frame.starts_with(IGMP)
 }

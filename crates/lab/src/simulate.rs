@@ -273,6 +273,7 @@ impl<'a> Simulation<'a> {
                 packets: counters.entered + counters.created,
                 cross_core: 0,
                 busy: self.cpu.as_s() / end.as_s().max(1e-9),
+                ahead_ns: 0,
             }],
             efficiency: None,
         })

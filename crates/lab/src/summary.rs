@@ -262,6 +262,8 @@ pub struct CoreSummary {
     pub cross_core: u64,
     /// The part of the run that it was on its CPU.
     pub busy: f64,
+    /// How much earlier than due its send calls began at the end, in nanoseconds.
+    pub ahead_ns: u64,
 }
 
 /// The whole.

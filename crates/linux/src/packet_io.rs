@@ -12,6 +12,7 @@
 //! MTU then have a ring of their own with slots for the longest super-packet: few, so that the
 //! memory that a flow goes through stays in the processor's caches.
 
+mod departed;
 mod outbox;
 mod ring;
 mod rings;
@@ -97,6 +98,16 @@ pub struct Departure<'a> {
     pub packets: usize,
 }
 
+/// What came of a call to [`PacketIo::send`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets that the kernel refused.
+    pub refused: usize,
+    /// When the first frame was put on its cable, in nanoseconds of `CLOCK_REALTIME`, where the
+    /// kernel was asked.
+    pub left_ns: Option<u64>,
+}
+
 /// Most frames that one call to [`PacketIo::send`] takes.
 pub const SEND_BATCH: usize = 64;
 
@@ -108,10 +119,10 @@ pub trait PacketIo {
     /// Gives the place of the oldest arrival back.
     fn release(&mut self);
 
-    /// Sends at most [`SEND_BATCH`] frames in order; returns how many packets the kernel refused.
-    /// Before Linux 6.7 a frame that a full cable refuses is not among them: its interface counts
+    /// Sends at most [`SEND_BATCH`] frames in order; returns how many packets the kernel refused,
+    /// and now and then when the first frame left. Before Linux 6.7 a frame that a full cable refuses is not among them: its interface counts
     /// it ([`crate::sandbox::HostCounters`]).
-    fn send(&mut self, batch: &[Departure<'_>]) -> usize;
+    fn send(&mut self, batch: &[Departure<'_>]) -> Sent;
 
     /// Arrivals lost since the last call because there was no room for them.
     fn take_drops(&mut self) -> u64;

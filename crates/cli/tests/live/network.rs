@@ -38,6 +38,16 @@ pub(crate) fn check_one_pipe(lab: &Lab, delay: &str, delay_ns: u64) {
 }
 
 #[test]
+fn send_calls_begin_in_good_time_where_pipes_are_long_enough() {
+    let lab = Lab::new();
+    for (delay, possible) in [("0 ms", 0..=0), ("2 us", 1..=1_000), ("1 ms", 500..=20_000)] {
+        let outcome = lab.succeed(&ONE_PIPE.replace("DELAY", delay));
+        let ahead = number(&outcome.summary["cores"][0]["ahead_ns"]);
+        assert!(possible.contains(&ahead), "{delay}: {ahead} ns");
+    }
+}
+
+#[test]
 fn a_delay_is_kept_in_both_families() {
     let lab = Lab::new();
     for (delay, delay_ns) in [

@@ -88,7 +88,7 @@ impl<I: PacketIo> Drive<I> {
             .traffic
             .handle_packet(egress.due, host, headers, ip_len);
         hosts.transmit(&mut self.engine);
-        let lateness = self.clock.now().since(egress.due);
+        let lateness = self.clock.now().distance(egress.due);
         self.lateness.record(lateness);
         self.second.packet(
             lateness,

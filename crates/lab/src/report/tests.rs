@@ -165,6 +165,7 @@ fn summary() -> Summary {
             packets: 1_234_565,
             cross_core: 0,
             busy: 0.5,
+            ahead_ns: 4_000,
         }],
         efficiency: None,
     }

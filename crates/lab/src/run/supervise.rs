@@ -500,6 +500,7 @@ impl<'a> Supervisor<'a> {
                 packets: counters.entered + counters.created,
                 cross_core: 0,
                 busy: totals.cpu.as_s() / simulated.as_s().max(1e-9),
+                ahead_ns: totals.ahead.as_ns(),
             }],
             efficiency: None,
         };

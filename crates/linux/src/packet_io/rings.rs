@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::outbox::Outbox;
 use super::ring::Ring;
-use super::{Arrival, Departure, PacketIo, RingConfig};
+use super::{Arrival, Departure, PacketIo, RingConfig, Sent};
 use crate::sys::check;
 
 /// One ring or two, and `sendmmsg` on the socket of the first.
@@ -33,6 +33,8 @@ impl Rings {
             .next()
             .ok_or_else(|| io::Error::other("no ring at all"))?;
         let first = Ring::new(fd, config)?;
+        // Where it may not, nothing is told, and frames leave a little later.
+        let _ = super::departed::allow(first.fd());
         let second = match sockets.next() {
             Some((fd, config)) => Some(Ring::new(fd, config)?),
             None => None,
@@ -105,7 +107,7 @@ impl PacketIo for Rings {
         }
     }
 
-    fn send(&mut self, batch: &[Departure<'_>]) -> usize {
+    fn send(&mut self, batch: &[Departure<'_>]) -> Sent {
         self.outbox.send(self.first.fd(), batch)
     }
 

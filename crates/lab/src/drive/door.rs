@@ -1,0 +1,182 @@
+//! The door: which arrivals are taken in a turn, and which are shed.
+//!
+//! Arrivals enter the engine at their stamps, in bounded batches, so that what is due does not wait
+//! for a crowd. A frame that would come out of its first pipe too late is shed, once the loop's
+//! patience is spent (see `patience.rs`).
+
+use longhaul_core::engine::{Engine, Refused};
+use longhaul_core::packet::Refusal;
+use longhaul_core::segment::{Kind, Super};
+use longhaul_core::topology::PipeId;
+use longhaul_core::{NodeId, Span, Time};
+use longhaul_linux::packet_io::{Arrival, PacketIo};
+
+use super::patience::Patience;
+use super::{Drive, add, offload};
+
+/// Most arrivals taken before what is due is sent, and most while turns take too long.
+pub(super) const ARRIVALS: usize = 64;
+const ARRIVALS_SLOW: usize = 4;
+/// A turn of the loop should take no longer: what becomes due meanwhile waits for its end.
+const TURN: Span = Span::from_us(50);
+const TURN_SHORT: Span = Span::from_us(25);
+/// Frames that have waited so long at the door are a backlog, even where they are not late yet.
+const BACKLOG: Span = Span::from_ms(1);
+/// Frames that have waited longer are stale wherever they go: the rings hold no more than this.
+const BACKLOG_MAX: Span = Span::from_ms(10);
+/// Copying so many bytes takes as long as a packet does.
+const COPIED_BYTES: usize = 1024;
+/// While frames are shed, those older than this part of the tolerance are: what is taken leaves
+/// the rest to the turns that it waits for.
+const SHEDDING: u64 = 4;
+/// Most frames shed before what is due is sent.
+const SHED: usize = 256;
+/// No stamp can be further ahead of a clock that was read before it.
+const STAMP_AHEAD_MAX: Span = Span::from_ms(1);
+
+/// How far the loop has read what stands at the door.
+pub(super) enum Reached {
+    /// All that concerns this turn.
+    All,
+    /// More waits; nothing of it can come out of its first pipe before this.
+    Stamp(Time),
+}
+
+impl<I: PacketIo> Drive<I> {
+    /// Adapts to how long a turn with so many arrivals took.
+    pub(super) fn adapt(&mut self, turn: Span, taken: usize) {
+        if taken < self.arrivals {
+            return;
+        }
+        self.arrivals = match turn {
+            long if long > TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
+            short if short < TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
+            _ => self.arrivals,
+        };
+    }
+
+    /// Takes a bounded batch of arrivals stamped at or before `now`, and before the next `step` of
+    /// the schedule. Returns how many, and how far they reach.
+    pub(super) fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Reached) {
+        let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
+        while taken < self.arrivals && shed < SHED {
+            let Some(arrival) = self.io.peek() else {
+                self.caught_up();
+                return (taken + shed, Reached::All);
+            };
+            let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
+            // Far ahead, it was stamped before somebody set the clock back: it arrives now.
+            let stamp = match stamp.since(now) > STAMP_AHEAD_MAX {
+                true => now,
+                false => stamp,
+            };
+            if stamp > now {
+                self.caught_up();
+                return (taken + shed, Reached::All);
+            }
+            if step.is_some_and(|at| stamp >= at) {
+                return (taken + shed, Reached::All);
+            }
+            let age = now.since(stamp);
+            self.totals.staleness.record(age);
+            last = last.max(stamp);
+            add(&self.load.read, 1);
+            let lead = self.leads.get(arrival.host).copied().unwrap_or_default();
+            let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
+            let waited = age.saturating_sub(lead.min(BACKLOG));
+            if waited.as_ns() > self.tolerance.as_ns() / 2 {
+                add(&self.load.stale, 1);
+            }
+            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
+                && is_excess(&mut self.patience, &arrival, stale, self.tolerance, now)
+            {
+                shed += 1;
+                self.second.drops.shed += packets_in(&arrival);
+            } else {
+                taken += 1 + arrival.frame.len() / COPIED_BYTES;
+                self.load.count(arrival.host, arrival.frame.len());
+                let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
+                self.multicast_data += u64::from(multicast);
+            }
+            self.io.release();
+        }
+        (taken + shed, Reached::Stamp(last + self.lead))
+    }
+
+    /// Nothing stale is left at the door.
+    fn caught_up(&mut self) {
+        self.patience.iter_mut().for_each(Patience::caught_up);
+    }
+
+    /// Learns anew how old frames may be.
+    pub(super) fn find_leads(&mut self) {
+        for (lead, &node) in self.leads.iter_mut().zip(&self.nodes) {
+            *lead = self.engine.lead(node);
+        }
+        self.lead = self.leads.iter().min().copied().unwrap_or_default();
+    }
+
+    /// Learns anew how old a host's frames may be, since its pipe has changed.
+    pub(super) fn find_lead(&mut self, pipe: PipeId) {
+        let node = self.engine.topology().pipe(pipe).from;
+        if let Some(lead) = self.leads.get_mut(self.hosts[node.index()]) {
+            *lead = self.engine.lead(node);
+            self.lead = self.leads.iter().min().copied().unwrap_or_default();
+        }
+    }
+}
+
+/// Hands an arrival to the engine; true for multicast that a program has sent.
+fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'_>) -> bool {
+    let Some(&node) = nodes.get(arrival.host) else {
+        return false;
+    };
+    // A frame that was cut short, or whose tag the kernel took off, must not pass for whole.
+    let frame = if arrival.tagged || arrival.frame.len() < arrival.full_len {
+        &[]
+    } else {
+        arrival.frame
+    };
+    let refused = match offload::from_kernel(&arrival.vnet) {
+        Some(offload) => engine.arrive_super(node, stamp, frame, &offload),
+        None => engine.arrive(node, stamp, &[]),
+    };
+    refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+}
+
+/// Whether a frame that is so `stale`, more than a part of the tolerance, is to be shed.
+fn is_excess(
+    patience: &mut [Patience; 2],
+    arrival: &Arrival<'_>,
+    stale: Span,
+    tolerance: Span,
+    now: Time,
+) -> bool {
+    let patience = &mut patience[usize::from(!is_tcp(arrival.frame))];
+    (stale > tolerance || patience.is_spent()) && patience.is_over(stale, now)
+}
+
+/// Whether a frame is of TCP, as far as its first bytes tell.
+fn is_tcp(frame: &[u8]) -> bool {
+    const TCP: u8 = 6;
+    let protocol = match frame.get(12..14) {
+        Some([0x08, 0x00]) => frame.get(23),
+        Some([0x86, 0xdd]) => frame.get(20),
+        _ => None,
+    };
+    protocol == Some(&TCP)
+}
+
+/// How many packets a frame is.
+fn packets_in(arrival: &Arrival<'_>) -> u64 {
+    let offload = offload::from_kernel(&arrival.vnet).filter(|o| o.kind != Kind::Whole);
+    let dimensions = offload.and_then(|offload| Super::parse(arrival.frame, &offload));
+    dimensions.map_or(1, |dimensions| dimensions.count().into())
+}
+
+/// Whether a frame goes to the groups of MLDv2 or IGMPv3 routers: the kernel's own business.
+fn is_membership(frame: &[u8]) -> bool {
+    const MLD: &[u8] = &[0x33, 0x33, 0, 0, 0, 0x16];
+    const IGMP: &[u8] = &[0x01, 0, 0x5e, 0, 0, 0x16];
+    frame.starts_with(MLD) || frame.starts_with(IGMP)
+}
