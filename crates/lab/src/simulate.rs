@@ -257,6 +257,7 @@ impl<'a> Simulation<'a> {
             simulated_s: seconds(end),
             wall_s: 0.0,
             setup_s: 0.0,
+            teardown_s: 0.0,
             hops_per_s: per_second(counters.hops, self.cpu),
             error: self.error,
             warnings,

@@ -293,6 +293,8 @@ pub struct Summary {
     pub wall_s: f64,
     /// Of it, the set-up of hosts and cables.
     pub setup_s: f64,
+    /// Real time from the end of the experiment until nothing of its hosts was left.
+    pub teardown_s: f64,
     /// Packet-hops per second of the drive loop's CPU time.
     pub hops_per_s: f64,
     /// What went wrong with the run itself; `null` where nothing did.

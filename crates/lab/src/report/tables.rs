@@ -386,6 +386,7 @@ pub(super) fn run(summary: &Summary) -> String {
         ("experiment time", seconds(summary.simulated_s)),
         ("real time", seconds(summary.wall_s)),
         ("of it set-up", seconds(summary.setup_s)),
+        ("of it tear-down", seconds(summary.teardown_s)),
         (
             "speed",
             format!(

@@ -149,6 +149,7 @@ fn summary() -> Summary {
         simulated_s: 2.5,
         wall_s: 2.75,
         setup_s: 0.125,
+        teardown_s: 0.25,
         hops_per_s: 1.5e6,
         error: None,
         warnings: Vec::new(),

@@ -12,6 +12,7 @@ use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
+use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
@@ -464,7 +465,7 @@ impl<'a> Supervisor<'a> {
                     Flows::default()
                 }),
         };
-        let summary = Summary {
+        let mut summary = Summary {
             experiment: plan.name.clone(),
             clock: "real".to_owned(),
             seed: plan.seed,
@@ -477,6 +478,7 @@ impl<'a> Supervisor<'a> {
             simulated_s: seconds(simulated),
             wall_s: 0.0,
             setup_s: 0.0,
+            teardown_s: 0.0,
             hops_per_s: per_second(counters.hops, totals.cpu),
             error: self.error.take(),
             warnings: std::mem::take(&mut self.warnings),
@@ -506,8 +508,10 @@ impl<'a> Supervisor<'a> {
         };
         drop(self.listener);
         drop(self.callers);
+        let ended_ns = monotonic_ns();
         // Killing is enough: the kernel takes everything apart, and we wait for it.
         let _ = self.sandbox.shutdown();
+        summary.teardown_s = Span::from_ns(monotonic_ns() - ended_ns).as_s();
         Ok(summary)
     }
 }
