@@ -19,7 +19,7 @@ use longhaul_core::params::Discipline;
 use longhaul_core::segment::LONGEST_SUPER;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::trace::{Capacity, Series};
-use longhaul_core::units::Framing;
+use longhaul_core::units::{Framing, QueueLimit, Rate};
 use longhaul_linux::sandbox::Shaper;
 
 /// From this rate on the machine is the card: what a core carries at the usual MTU, and at
@@ -27,9 +27,13 @@ use longhaul_linux::sandbox::Shaper;
 const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
 const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
 const JUMBO_MTU: u32 = 4000;
-/// A link's bucket holds so much time at its rate: more than a timer of the kernel is ever late,
-/// so that the link never idles while its host has something to send.
-const LINK_DEPTH: Span = Span::from_ms(1);
+/// A link's bucket holds so much time at its rate: more than a timer of the kernel is late, save
+/// where a machine stands still, so that the link does not idle while its host has something to
+/// send.
+const LINK_DEPTH: Span = Span::from_ms(5);
+/// It holds no more than this part of what may wait for the link, or the link would drop packets
+/// that a card would keep waiting.
+const QUEUE_PART: (u64, u64) = (3, 4);
 /// The machine's bucket holds less: what it lets through at once, the core must carry at once.
 const MACHINE_DEPTH: Span = Span::from_us(100);
 /// Every bucket holds at least so many frames: one that is larger than its bucket would wait
@@ -80,13 +84,35 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
     // The kernel counts the Ethernet header and no frame check sequence.
     let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
     let frame = u64::from(framing.counted(mtu));
-    let mut shaper = bucket((bits_per_s / 8).max(1), LINK_DEPTH, overhead, frame);
+    let bytes_per_s = (bits_per_s / 8).max(1);
+    let depth = bytes_in(LINK_DEPTH, bytes_per_s);
+    let (part, of) = QUEUE_PART;
+    let queues = nic.iter().map(|pipe| waiting(pipe.queue, pipe.rate, frame));
+    let most = queues.min().map_or(depth, |queue| queue / of * part);
+    let mut shaper = bucket(bytes_per_s, depth.min(most), overhead, frame);
     // What the link lets through at once must come at once.
     for burst in nic.iter().filter_map(|pipe| pipe.burst) {
         let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
         shaper.burst_bytes = shaper.burst_bytes.max(burst);
     }
     Limit::Link(shaper)
+}
+
+/// What may wait in a queue of packets of `frame` counted bytes.
+fn waiting(queue: QueueLimit, rate: Option<Rate>, frame: u64) -> u64 {
+    match queue {
+        QueueLimit::Packets(packets) => u64::from(packets).saturating_mul(frame),
+        QueueLimit::Bytes(bytes) => bytes,
+        QueueLimit::Time(time) => match rate {
+            Some(rate) => bytes_in(time, rate.bits_per_s() / 8),
+            None => u64::MAX,
+        },
+    }
+}
+
+fn bytes_in(time: Span, bytes_per_s: u64) -> u64 {
+    let bytes = u128::from(bytes_per_s) * u128::from(time.as_ns()) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// The highest rate in bits per second that a pipe ever lets through; `None` where that is not
@@ -120,12 +146,17 @@ pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     let frame = u64::from(frame) + PACKET_COST_BYTES;
     Shaper {
         tcp_only: true,
-        ..bucket(bytes_per_s, MACHINE_DEPTH, PACKET_COST_BYTES as i32, frame)
+        ..bucket(
+            bytes_per_s,
+            bytes_in(MACHINE_DEPTH, bytes_per_s),
+            PACKET_COST_BYTES as i32,
+            frame,
+        )
     }
 }
 
-fn bucket(bytes_per_s: u64, depth: Span, overhead: i32, frame: u64) -> Shaper {
-    let depth = bytes_per_s / (1_000_000_000 / depth.as_ns());
+/// A bucket of `depth` bytes.
+fn bucket(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
     Shaper {
         bytes_per_s,
         overhead,
@@ -308,7 +339,6 @@ impl Governor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::units::Rate;
 
     fn pipe(rate: u64, framing: Framing) -> PipeParams {
         PipeParams {
@@ -327,7 +357,7 @@ mod tests {
         assert_eq!(shaper.overhead, 4);
         assert_eq!(
             (shaper.burst_bytes, shaper.limit_bytes),
-            (2 * 1518, 1000 * 1518)
+            (1_250_000 / 200, 1000 * 1518)
         );
         let Limit::Link(ip) = limit(&[pipe(1_000_000, Framing::Ip)], 1500) else {
             panic!()
@@ -348,6 +378,29 @@ mod tests {
             (shaper.bytes_per_s, shaper.burst_bytes),
             (1_250_000, 64_000)
         );
+    }
+
+    #[test]
+    fn a_bucket_holds_less_than_may_wait_for_the_link() {
+        let depth = |queue, rate| {
+            let pipe = PipeParams {
+                queue,
+                ..pipe(rate, Framing::Ethernet)
+            };
+            let Limit::Link(shaper) = limit(&[pipe], 1500) else {
+                panic!("a link of {rate} bit/s is slower than any machine");
+            };
+            u64::from(shaper.burst_bytes)
+        };
+        let gigabit = 1_000_000_000;
+        assert_eq!(depth(QueueLimit::default(), gigabit), 625_000);
+        assert_eq!(depth(QueueLimit::Packets(50), gigabit), 75 * 1518 / 2);
+        assert_eq!(depth(QueueLimit::Bytes(64 << 10), gigabit), 48 << 10);
+        let two_ms = QueueLimit::Time(Span::from_ms(2));
+        assert_eq!(depth(two_ms, gigabit), 187_500);
+        // Two frames in any case.
+        assert_eq!(depth(QueueLimit::Packets(0), gigabit), 2 * 1518);
+        assert_eq!(depth(QueueLimit::default(), 1_000_000), 2 * 1518);
     }
 
     #[test]
