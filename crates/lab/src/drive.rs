@@ -57,8 +57,8 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 const NEIGHBOURS: Span = Span::from_us(10);
 /// A real-time core that has not slept for so long sleeps for [`NAP`]. The kernel gives the others
 /// on its CPU 50 ms of each second, in one piece where they get nothing before.
-const AWAKE_MAX: Duration = Duration::from_micros(700);
-const NAP: Duration = Duration::from_micros(40);
+const AWAKE_MAX: Duration = Duration::from_micros(500);
+const NAP: Duration = Duration::from_micros(30);
 /// What the loop saw in a second, and all counters at its end.
 #[derive(Debug, Clone)]
 pub struct Report {
