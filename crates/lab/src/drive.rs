@@ -38,7 +38,7 @@ use longhaul_linux::wait::{Bell, Waiter};
 use longhaul_proto::traffic::Traffic;
 
 use crate::clock::RealClock;
-use crate::fidelity::{Delays, Second, second_of};
+use crate::fidelity::{Delays, Measured, Second, second_of};
 use crate::schedule::Timeline;
 use ahead::Ahead;
 pub(crate) use changes::apply_steps;
@@ -142,10 +142,8 @@ fn add(counter: &AtomicU64, more: u64) {
 /// Histograms over the whole run.
 #[derive(Default)]
 pub struct Totals {
-    /// Lateness of every packet sent.
-    pub lateness: Delays,
-    /// Age of every arrival when it was read.
-    pub staleness: Delays,
+    /// What is measured of all packets.
+    pub measured: Measured,
     /// CPU time of the loop's thread.
     pub cpu: Span,
     /// How much earlier than due send calls began at the end.
@@ -377,8 +375,12 @@ impl<I: PacketIo> Drive<I> {
             let clock = self.clock.now();
             self.second.drops.send += call.refused as u64;
             let left = call.left_ns.and_then(|ns| self.clock.of_stamp(ns));
-            if let Some(left) = left.filter(|_| sent == 0) {
-                self.ahead.learn(left.since(now));
+            if let (Some(left), Some(first)) = (left, self.leaving.first()) {
+                let on_cable = left.distance(first.due);
+                self.totals.measured.on_cable.record(on_cable);
+                if sent == 0 {
+                    self.ahead.learn(left.since(now));
+                }
             }
             sent += self.leaving.len();
             for egress in self.leaving.drain(..) {
@@ -424,7 +426,7 @@ impl<I: PacketIo> Drive<I> {
     fn close_second(&mut self, now: Time, last: bool) {
         let mut second = std::mem::take(&mut self.second);
         second.lateness = self.lateness.quantiles();
-        self.totals.lateness.absorb(&mut self.lateness);
+        self.totals.measured.lateness.absorb(&mut self.lateness);
         second.drops.ring = self.io.take_drops();
         let counters = *self.engine.counters();
         second.drops.pool = counters.pool_exhausted - self.pool_seen;

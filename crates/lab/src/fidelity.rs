@@ -224,6 +224,17 @@ impl State {
     }
 }
 
+/// What is measured of all packets of a run.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Lateness of every packet sent.
+    pub lateness: Delays,
+    /// Age of every arrival when it was read.
+    pub staleness: Delays,
+    /// The kernel's own word, asked now and then: how far from due a packet was put on its cable.
+    pub on_cable: Delays,
+}
+
 /// The verdict as `summary.json` holds it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
@@ -241,6 +252,9 @@ pub struct Verdict {
     pub lateness_ns: Option<Quantiles>,
     /// How old arrivals were when they were read; `null` in a virtual run.
     pub staleness_ns: Option<Quantiles>,
+    /// How far from due the kernel put packets on their cables, for those of which it was asked;
+    /// `null` in a virtual run.
+    pub on_cable_ns: Option<Quantiles>,
     /// All packets lost by the machine.
     pub physical_drops: u64,
     /// The same by place.
@@ -358,12 +372,13 @@ impl Judge {
         Verdict {
             lateness_ns: None,
             staleness_ns: None,
-            ..self.verdict(&Delays::default(), &Delays::default())
+            on_cable_ns: None,
+            ..self.verdict(&Measured::default())
         }
     }
 
     /// The final word.
-    pub fn verdict(&self, lateness: &Delays, staleness: &Delays) -> Verdict {
+    pub fn verdict(&self, measured: &Measured) -> Verdict {
         let mut reasons = self.reasons.clone();
         if self.unspoken > 0 {
             reasons.push(format!("and {} more", self.unspoken));
@@ -374,8 +389,9 @@ impl Judge {
             tolerance_ns: self.tolerance.as_ns(),
             seconds: self.seconds,
             bad_seconds: self.bad,
-            lateness_ns: Some(lateness.quantiles()),
-            staleness_ns: Some(staleness.quantiles()),
+            lateness_ns: Some(measured.lateness.quantiles()),
+            staleness_ns: Some(measured.staleness.quantiles()),
+            on_cable_ns: Some(measured.on_cable.quantiles()),
             physical_drops: self.drops.total(),
             physical_drops_by_place: self.drops,
             clock_steps: self.clock_steps,
@@ -455,7 +471,7 @@ mod tests {
     fn seconds_without_the_core_are_bad() {
         let judge = judged([second(0, 10, 0), second(5, 10, 0)]);
         assert_eq!(judge.state(), State::Broken);
-        let verdict = judge.verdict(&Delays::default(), &Delays::default());
+        let verdict = judge.verdict(&Measured::default());
         assert_eq!((verdict.seconds, verdict.bad_seconds), (6, 4));
         assert!(
             verdict.reasons[0].contains("second 1") && verdict.reasons[0].contains("4 seconds")
@@ -476,8 +492,8 @@ mod tests {
     fn a_physical_drop_names_its_place_and_second() {
         let mut bad = second(7, 10, 0);
         bad.drops.ring = 3;
-        let verdict = judged((0..7).map(|n| second(n, 10, 0)).chain([bad]))
-            .verdict(&Delays::default(), &Delays::default());
+        let verdict =
+            judged((0..7).map(|n| second(n, 10, 0)).chain([bad])).verdict(&Measured::default());
         assert_eq!(verdict.state, State::Broken);
         assert!(verdict.reasons[0].contains("second 7") && verdict.reasons[0].contains("ring"));
         assert_eq!(verdict.physical_drops, 3);

@@ -200,8 +200,13 @@ fn timing(summary: &Summary) -> String {
     let rows = [
         row(
             "lateness",
-            "how much later than due a packet was sent",
+            "how far from due the send call of a packet ended",
             &verdict.lateness_ns,
+        ),
+        row(
+            "on the cable",
+            "how far from due the kernel put it on the host's cable, asked now and then",
+            &verdict.on_cable_ns,
         ),
         row(
             "staleness",

@@ -72,7 +72,10 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
         Figure::new("first bad second", "", at("/first_bad_second")),
     ];
     vec![
-        half.group(lab, vec![late(0), late(1), late(2), lost]),
+        half.group(
+            lab,
+            vec![late(0), late(1), late(2), on_cable(0), on_cable(1), lost],
+        ),
         twice.group(lab, overload),
     ]
 }
@@ -103,6 +106,15 @@ fn lateness(quantile: usize) -> Figure {
         ("lateness p50", "/summary/verdict/lateness_ns/p50"),
         ("lateness p99", "/summary/verdict/lateness_ns/p99"),
         ("lateness p99.9", "/summary/verdict/lateness_ns/p999"),
+    ][quantile];
+    Figure::new(name, "µs", at(pointer).times(1e-3))
+}
+
+/// When the kernel put packets on their cables, from the run's verdict.
+fn on_cable(quantile: usize) -> Figure {
+    let (name, pointer) = [
+        ("on the cable p50", "/summary/verdict/on_cable_ns/p50"),
+        ("on the cable p99", "/summary/verdict/on_cable_ns/p99"),
     ][quantile];
     Figure::new(name, "µs", at(pointer).times(1e-3))
 }

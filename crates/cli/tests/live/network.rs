@@ -44,6 +44,13 @@ fn send_calls_begin_in_good_time_where_pipes_are_long_enough() {
         let outcome = lab.succeed(&ONE_PIPE.replace("DELAY", delay));
         let ahead = number(&outcome.summary["cores"][0]["ahead_ns"]);
         assert!(possible.contains(&ahead), "{delay}: {ahead} ns");
+        let verdict = &outcome.summary["verdict"];
+        let p50 = |figure: &str| number(&verdict[figure]["p50"]);
+        let (cable, lateness) = (p50("on_cable_ns"), p50("lateness_ns"));
+        assert!(
+            (1..=lateness).contains(&cable),
+            "{delay}: {cable} {lateness}"
+        );
     }
 }
 

@@ -78,7 +78,7 @@ impl<I: PacketIo> Drive<I> {
                 return (taken + shed, Reached::All);
             }
             let age = now.since(stamp);
-            self.totals.staleness.record(age);
+            self.totals.measured.staleness.record(age);
             last = last.max(stamp);
             add(&self.load.read, 1);
             let lead = self.leads.get(arrival.host).copied().unwrap_or_default();

@@ -118,6 +118,7 @@ fn summary() -> Summary {
         bad_seconds: 0,
         lateness_ns: Some(quantiles),
         staleness_ns: None,
+        on_cable_ns: None,
         physical_drops: 0,
         physical_drops_by_place: PhysicalDrops::default(),
         clock_steps: 0,

@@ -472,7 +472,7 @@ impl<'a> Supervisor<'a> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             run: self.folder.path().display().to_string(),
             machine,
-            verdict: self.judge.verdict(&totals.lateness, &totals.staleness),
+            verdict: self.judge.verdict(&totals.measured),
             packets: Packets::new(&counters, inside, multicast_data),
             trace_hash: None,
             simulated_s: seconds(simulated),

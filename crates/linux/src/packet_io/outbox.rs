@@ -37,15 +37,18 @@ pub(super) struct Outbox {
     parts: [[libc::iovec; PARTS]; SEND_BATCH],
     messages: [libc::mmsghdr; SEND_BATCH],
     question: Question,
+    /// Whether the socket answers.
+    asks: bool,
     calls: u64,
 }
 
 impl Outbox {
-    /// With or without offload state in front of each frame.
-    pub(super) fn new(offload: bool) -> Self {
+    /// With or without offload state in front of each frame; `asks` where the socket answers.
+    pub(super) fn new(offload: bool, asks: bool) -> Self {
         // SAFETY: all four structures are valid when all zero.
         let mut outbox: Self = unsafe { std::mem::zeroed() };
         (outbox.offload, outbox.says_full) = (offload, says_full());
+        outbox.asks = asks;
         outbox.question = Question::new();
         for address in &mut outbox.addresses {
             address.sll_family = libc::AF_PACKET as u16;
@@ -59,7 +62,8 @@ impl Outbox {
         let batch = &batch[..batch.len().min(SEND_BATCH)];
         self.join_up(batch);
         self.calls = self.calls.saturating_add(1);
-        let asks = self.calls <= ASK_FIRST || self.calls.is_multiple_of(ASK_EVERY);
+        let turn = self.calls <= ASK_FIRST || self.calls.is_multiple_of(ASK_EVERY);
+        let asks = self.asks && turn;
         if let Some(first) = self.messages.first_mut() {
             let question = std::ptr::from_mut(&mut self.question);
             first.msg_hdr.msg_control = question.cast();

@@ -34,7 +34,7 @@ impl Rings {
             .ok_or_else(|| io::Error::other("no ring at all"))?;
         let first = Ring::new(fd, config)?;
         // Where it may not, nothing is told, and frames leave a little later.
-        let _ = super::departed::allow(first.fd());
+        let asks = super::departed::allow(first.fd()).is_ok();
         let second = match sockets.next() {
             Some((fd, config)) => Some(Ring::new(fd, config)?),
             None => None,
@@ -48,7 +48,7 @@ impl Rings {
             second,
             in_second: false,
             either,
-            outbox: Box::new(Outbox::new(config.offload)),
+            outbox: Box::new(Outbox::new(config.offload, asks)),
         })
     }
 }
