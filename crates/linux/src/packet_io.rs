@@ -2,8 +2,9 @@
 //!
 //! AF_PACKET sockets, bound to no interface, see every cable of the core's network namespace:
 //! arrivals come through shared TPACKET_V2 rings with the kernel's stamp ([`ring`]), departures go
-//! through `sendmmsg` ([`outbox`]). A ring is used in order, so a frame is taken out and its slot
-//! given back at once. Kernel side: `net/packet/af_packet.c`.
+//! through `sendmmsg` ([`outbox`]), and now and then the kernel says when one left ([`departed`]). A
+//! ring is used in order, so a frame is taken out and its slot given back at once. Kernel side:
+//! `net/packet/af_packet.c`.
 //!
 //! [`PacketIo`] is what the drive loop knows; it carries the virtio-net header of each frame.
 //! With `offload` the kernel puts one in front of each frame and takes one with each
