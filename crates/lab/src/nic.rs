@@ -19,8 +19,10 @@ use longhaul_core::params::Discipline;
 use longhaul_core::segment::LONGEST_SUPER;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::trace::{Capacity, Series};
-use longhaul_core::units::{Framing, QueueLimit, Rate};
+use longhaul_core::units::{Framing, Rate};
 use longhaul_linux::sandbox::Shaper;
+
+use crate::plan::{bytes, queue_bytes};
 
 /// From this rate on the machine is the card: what a core carries at the usual MTU, and at
 /// jumbo frames.
@@ -29,8 +31,8 @@ const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
 const JUMBO_MTU: u32 = 4000;
 /// A link's bucket holds so much time at its rate: more than a timer of the kernel is late, save
 /// where a machine stands still, so that the link does not idle while its host has something to
-/// send. What it lets through at once the core must carry at once: with 5 ms at 1 Gbit/s one run in
-/// six fell behind by so much that frames were shed.
+/// send. What it lets through at once the core must carry at once: with 5 ms at 1 Gbit/s some runs
+/// fell behind by so much that frames were shed.
 const LINK_DEPTH: Span = Span::from_ms(2);
 /// It holds no more than this part of what may wait for the link, or the link would drop packets
 /// that a card would keep waiting.
@@ -84,36 +86,22 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32) -> Limit {
     let framing = nic.first().map_or(Framing::Ethernet, |pipe| pipe.framing);
     // The kernel counts the Ethernet header and no frame check sequence.
     let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
-    let frame = u64::from(framing.counted(mtu));
-    let bytes_per_s = (bits_per_s / 8).max(1);
-    let depth = bytes_in(LINK_DEPTH, bytes_per_s);
+    let frame = framing.counted(mtu);
+    let depth = bytes(bits_per_s, LINK_DEPTH.as_ns());
     let (part, of) = QUEUE_PART;
-    let queues = nic.iter().map(|pipe| waiting(pipe.queue, pipe.rate, frame));
-    let most = queues.min().map_or(depth, |queue| queue / of * part);
-    let mut shaper = bucket(bytes_per_s, depth.min(most), overhead, frame);
+    let may_wait = |pipe: &PipeParams| {
+        let rate = pipe.rate.map_or(bits_per_s, Rate::bits_per_s);
+        queue_bytes(pipe.queue, rate, frame)
+    };
+    let most = nic.iter().map(may_wait).min();
+    let depth = most.map_or(depth, |most| depth.min(most / of * part));
+    let mut shaper = bucket((bits_per_s / 8).max(1), depth, overhead, frame.into());
     // What the link lets through at once must come at once.
     for burst in nic.iter().filter_map(|pipe| pipe.burst) {
         let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
         shaper.burst_bytes = shaper.burst_bytes.max(burst);
     }
     Limit::Link(shaper)
-}
-
-/// What may wait in a queue of packets of `frame` counted bytes.
-fn waiting(queue: QueueLimit, rate: Option<Rate>, frame: u64) -> u64 {
-    match queue {
-        QueueLimit::Packets(packets) => u64::from(packets).saturating_mul(frame),
-        QueueLimit::Bytes(bytes) => bytes,
-        QueueLimit::Time(time) => match rate {
-            Some(rate) => bytes_in(time, rate.bits_per_s() / 8),
-            None => u64::MAX,
-        },
-    }
-}
-
-fn bytes_in(time: Span, bytes_per_s: u64) -> u64 {
-    let bytes = u128::from(bytes_per_s) * u128::from(time.as_ns()) / 1_000_000_000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// The highest rate in bits per second that a pipe ever lets through; `None` where that is not
@@ -149,7 +137,7 @@ pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
         tcp_only: true,
         ..bucket(
             bytes_per_s,
-            bytes_in(MACHINE_DEPTH, bytes_per_s),
+            bytes(bytes_per_s.saturating_mul(8), MACHINE_DEPTH.as_ns()),
             PACKET_COST_BYTES as i32,
             frame,
         )
@@ -340,6 +328,7 @@ impl Governor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::units::QueueLimit;
 
     fn pipe(rate: u64, framing: Framing) -> PipeParams {
         PipeParams {

@@ -50,6 +50,8 @@ use crate::traffic::TrafficPlan;
 pub(crate) use clock::{Limits, MOST_HOSTS, MOST_ROUTERS};
 pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub(crate) use nodes::check_host_name;
+pub(crate) use paths::bytes;
+pub(crate) use queues::queue_bytes;
 pub use traffic::MAX_FLOWS;
 
 /// The most programs, each counted once per host that it runs on.

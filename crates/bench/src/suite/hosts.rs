@@ -32,8 +32,8 @@ pub(crate) fn groups(_lab: &Lab) -> Vec<Group> {
             let rest_s = run.wall_s - part("simulated_s") - part("setup_s") - part("teardown_s");
             Ok(Outcome {
                 data: json!({
-                    "setup_s": part("setup_s"), "teardown_s": part("teardown_s"), "rest_s": rest_s, "wall_s": run.wall_s,
-                    "summary": run.summary,
+                    "setup_s": part("setup_s"), "teardown_s": part("teardown_s"),
+                    "rest_s": rest_s, "wall_s": run.wall_s, "summary": run.summary,
                 }),
                 health: Some(run.health),
             })

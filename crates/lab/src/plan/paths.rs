@@ -45,8 +45,8 @@ impl Reach {
     }
 }
 
-/// `rate` times `time_ns` in bytes.
-pub(super) fn bytes(rate: u64, time_ns: u64) -> u64 {
+/// `rate` in bit/s times `time_ns`, in bytes.
+pub(crate) fn bytes(rate: u64, time_ns: u64) -> u64 {
     let bytes = u128::from(rate) * u128::from(time_ns) / 8_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX / 8)
 }

@@ -157,12 +157,17 @@ pub(crate) fn warnings(
 fn rate_and_queue(pipe: &Pipe) -> Option<(u64, u64)> {
     let params = &pipe.params;
     let rate = params.rate.filter(|_| params.trace.is_none())?.bits_per_s();
-    let queue = match params.queue {
-        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(pipe.mtu),
+    Some((rate, queue_bytes(params.queue, rate, pipe.mtu)))
+}
+
+/// What may wait in a queue that a link of `rate` bit/s empties, in bytes, where each packet has
+/// `packet` bytes.
+pub(crate) fn queue_bytes(queue: QueueLimit, rate: u64, packet: u32) -> u64 {
+    match queue {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(packet),
         QueueLimit::Bytes(bytes) => bytes,
         QueueLimit::Time(span) => bytes(rate, span.as_ns()),
-    };
-    Some((rate, queue))
+    }
 }
 
 fn warning(pipe: &Pipe, rate: u64, queue: u64, round_trip: u64) -> Option<String> {
