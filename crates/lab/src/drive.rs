@@ -302,8 +302,10 @@ impl<I: PacketIo> Drive<I> {
             }
             self.waiter.earned(taken + sent);
             if self.real_time && self.waiter.awake(self.clock.to_monotonic(now)) > AWAKE_MAX {
+                let began = self.clock.now();
                 self.waiter.nap(NAP)?;
-                before = self.clock.now();
+                // The turn so far was work, the nap is none.
+                before += self.clock.now().since(began);
             }
             if taken + sent == 0 && step.is_none() {
                 self.wait(now)?;
