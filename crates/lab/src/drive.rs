@@ -87,17 +87,19 @@ pub struct Load {
     read: AtomicU64,
     /// Packets and bytes that have arrived from each host.
     arrived: Vec<[AtomicU64; 2]>,
+    /// Bytes of super-packets from and to each host.
+    bulk: Vec<AtomicU64>,
 }
 
 impl Load {
     /// Of a loop with so many hosts.
     pub fn new(hosts: usize) -> Self {
-        let arrived = (0..hosts).map(|_| Default::default()).collect();
         Self {
             busy_ns: AtomicU64::new(0),
             stale: AtomicU64::new(0),
             read: AtomicU64::new(0),
-            arrived,
+            arrived: (0..hosts).map(|_| Default::default()).collect(),
+            bulk: (0..hosts).map(|_| Default::default()).collect(),
         }
     }
 
@@ -126,9 +128,20 @@ impl Load {
         )
     }
 
+    /// Bytes of super-packets that have come from a host or gone there since t = 0.
+    pub fn bulk(&self, host: usize) -> u64 {
+        self.bulk[host].load(Ordering::Relaxed)
+    }
+
     fn count(&self, host: usize, len: usize) {
         if let Some([packets, bytes]) = self.arrived.get(host) {
             add(packets, 1);
+            add(bytes, len as u64);
+        }
+    }
+
+    fn count_bulk(&self, host: usize, len: usize) {
+        if let Some(bytes) = self.bulk.get(host) {
             add(bytes, len as u64);
         }
     }
@@ -372,6 +385,9 @@ impl<I: PacketIo> Drive<I> {
                 departure.packets = parcel.packets.into();
                 departure.parts = self.engine.parts(parcel);
                 departure.vnet = offload::to_kernel(&parcel.offload, departure.parts[0]);
+                if departure.vnet.is_super() {
+                    self.load.count_bulk(departure.host, parcel.len as usize);
+                }
             }
             let call = self.io.send(&departures[..len]);
             let clock = self.clock.now();

@@ -28,6 +28,7 @@ pub mod schedule;
 mod series;
 pub mod simulate;
 pub mod sockets;
+mod steering;
 pub mod summary;
 pub mod topology;
 pub mod trace_file;

@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and tells the observer.
 
 mod callers;
+mod govern;
 mod links;
 mod supervise;
 mod top;

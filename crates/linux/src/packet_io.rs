@@ -64,6 +64,11 @@ impl VnetHeader {
     pub const GSO_UDP_L4: u8 = 5;
     /// Added to `gso_type`: the first segment has CWR set.
     pub const GSO_ECN: u8 = 0x80;
+
+    /// Whether the frame is still to be cut into segments.
+    pub const fn is_super(&self) -> bool {
+        self.gso_type != Self::GSO_NONE
+    }
 }
 
 const VNET_BYTES: usize = size_of::<VnetHeader>();

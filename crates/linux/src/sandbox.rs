@@ -18,10 +18,12 @@
 mod boot;
 mod launch;
 mod server;
+mod steering;
 mod usage;
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,7 @@ use crate::packet_io::{RingConfig, Rings};
 use crate::sys::{self, Fork};
 
 pub use crate::netlink::shaper::Shaper;
+pub use steering::orders_super_packets;
 pub(crate) use usage::run_wait;
 
 /// The most segments that a host's kernel hands to its interface as one. A token bucket counts
@@ -43,16 +46,6 @@ pub(crate) use usage::run_wait;
 pub(crate) const SEGMENTS_MAX: u32 = 1;
 /// The same for a host that hands over super-packets: as many as the core takes, and UDP has.
 pub(crate) const SUPER_SEGMENTS_MAX: u32 = 128;
-
-/// The mask of CPUs that receive for an interface, in a network namespace of the run's own.
-pub(crate) const RPS_DEFAULT_MASK: &str = "/proc/sys/net/core/rps_default_mask";
-
-/// Whether this kernel can keep super-packets in order. A veth cable hands them to the queue of
-/// the CPU that sends, and two such queues race; so they are all led to the queue of one CPU
-/// (receive packet steering), which a namespace can ask for since Linux 6.3.
-pub fn orders_super_packets() -> bool {
-    Path::new(RPS_DEFAULT_MASK).exists()
-}
 
 /// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
@@ -224,6 +217,7 @@ enum Request {
     Listening { host: usize, port: u16 },
     Counters,
     SetShaper { host: usize, shaper: Shaper },
+    OpenSteering { host: usize },
     Shutdown,
 }
 
@@ -236,6 +230,7 @@ enum Answer {
     Spawned(ProgramId),
     Listening(bool),
     Counters(Vec<HostCounters>),
+    Steering,
     Failed(String),
     Event(Event),
 }
@@ -249,6 +244,8 @@ pub struct Sandbox {
     events: VecDeque<Event>,
     hosts: usize,
     steers: bool,
+    /// The CPUs of programs.
+    cpus: Vec<usize>,
 }
 
 /// How many hosts one request carries: a message stays far below a socket's buffer.
@@ -289,6 +286,7 @@ impl Sandbox {
             events: VecDeque::new(),
             hosts: 0,
             steers: false,
+            cpus: config.cpus.clone(),
         };
         if let Err(error) = map_ids(pid, uid, gid) {
             let ended = sys::wait_readable(&[sandbox.pidfd.as_fd()], Some(Duration::ZERO));
@@ -378,6 +376,22 @@ impl Sandbox {
     /// Changes the backpressure of a host's network card.
     pub fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), SandboxError> {
         self.expect_done(&Request::SetShaper { host, shaper })
+    }
+
+    /// Leads what a host receives to the programs' CPUs, or leaves it to the core's, which sends
+    /// it. False where the kernel does not allow it: it does to the machine's root alone.
+    pub fn steer(&mut self, host: usize, to_programs: bool) -> Result<bool, SandboxError> {
+        if self.cpus.is_empty() {
+            return Ok(false);
+        }
+        let (answer, mut fds) = self.ask(&Request::OpenSteering { host }, &[])?;
+        let Answer::Steering = answer else {
+            return Err(unexpected(answer));
+        };
+        let cpus: &[usize] = if to_programs { &self.cpus } else { &[] };
+        let mask = steering::cpu_mask(cpus);
+        let write = |file| File::from(file).write_all(mask.as_bytes()).is_ok();
+        Ok(fds.pop().is_some_and(write))
     }
 
     /// The next event that has arrived; never waits. Wait with [`AsFd`] first.

@@ -379,6 +379,38 @@ pub(crate) fn attach_tree(tree: &OwnedFd, folder: &Path) -> io::Result<()> {
     check(result as i32).map(drop)
 }
 
+/// A sysfs that is attached nowhere and shows the caller's network namespace. There is one file
+/// system for each namespace, so that only a mount of it is made read-only, not the whole.
+pub(crate) fn mount_sysfs(read_only: bool) -> io::Result<OwnedFd> {
+    const CLOEXEC: libc::c_uint = 1;
+    const CREATE: libc::c_uint = 6;
+    const RDONLY: libc::c_uint = 1;
+    const NOSUID_NODEV_NOEXEC: libc::c_uint = 2 | 4 | 8;
+    let attributes = NOSUID_NODEV_NOEXEC | if read_only { RDONLY } else { 0 };
+    let null = std::ptr::null::<libc::c_char>();
+    // SAFETY: a NUL-terminated string and null pointers; results are checked and owned at once.
+    unsafe {
+        let context = libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), CLOEXEC);
+        let context = OwnedFd::from_raw_fd(check(context as i32)?);
+        let raw = context.as_raw_fd();
+        let created = libc::syscall(libc::SYS_fsconfig, raw, CREATE, null, null, 0);
+        check(created as i32)?;
+        let mount = libc::syscall(libc::SYS_fsmount, raw, CLOEXEC, attributes);
+        Ok(OwnedFd::from_raw_fd(check(mount as i32)?))
+    }
+}
+
+/// Opens a file below a folder for writing.
+pub(crate) fn open_below(folder: &OwnedFd, path: &str) -> io::Result<File> {
+    let path = cpath(Path::new(path))?;
+    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
+    unsafe {
+        let fd = libc::openat(folder.as_raw_fd(), path.as_ptr(), flags);
+        Ok(File::from_raw_fd(check(fd)?))
+    }
+}
+
 /// Closes every descriptor but the standard streams.
 pub(crate) fn close_all_from_3() {
     // SAFETY: the caller owns nothing that it will use again; called just before a loop that

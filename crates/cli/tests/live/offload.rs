@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, is_root};
 use crate::outcome::{Outcome, number};
 
 /// The payload of a full segment of TCP with timestamps over IPv6, which has fewer than IPv4.
@@ -79,6 +79,39 @@ fn super_packets_are_counted_by_their_segments_and_arrive_in_order() {
         );
         assert!(number(&got["frames"]) < segments / 2, "{got}");
     }
+}
+
+/// Whether hosts a and b, which have much traffic, and c, which has none, receive on certain CPUs.
+fn steered(outcome: &Outcome) -> [bool; 3] {
+    ["a-cpus", "b-cpus", "c-cpus"].map(|program| outcome.report(program)["steered"] == true)
+}
+
+/// Only root may lead what hosts receive to other CPUs, and only where the core has its own.
+#[test]
+fn hosts_with_much_traffic_receive_on_the_programs_cpus() {
+    let text = "
+topology:
+  nodes: { a: {}, b: {}, c: {}, r: { kind: router } }
+  links:
+    - { ends: [a, r] }
+    - { ends: [b, r] }
+    - { ends: [c, r] }
+programs:
+  serve: { on: b, run: python3 $DIR/offload.py serve 7 1, ready: tcp 7 }
+  send: { on: a, run: python3 $DIR/offload.py send 10.0.0.2 7 200000000, after: serve }
+  a-cpus: { on: a, run: python3 $DIR/offload.py steered 5, after: serve }
+  b-cpus: { on: b, run: python3 $DIR/offload.py steered 5, after: serve }
+  c-cpus: { on: c, run: python3 $DIR/offload.py steered 2, after: serve }
+";
+    let lab = Lab::unprivileged();
+    assert_eq!(steered(&lab.succeed(text)), [false; 3]);
+    // One lab at a time.
+    drop(lab);
+    let lab = Lab::new();
+    let outcome = lab.succeed(text);
+    let apart = outcome.summary["machine"]["program_cpus"] != serde_json::json!([]);
+    let can = is_root() && has_super_packets() && apart;
+    assert_eq!(steered(&outcome), [can, can, false]);
 }
 
 #[test]

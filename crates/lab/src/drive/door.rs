@@ -95,6 +95,9 @@ impl<I: PacketIo> Drive<I> {
             } else {
                 taken += 1 + arrival.frame.len() / COPIED_BYTES;
                 self.load.count(arrival.host, arrival.frame.len());
+                if arrival.vnet.is_super() {
+                    self.load.count_bulk(arrival.host, arrival.frame.len());
+                }
                 let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
                 self.multicast_data += u64::from(multicast);
             }

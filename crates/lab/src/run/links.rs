@@ -15,7 +15,8 @@ use longhaul_core::topology::PipeId;
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
-use super::supervise::{Supervisor, card};
+use super::govern::card;
+use super::supervise::Supervisor;
 use crate::control::{PipeNow, Reply};
 use crate::drive::{Command, Look};
 use crate::nic::{self, Limit};

@@ -13,11 +13,12 @@ use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::monotonic_ns;
-use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
+use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
+use super::govern::governor;
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::drive::{Report, Totals};
@@ -25,18 +26,19 @@ use crate::endpoints;
 use crate::fidelity::{Judge, STARVED_NS};
 use crate::flows::Flows;
 use crate::folder::RunFolder;
-use crate::nic::{self, Governor, Limit};
+use crate::nic::Governor;
 use crate::plan::Plan;
 use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
 use crate::series::Series;
+use crate::steering::Steering;
 use crate::summary::{
     CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second,
     seconds,
 };
 
 /// How often the supervisor looks after programs when nothing calls for it.
-const TICK: Duration = Duration::from_millis(20);
+pub(super) const TICK: Duration = Duration::from_millis(20);
 /// How often the observer hears of a run under way.
 const PROGRESS: Span = Span::from_ms(200);
 const SIGTERM: i32 = 15;
@@ -66,6 +68,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) governor: Governor,
     /// When the governor looked last, and what the core had been through by then.
     pub(super) governed: (Time, Span, [u64; 2]),
+    /// None where the kernel does not allow it.
+    pub(super) steering: Option<Steering>,
     /// Pipes that are not as the plan has them any more.
     pub(super) params: HashMap<PipeId, PipeParams>,
     /// What the file has scheduled, a moment behind the drive loop.
@@ -121,6 +125,7 @@ impl<'a> Supervisor<'a> {
             cards: cards.collect(),
             governor: governor(plan),
             governed: (Time::ZERO, Span::ZERO, [0; 2]),
+            steering: Some(Steering::new(plan.hosts.len())),
             params: HashMap::new(),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             events: Vec::new(),
@@ -208,31 +213,6 @@ impl<'a> Supervisor<'a> {
             self.take_report(report)?;
         }
         self.decide(observer)
-    }
-
-    /// Lets the machine push back on hosts that nothing else holds back.
-    fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
-        let (then, busy_then, [stale_then, read_then]) = self.governed;
-        let elapsed = now.since(then);
-        if elapsed.as_ns() < TICK.as_nanos() as u64 {
-            return Ok(());
-        }
-        let counts = &self.core.load;
-        let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
-        self.governed = (now, busy, [stale, read]);
-        let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
-        let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
-        let changes = self
-            .governor
-            .look(load, behind, elapsed, |host| counts.arrived(host));
-        for (host, shaper) in changes {
-            match self.sandbox.set_shaper(host, shaper) {
-                // The host has died, and its event says so.
-                Ok(()) | Err(SandboxError::Setup(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     /// Starts programs, and decides whether the run goes on.
@@ -538,26 +518,6 @@ fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
         ));
     }
     warnings
-}
-
-/// What limits the network card of a host, with parameters that have changed since the plan.
-pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
-    let host = &plan.hosts[host];
-    let now = |pipe: &PipeId| {
-        params
-            .get(pipe)
-            .unwrap_or(&plan.topology.pipe(*pipe).params)
-            .clone()
-    };
-    nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
-}
-
-fn governor(plan: &Plan) -> Governor {
-    let machine = |host: &usize| card(plan, *host, &HashMap::new()) == Limit::Machine;
-    let governed = (0..plan.hosts.len()).filter(machine);
-    let offload = super::offloads(plan);
-    let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
-    Governor::new(governed.map(|host| (host, frame(host))), offload)
 }
 
 fn program_summary(program: &crate::programs::Program) -> ProgramSummary {

@@ -141,8 +141,10 @@ fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
     }
     mount_proc()?;
     // Shows the host's own interfaces to programs that look there; some containers forbid it.
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
-    sys::mount(Path::new("sysfs"), Path::new("/sys"), "sysfs", flags, "").ok();
+    let sysfs = sys::mount_sysfs(true);
+    sysfs
+        .and_then(|s| sys::attach_tree(&s, Path::new("/sys")))
+        .ok();
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::usage::RunWait;
 use super::{
     Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig, Shaper,
 };
-use super::{boot, launch, usage};
+use super::{boot, launch, steering, usage};
 use crate::channel::Channel;
 use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io;
@@ -111,19 +111,6 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     }
 }
 
-/// A CPU as the kernel reads sets of them: words of 32 bits in hexadecimal, the highest first.
-fn cpu_mask(cpu: usize) -> String {
-    format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
-}
-
-/// The mask of the first CPU that the kernel leads packets to (`write` says whether it does): it
-/// refuses those that are isolated (`rps_cpumask_housekeeping` in `net/core/net-sysfs.c`).
-fn steering_mask(cpus: &[usize], write: impl Fn(&str) -> io::Result<()>) -> Option<String> {
-    let cpus = if cpus.is_empty() { &[0] } else { cpus };
-    let mut masks = cpus.iter().map(|cpu| cpu_mask(*cpu));
-    masks.find(|mask| write(mask).is_ok())
-}
-
 impl Server {
     fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -135,8 +122,8 @@ impl Server {
         // The core's end of a cable is no host: no addresses, no chatter.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
         let steering = config.offload.then(|| {
-            let write = |mask: &str| sys::write_file(super::RPS_DEFAULT_MASK, mask);
-            steering_mask(&config.cpus, write)
+            let write = |mask: &str| sys::write_file(steering::DEFAULT_MASK, mask);
+            steering::first_mask(&config.cpus, write)
         });
         if !config.cpus.is_empty() {
             crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
@@ -197,6 +184,10 @@ impl Server {
             Request::SetShaper { host, shaper } => {
                 self.set_shaper(host, shaper)?;
                 Answer::Done
+            }
+            Request::OpenSteering { host } => {
+                let file = steering::open(self.host(host)?.pid).ok();
+                return Ok((Answer::Steering, file.map(Into::into)));
             }
             Request::Shutdown => {
                 self.netlink.request(netlink::delete_group(CABLES)).ok();
@@ -279,7 +270,7 @@ impl Server {
             // Read when the interface is made. A cable that carries single packets has a queue of
             // its own, and shares none with all other hosts.
             let mask = if config.offload { mask } else { "0" };
-            sys::write_file(super::RPS_DEFAULT_MASK, mask)?;
+            sys::write_file(steering::DEFAULT_MASK, mask)?;
         }
         self.netlink.request(netlink::new_veth(&VethPair {
             index: packet_io::interface_of(number),
@@ -372,30 +363,5 @@ impl Server {
             }
         }
         events
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn super_packets_go_to_the_first_cpu_that_takes_them() {
-        let refuses = |cpus: &'static [&str]| {
-            move |mask: &str| match cpus.contains(&mask) {
-                true => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-                false => Ok(()),
-            }
-        };
-        let mask = |cpus: &[usize], refused| steering_mask(cpus, refuses(refused));
-        assert_eq!(mask(&[1, 2], &[]).as_deref(), Some("2"));
-        assert_eq!(mask(&[1, 2], &["2"]).as_deref(), Some("4"));
-        assert_eq!(
-            mask(&[33, 64], &["2,00000000"]).as_deref(),
-            Some("1,00000000,00000000")
-        );
-        assert_eq!(mask(&[1, 2], &["2", "4"]), None);
-        assert_eq!(mask(&[], &[]).as_deref(), Some("1"));
-        assert_eq!(mask(&[], &["1"]), None);
     }
 }

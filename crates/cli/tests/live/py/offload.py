@@ -6,6 +6,7 @@ offload.py hear PORT COUNT         takes COUNT datagrams, or what comes within 5
 offload.py count PORT              counts datagrams until none comes for 3 s
 offload.py pace ADDRESS PORT COUNT sends COUNT datagrams, three each millisecond or as it may
 offload.py burst ADDRESS PORT      sends 3 bursts of 25 datagrams with one call each (UDP_SEGMENT)
+offload.py steered SECONDS         waits so long for what comes to be led to certain CPUs
 
 Prints one JSON object: what went through, as a hash; how many frames the interface carried; and
 the kernel's counters of TCP.
@@ -126,8 +127,18 @@ def burst(address, port):
     return {"sizes": list(map(len, pieces)), "digests": digests, "frames": frames(9) - before}
 
 
+def steered(seconds):
+    path, mask = "/sys/class/net/eth0/queues/rx-0/rps_cpus", 0
+    end = time.monotonic() + seconds
+    while mask == 0 and time.monotonic() < end:
+        time.sleep(0.02)
+        with open(path) as file:
+            mask = int(file.read().replace(",", ""), 16)
+    return {"steered": mask != 0}
+
+
 what, *arguments = sys.argv[1:]
 arguments = [int(word) if word.isdigit() else word for word in arguments]
-programs = {"serve": serve, "send": send, "hear": hear, "count": count, "pace": pace, "burst": burst}
+programs = {f.__name__: f for f in (serve, send, hear, count, pace, burst, steered)}
 result = programs[what](*arguments)
 print(json.dumps({**result, "tcp": counters()}))

@@ -1,0 +1,105 @@
+//! Which hosts receive on the programs' CPUs.
+//!
+//! The core's send call runs the stack of the host that receives, and whatever that sends in turn:
+//! an acknowledgement, and at the other end the next super-packet that it allows. Of one TCP
+//! connection at full speed that is more work than the core's own, and all on one CPU. The kernel
+//! can lead it to the programs' CPUs (receive packet steering). That costs an interrupt between
+//! CPUs for what comes at once: little beside a super-packet, much beside a datagram, which sent
+//! and received on one CPU were slower by nearly half. So hosts are steered while super-packets
+//! come and go, and no others.
+//!
+//! A connection that began before its host is steered stays in order: the core's send call returns
+//! when the frame has been received. One that is left to the core again might not, so that happens
+//! only when no super-packet has come for a while.
+
+use longhaul_core::{Span, Time};
+
+/// Super-packets of so many bytes per second are worth an interrupt for each.
+const BULK_BYTES_PER_S: f64 = 50e6;
+/// A host is left to the core when it has had less than that for so long.
+const QUIET: Span = Span::from_s(1);
+
+/// Decides from what went through the hosts' interfaces.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    hosts: Vec<Host>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Host {
+    /// Bytes of super-packets at the last look.
+    bytes: u64,
+    /// When there were many last, while it is steered.
+    bulk_at: Option<Time>,
+}
+
+impl Steering {
+    /// Of so many hosts, none of which is steered.
+    pub(crate) fn new(hosts: usize) -> Self {
+        Self {
+            hosts: vec![Host::default(); hosts],
+        }
+    }
+
+    /// Looks at how many bytes of super-packets each host has had so far, `elapsed` after the last
+    /// look: the hosts to steer (true) and to leave to the core.
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        elapsed: Span,
+        bytes: impl Fn(usize) -> u64,
+    ) -> Vec<(usize, bool)> {
+        let bulk = (BULK_BYTES_PER_S * elapsed.as_s()) as u64;
+        let mut changes = Vec::new();
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            let before = std::mem::replace(&mut host.bytes, bytes(number));
+            if host.bytes - before > bulk {
+                if host.bulk_at.replace(now).is_none() {
+                    changes.push((number, true));
+                }
+            } else if host.bulk_at.is_some_and(|at| now.since(at) > QUIET) {
+                host.bulk_at = None;
+                changes.push((number, false));
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a host of so many bytes in each of `looks` looks is told.
+    fn told(looks: impl IntoIterator<Item = u64>) -> Vec<(usize, bool)> {
+        let mut steering = Steering::new(2);
+        let tick = Span::from_ms(20);
+        let (mut now, mut total) = (Time::ZERO, 0);
+        let mut all = Vec::new();
+        for bytes in looks {
+            now += tick;
+            total += bytes;
+            all.extend(steering.look(now, tick, |host| if host == 1 { total } else { 0 }));
+        }
+        all
+    }
+
+    #[test]
+    fn a_host_is_steered_once_while_super_packets_come() {
+        assert_eq!(told([2_000_000; 200]), [(1, true)]);
+    }
+
+    #[test]
+    fn little_is_left_to_the_core() {
+        assert_eq!(told([500_000; 200]), []);
+    }
+
+    #[test]
+    fn a_pause_changes_nothing_and_an_end_does() {
+        let bulk = [2_000_000; 5];
+        let pause = bulk.into_iter().chain([0; 40]).chain(bulk);
+        assert_eq!(told(pause), [(1, true)]);
+        let end = bulk.into_iter().chain([0; 100]).chain(bulk);
+        assert_eq!(told(end), [(1, true), (1, false), (1, true)]);
+    }
+}
