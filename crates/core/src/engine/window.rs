@@ -28,7 +28,7 @@ use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
 use crate::pipe::delay::Moment;
 use crate::pipe::{Pipe, Taken};
-use crate::pool::{LOST, NIL};
+use crate::pool::{Descriptor, LOST, NIL};
 use crate::route::NextHop;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId};
@@ -45,6 +45,11 @@ const SLOTS_PER_WINDOW: u64 = 32;
 /// With more bytes of route tables than these, which no near cache holds, they are fetched ahead.
 const LARGE_TABLES: usize = 1 << 20;
 
+/// With more bytes of pipes and packets than these, which no near cache holds, they are fetched
+/// ahead. Where one does, the processor waits for none of them longer than for the instructions that
+/// would ask.
+const FAR: u64 = 2 << 20;
+
 /// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
 /// enough for all the answers to stay in the cache.
 const AT_A_TIME: usize = 64;
@@ -58,7 +63,7 @@ pub(super) struct Event {
     pub(super) index: u32,
     /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
     pub(super) next: u32,
-    /// Whether it is its pipe's last one in the window.
+    /// Whether it is its pipe's last one in a window that is done one event at a time.
     pub(super) is_last: bool,
 }
 
@@ -92,8 +97,6 @@ struct Share {
     /// The first packet that is not taken, and when it is due.
     head: u32,
     due: Moment,
-    /// Where that goes.
-    way: Option<NextHop>,
     /// The place of its last event.
     last: u32,
     taken: Taken,
@@ -114,6 +117,8 @@ pub(super) struct Window {
     events: Vec<Event>,
     /// Whether nothing but the usual happens.
     is_usual: bool,
+    /// Whether pipes and packets are far away in memory.
+    is_far: bool,
     shares: Vec<Share>,
     pipes: Vec<wheel::Entry>,
     /// Places of shares.
@@ -159,6 +164,7 @@ impl Window {
             events: Vec::new(),
             shares: Vec::new(),
             is_usual: true,
+            is_far: false,
             pipes: Vec::new(),
             lanes: Vec::with_capacity(AT_A_TIME),
             inbox: vec![0; known].into(),
@@ -252,6 +258,11 @@ impl Window {
             match own {
                 [_] => {}
                 // Those of one pipe stand in order already, also where they are due together.
+                [one, other] => {
+                    if other.order < one.order {
+                        std::mem::swap(one, other);
+                    }
+                }
                 _ => own.sort_by_key(|entry| entry.order),
             }
             start = end;
@@ -260,6 +271,9 @@ impl Window {
 
     /// Sorts the window, to be done one event at a time.
     fn sort(&mut self) {
+        for share in &self.shares {
+            self.events[share.last as usize].is_last = true;
+        }
         let entries = self.events.iter().zip(0..);
         self.tray.clear();
         self.tray
@@ -303,6 +317,8 @@ impl Engine {
         let window = &mut self.window;
         window.start = start;
         window.is_usual = true;
+        let bytes = size_of_val(&*self.pipes) as u64 + self.inside * size_of::<Descriptor>() as u64;
+        window.is_far = bytes > FAR;
         window.events.clear();
         window.shares.clear();
         window.pipes.clear();
@@ -312,7 +328,6 @@ impl Engine {
             self.set_lanes(first);
             while !self.window.lanes.is_empty() {
                 self.fetch_ways();
-                self.find_ways();
                 self.take_one_each();
                 self.leave_lanes(end);
             }
@@ -324,11 +339,13 @@ impl Engine {
     fn set_lanes(&mut self, first: usize) {
         let window = &mut self.window;
         let last = window.pipes.len().min(first + AT_A_TIME);
-        let mut touched = 0;
-        for entry in &window.pipes[first..last] {
-            touched ^= self.pool[entry.head].next ^ self.pipes[entry.pipe as usize].to;
+        if window.is_far {
+            let mut touched = 0;
+            for entry in &window.pipes[first..last] {
+                touched ^= self.pool[entry.head].next ^ self.pipes[entry.pipe as usize].to;
+            }
+            std::hint::black_box(touched);
         }
-        std::hint::black_box(touched);
         for entry in &window.pipes[first..last] {
             let pipe = &self.pipes[entry.pipe as usize];
             debug_assert_eq!(pipe.first(), entry.head);
@@ -340,7 +357,6 @@ impl Engine {
                 kind: pipe.kind,
                 head: entry.head,
                 due: self.pool[entry.head].due(),
-                way: None,
                 last: 0,
                 taken: Taken::from(entry.head),
             });
@@ -350,15 +366,17 @@ impl Engine {
     /// Takes away the lanes whose next packet is not due before `end` ns.
     fn leave_lanes(&mut self, end: u64) {
         let window = &mut self.window;
-        let mut touched = 0;
-        // Nothing in this loop waits for anything but memory, of which much comes at a time.
-        for &lane in &window.lanes {
-            let head = window.shares[lane as usize].head;
-            if head != NIL {
-                touched ^= self.pool[head].next;
+        if window.is_far {
+            let mut touched = 0;
+            // Nothing in this loop waits for anything but memory, of which much comes at a time.
+            for &lane in &window.lanes {
+                let head = window.shares[lane as usize].head;
+                if head != NIL {
+                    touched ^= self.pool[head].next;
+                }
             }
+            std::hint::black_box(touched);
         }
-        std::hint::black_box(touched);
         let mut left = 0;
         for number in 0..window.lanes.len() {
             let lane = window.lanes[number];
@@ -371,7 +389,6 @@ impl Engine {
                 window.is_usual &= goes_on | !is_due;
             }
             // Who stays is hard to foretell, so nothing branches on it.
-            window.events[share.last as usize].is_last = !goes_on;
             window.lanes[left] = lane;
             left += usize::from(goes_on);
         }
@@ -393,37 +410,27 @@ impl Engine {
         std::hint::black_box(touched);
     }
 
-    /// Looks up where each lane's packet goes from its router.
-    fn find_ways(&mut self) {
-        let window = &mut self.window;
-        for &lane in &window.lanes {
-            let share = &mut window.shares[lane as usize];
-            let to = self.pool[share.head].destination;
-            share.way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
-                let (router, to) = (NodeId(share.node), NodeId(to));
-                self.routes.next_hop(&self.topology, router, to)
-            } else {
-                None
-            };
-        }
-    }
-
     /// Makes an event of each lane's packet, and goes on to the one behind it.
     fn take_one_each(&mut self) {
         let window = &mut self.window;
         for &lane in &window.lanes {
             let share = &mut window.shares[lane as usize];
             let packet = &self.pool[share.head];
-            let next = match share.way {
+            let to = packet.destination;
+            let way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
+                let (router, to) = (NodeId(share.node), NodeId(to));
+                self.routes.next_hop(&self.topology, router, to)
+            } else {
+                None
+            };
+            let next = match way {
                 _ if packet.is(LOST) => Event::LOST,
                 Some(NextHop::One(next))
                     if packet.ip_len() <= window.fits[next.index()] && packet.hop_limit > 1 =>
                 {
                     next.0
                 }
-                None if share.kind == NodeKind::Host && packet.destination == share.node => {
-                    Event::HOME
-                }
+                None if share.kind == NodeKind::Host && to == share.node => Event::HOME,
                 _ => Event::ELSE,
             };
             window.is_usual &= next != Event::ELSE;
@@ -482,6 +489,8 @@ impl Engine {
             match event.next {
                 Event::LOST => {
                     lost += 1;
+                    let ip_len = self.pool[event.index].ip_len();
+                    self.pipes[event.pipe as usize].lose(ip_len);
                     self.pool.release(event.index);
                 }
                 Event::HOME => window.tray.push(tray_entry(event.order, place)),
@@ -532,6 +541,9 @@ impl Engine {
 
     /// Has the memory brought that is about to be needed: loops that wait for nothing.
     fn fetch(&self, first: usize, last: usize) {
+        if !self.window.is_far {
+            return;
+        }
         let entries = &self.window.entries[first..last];
         let mut touched = 0;
         for entry in entries {

@@ -112,7 +112,7 @@ impl Wheel {
     }
 
     /// Puts a pipe in whose head is due at `due` ns; false where that is out of its reach.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, entry: Entry, due: u64) -> bool {
         let slot = self.slot_of(due);
         // Before its beginning this is a large number.

@@ -225,7 +225,7 @@ impl Pipe {
 
     /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
     /// the queue has no room for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(
         &mut self,
         index: u32,
@@ -293,21 +293,26 @@ impl Pipe {
         index
     }
 
-    /// Takes the first packets out of a plain pipe, after which `head` is the first.
+    /// Takes the first packets out of a plain pipe, after which `head` is the first; which of them
+    /// were lost is told to [`Pipe::lose`].
     #[inline]
     pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32, pool: &Pool) {
-        let overhead = u64::from(self.overhead);
-        let bytes = taken.bytes + overhead * u64::from(taken.packets);
-        let lost = taken.lost_bytes + overhead * u64::from(taken.lost);
+        let bytes = taken.bytes + u64::from(self.overhead) * u64::from(taken.packets);
         self.queue
-            .pop_all(taken, bytes + lost, head, self.overhead(), pool);
-        self.drops_loss += u64::from(taken.lost);
+            .pop_all(taken, bytes, head, self.overhead(), pool);
         self.packets += u64::from(taken.packets);
         self.bytes += bytes;
         self.head = head;
         if head == NIL {
             self.tail = NIL;
         }
+    }
+
+    /// One of the packets taken out, of `ip_len`, was lost.
+    pub(crate) fn lose(&mut self, ip_len: u32) {
+        self.packets -= 1;
+        self.bytes -= u64::from(self.counted(ip_len));
+        self.drops_loss += 1;
     }
 
     /// The last packet inside a plain pipe.

@@ -1,17 +1,15 @@
 //! What a look-ahead window takes out of a plain pipe at once, counted while it goes along.
 
-use crate::pool::{Descriptor, LOST};
+use crate::pool::Descriptor;
 
 /// The first packets of a plain pipe, in sum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     /// The first of them.
     pub(crate) first: u32,
-    /// Those that come out, and those that are lost, with their bytes of IP.
     pub(crate) packets: u32,
-    pub(crate) lost: u32,
+    /// Their bytes of IP.
     pub(crate) bytes: u64,
-    pub(crate) lost_bytes: u64,
 }
 
 impl Taken {
@@ -20,21 +18,14 @@ impl Taken {
         Self {
             first,
             packets: 0,
-            lost: 0,
             bytes: 0,
-            lost_bytes: 0,
         }
     }
 
     /// One more.
     #[inline]
     pub(crate) fn add(&mut self, packet: &Descriptor) {
-        if packet.is(LOST) {
-            self.lost += 1;
-            self.lost_bytes += u64::from(packet.ip_len());
-        } else {
-            self.packets += 1;
-            self.bytes += u64::from(packet.ip_len());
-        }
+        self.packets += 1;
+        self.bytes += u64::from(packet.ip_len());
     }
 }

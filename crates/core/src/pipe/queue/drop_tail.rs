@@ -86,7 +86,7 @@ impl DropTail {
     ) {
         if self.front == taken.first {
             self.front = next;
-            self.packets -= taken.packets + taken.lost;
+            self.packets -= taken.packets;
             self.bytes -= bytes;
             return;
         }
