@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(crate) struct Machine {
     pub(crate) cpus: usize,
     /// The CPUs of programs, in emulated and in pinned direct runs.
     pub(crate) program_cpus: Vec<usize>,
+    /// Root's runs are in real time, and their hosts may receive on the programs' CPUs.
+    pub(crate) is_root: bool,
     /// The machine's one-minute load before the suite began: it should be near zero.
     pub(crate) load_before: f64,
 }
@@ -90,6 +93,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpus: lab.cpus.len() + 1,
             program_cpus: lab.cpus.clone(),
+            is_root: fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0),
             load_before: load
                 .split(' ')
                 .next()

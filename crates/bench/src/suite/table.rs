@@ -123,13 +123,17 @@ fn machine(report: &Report) -> String {
         1 => "1 round".to_owned(),
         n => format!("medians and ranges of {n} rounds"),
     };
+    let user = match machine.is_root {
+        true => "root's runs",
+        false => "an ordinary user's runs",
+    };
     let quick = if report.quick {
         ", --quick: a test of the suite, not a measurement"
     } else {
         ""
     };
     format!(
-        "{} ({} CPUs, {pinned}), Linux {}; load before {}; {rounds}{quick}",
+        "{} ({} CPUs, {pinned}), Linux {}; {user}; load before {}; {rounds}{quick}",
         machine.processor, machine.cpus, machine.kernel, machine.load_before
     )
 }
