@@ -151,6 +151,32 @@ fn a_late_reading_is_staleness_and_nothing_else() {
 }
 
 /// Both come to r at the same time; that of the pipe first by name goes first.
+/// Who waits at the door no longer than in the first pipe loses nothing.
+#[test]
+fn a_backlog_makes_up_for_late_reading() {
+    let links = [
+        ("h1", "h2", pipe("8 Mbit/s", "1 ms")),
+        ("h2", "h3", PipeParams::default()),
+    ];
+    let mut engine = engine(topology(&["h1", "h2", "h3"], &links));
+    let backlog = |engine: &Engine, name, ns| {
+        let host = host(engine, name);
+        engine.backlog(host, Time::from_ns(ns)).as_ns()
+    };
+    assert_eq!(backlog(&engine, "h1", 0), 0);
+    (0..4).for_each(|_| send(&mut engine, "h1", "h2", 0, 482)); // 500 us to send
+    assert_eq!(backlog(&engine, "h1", 0), 2_000_000);
+    assert_eq!(backlog(&engine, "h1", 700_000), 1_300_000);
+    assert_eq!(backlog(&engine, "h1", 2_000_001), 0);
+    assert_eq!(backlog(&engine, "h3", 0), 0, "no rate, no backlog");
+    // Its stamp, the way of 1 ms and the backlog allow for 2.3 ms at the door.
+    engine.advance(Time::from_ns(700_000 + 2_300_000));
+    send(&mut engine, "h1", "h2", 700_000, 482);
+    engine.advance(Time::MAX);
+    let last = drain(&mut engine).pop().unwrap();
+    assert_eq!((last.2, last.4), (3_500_000, 0), "due, staleness");
+}
+
 #[test]
 fn ties_fall_by_name() {
     let instant = PipeParams::default();

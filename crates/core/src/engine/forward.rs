@@ -161,6 +161,14 @@ impl Engine {
         pipes.map(lead).min().unwrap_or(Span::ZERO)
     }
 
+    /// How long a packet that a host sends at `stamp`, after all that has arrived from it, waits for
+    /// those in its first pipe. A lower bound: zero where that is not known.
+    pub fn backlog(&self, host: NodeId, stamp: Time) -> Span {
+        let pipes = self.topology.outgoing(host).iter();
+        let backlog = |pipe: &PipeId| self.pipes[pipe.index()].backlog(stamp);
+        pipes.map(backlog).min().unwrap_or(Span::ZERO)
+    }
+
     /// The pipe that a packet takes from `node`; `None` where there is none, and for a group.
     #[inline]
     pub(super) fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {

@@ -206,6 +206,14 @@ impl Pipe {
         }
     }
 
+    /// How long a packet that enters at `at` waits for others, as far as that is known.
+    pub(crate) fn backlog(&self, at: Time) -> Span {
+        match self.is_shaped() {
+            true => Span::ZERO,
+            false => Span::from_ns(self.server.wait(at.as_ns())),
+        }
+    }
+
     /// When the first packet inside a plain pipe comes out.
     #[inline]
     pub(crate) fn next_due(&self, pool: &Pool) -> Option<Moment> {

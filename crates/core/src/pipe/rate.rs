@@ -91,7 +91,15 @@ impl Server {
     /// Whether a packet that enters at `ns` has to wait for others.
     #[inline]
     pub(crate) const fn is_busy(&self, ns: u64) -> bool {
-        self.rate.is_some() && self.busy_until.ceil() > ns
+        self.wait(ns) > 0
+    }
+
+    /// How long a packet that enters at `ns` has to wait for others, in ns.
+    pub(crate) const fn wait(&self, ns: u64) -> u64 {
+        match self.rate {
+            Some(_) => self.busy_until.ceil().saturating_sub(ns),
+            None => 0,
+        }
     }
 
     /// When everything accepted so far has been sent.

@@ -2,7 +2,8 @@
 //!
 //! Arrivals enter the engine at their stamps, in bounded batches, so that what is due does not wait
 //! for a crowd. A frame that would come out of its first pipe too late is shed, once the loop's
-//! patience is spent (see `patience.rs`).
+//! patience is spent (see `patience.rs`). One that would have waited there for others has lost
+//! nothing by waiting at the door.
 
 use longhaul_core::engine::{Engine, Refused};
 use longhaul_core::packet::Refusal;
@@ -82,7 +83,13 @@ impl<I: PacketIo> Drive<I> {
             last = last.max(stamp);
             add(&self.load.read, 1);
             let lead = self.leads.get(arrival.host).copied().unwrap_or_default();
-            let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
+            let mut stale = age.saturating_sub(lead.min(BACKLOG_MAX));
+            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
+                && let Some(&node) = self.nodes.get(arrival.host)
+            {
+                let lead = lead + self.engine.backlog(node, stamp);
+                stale = age.saturating_sub(lead.min(BACKLOG_MAX));
+            }
             let waited = age.saturating_sub(lead.min(BACKLOG));
             if waited.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
