@@ -4,9 +4,9 @@
 //! an acknowledgement, and at the other end the next super-packet that it allows. Of one TCP
 //! connection at full speed that is more work than the core's own, and all on one CPU. The kernel
 //! can lead it to the programs' CPUs (receive packet steering). That costs an interrupt between
-//! CPUs for what comes at once: little beside a super-packet, much beside a datagram, which sent
-//! and received on one CPU were slower by nearly half. So hosts are steered while super-packets
-//! come and go, and no others.
+//! CPUs for what comes at once: little beside a super-packet, much beside a datagram. Datagrams at
+//! full speed, sent and received on one CPU, would lose nearly half of their rate. So hosts are
+//! steered while super-packets come and go, and no others.
 //!
 //! A connection that began before its host is steered stays in order: the core's send call returns
 //! when the frame has been received. One that is left to the core again might not, so that happens

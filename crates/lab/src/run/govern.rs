@@ -44,7 +44,9 @@ impl Supervisor<'_> {
         };
         for (host, steered) in steering.look(now, elapsed, |host| self.core.load.bulk(host)) {
             match self.sandbox.steer(host, steered) {
+                // The latter where the host has died.
                 Ok(true) | Err(SandboxError::Setup(_)) => {}
+                // It will not allow the next one either.
                 Ok(false) => self.steering = None,
                 Err(error) => return Err(error),
             }
