@@ -455,7 +455,9 @@ proptest! {
         let period = at[at.len() - 1] + more - 1;
         prop_assume!(period > 0);
         let trace = opportunities(&at, each, Some(period), offset);
-        let plain = unrolled(&trace, 2_000_000 / period);
+        // Long enough for all packets, of which a period may take no more than a byte.
+        let bytes: u64 = packets.iter().map(|packet| u64::from(packet.1)).sum();
+        let plain = unrolled(&trace, 2_000_000 / period + bytes / u64::from(each));
         let exact = handed_out(&plain, &packets);
         prop_assert!(exact.iter().all(|&end| end < u64::MAX));
         prop_assert_eq!(&departures(&trace, None, &packets), &exact);
