@@ -35,6 +35,12 @@ impl Rate {
     pub const fn bits_per_s(self) -> u64 {
         self.0
     }
+
+    /// How long it takes to send `bytes`, rounded down.
+    pub(crate) fn time_for(self, bytes: u64) -> Span {
+        let ns = u128::from(bytes) * 8_000_000_000 / u128::from(self.0);
+        Span::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
 }
 
 /// A number of bytes.

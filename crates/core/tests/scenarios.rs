@@ -150,7 +150,6 @@ fn a_late_reading_is_staleness_and_nothing_else() {
     );
 }
 
-/// Both come to r at the same time; that of the pipe first by name goes first.
 /// Who waits at the door no longer than in the first pipe loses nothing.
 #[test]
 fn a_backlog_makes_up_for_late_reading() {
@@ -177,6 +176,90 @@ fn a_backlog_makes_up_for_late_reading() {
     assert_eq!((last.2, last.4), (3_500_000, 0), "due, staleness");
 }
 
+/// The general form knows it too, without the packet in service.
+#[test]
+fn a_shaped_pipe_has_a_backlog() {
+    let shaped = |link: &str| PipeParams {
+        bit_errors: Probability::from_ratio(1, u64::MAX).unwrap(),
+        ..pipe(link, "1 ms")
+    };
+    let bursts = PipeParams {
+        burst: Some(longhaul_core::units::Bytes(1000)),
+        ..pipe("8 Mbit/s", "1 ms")
+    };
+    let links = [("h1", "h2", shaped("8 Mbit/s")), ("h2", "h3", bursts)];
+    let mut engine = engine(topology(&["h1", "h2", "h3"], &links));
+    for pair in [["h1", "h2"], ["h3", "h2"]] {
+        (0..5).for_each(|_| send(&mut engine, pair[0], pair[1], 0, 482)); // 500 us each
+    }
+    engine.advance(Time::ZERO);
+    let backlog = |name, ns| {
+        let host = host(&engine, name);
+        engine.backlog(host, Time::from_ns(ns)).as_ns()
+    };
+    assert_eq!(backlog("h1", 0), 2_000_000);
+    assert_eq!(backlog("h1", 700_000), 1_300_000);
+    assert_eq!(backlog("h3", 0), 0, "with a burst nobody knows");
+}
+
+/// 8 Mbit/s for 5 ms are 5 packets of 1000 bytes.
+#[test]
+fn a_card_hands_over_more_than_the_queue_holds() {
+    let card = |queue| PipeParams {
+        queue,
+        card: Span::from_ms(5),
+        ..pipe("8 Mbit/s", "1 ms")
+    };
+    let dropped = |params: PipeParams| {
+        let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params)]));
+        (0..20).for_each(|_| send(&mut engine, "h1", "h2", 0, 482));
+        engine.advance(Time::MAX);
+        drain(&mut engine);
+        engine.counters().dropped.queue
+    };
+    // One in service, 2 and 5 in the queue.
+    assert_eq!(dropped(card(QueueLimit::Packets(2))), 12);
+    // 1000 and 5000 bytes are 12 packets of 500.
+    assert_eq!(dropped(card(QueueLimit::Bytes(1000))), 7);
+    // The one behind 6 ms finds the limit reached.
+    let span = dropped(card(QueueLimit::Time(Span::from_ms(1))));
+    let all = dropped(PipeParams {
+        queue: QueueLimit::Time(Span::from_ms(6)),
+        ..pipe("8 Mbit/s", "1 ms")
+    });
+    assert_eq!((span, span > 0), (all, true));
+    let burst = PipeParams {
+        burst: Some(longhaul_core::units::Bytes(500)),
+        ..card(QueueLimit::Packets(2))
+    };
+    let without = PipeParams {
+        card: Span::ZERO,
+        ..burst.clone()
+    };
+    assert_eq!(dropped(burst), dropped(without), "not with a burst");
+}
+
+/// Thousands are under way, and still exactly those that find 300 waiting are dropped.
+#[test]
+fn a_long_pipe_drops_exactly_what_finds_no_room() {
+    for queue in [QueueLimit::Packets(300), QueueLimit::Bytes(150_000)] {
+        let long = PipeParams {
+            queue,
+            ..pipe("1 Gbit/s", "100 ms")
+        };
+        let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", long)]));
+        for burst in 0..10 {
+            let ns = burst * 2_000_000; // the last one took 1.2 ms
+            engine.advance(Time::from_ns(ns));
+            (0..310).for_each(|_| send(&mut engine, "h1", "h2", ns, 482));
+        }
+        engine.advance(Time::MAX);
+        assert_eq!(drain(&mut engine).len(), 3010);
+        assert_eq!(engine.counters().dropped.queue, 90);
+    }
+}
+
+/// Both come to r at the same time; that of the pipe first by name goes first.
 #[test]
 fn ties_fall_by_name() {
     let instant = PipeParams::default();

@@ -165,7 +165,7 @@ impl Engine {
     /// those in its first pipe. A lower bound: zero where that is not known.
     pub fn backlog(&self, host: NodeId, stamp: Time) -> Span {
         let pipes = self.topology.outgoing(host).iter();
-        let backlog = |pipe: &PipeId| self.pipes[pipe.index()].backlog(stamp);
+        let backlog = |pipe: &PipeId| self.pipes[pipe.index()].backlog(stamp, self.now);
         pipes.map(backlog).min().unwrap_or(Span::ZERO)
     }
 

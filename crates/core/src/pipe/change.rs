@@ -40,7 +40,7 @@ impl Pipe {
         let pool = &mut *context.pool;
         self.queue
             .catch_up(now.as_ns(), overhead(old.framing), pool);
-        self.limit = new.queue;
+        self.limit = new.room();
         self.queue.count_anew(overhead(new.framing), pool);
         let loses_anew = old.loss != new.loss;
         let old_overhead = overhead(old.framing);

@@ -158,7 +158,7 @@ impl Pipe {
             kind,
             delay: Delay::new(params.delay),
             server: Server::new(params.rate),
-            limit: params.queue,
+            limit: params.room(),
             drops_queue: 0,
             drops_loss: 0,
             shaped: None,
@@ -206,11 +206,18 @@ impl Pipe {
         }
     }
 
-    /// How long a packet that enters at `at` waits for others, as far as that is known.
-    pub(crate) fn backlog(&self, at: Time) -> Span {
-        match self.is_shaped() {
-            true => Span::ZERO,
-            false => Span::from_ns(self.server.wait(at.as_ns())),
+    /// How long a packet that enters at `at`, not before `now`, waits for others, as far as that is
+    /// known.
+    pub(crate) fn backlog(&self, at: Time, now: Time) -> Span {
+        match &self.shaped {
+            None => Span::from_ns(self.server.wait(at.as_ns())),
+            Some(shaped) if self.rare.params.sends_steadily() => {
+                let (_, bytes) = shaped.waiting();
+                let rate = self.rare.params.rate;
+                rate.map_or(Span::ZERO, |rate| rate.time_for(bytes))
+                    .saturating_sub(at.since(now))
+            }
+            Some(_) => Span::ZERO,
         }
     }
 
@@ -448,7 +455,7 @@ impl Pipe {
         self.server = Server::new(params.rate);
         self.server.restart(now.as_ns(), 0);
         self.is_shaped = false;
-        self.limit = params.queue;
+        self.limit = params.room();
         self.queue = DropTail::new();
         self.delay = Delay::new(params.delay);
         self.loss = shaped.wire.loss.clone();
