@@ -24,7 +24,7 @@ pub(crate) use distribution::Score;
 pub use validate::ParamError;
 
 /// What a card hands over before its turn is counted in packets of so many bytes.
-const CARD_PACKET_BYTES: u64 = 1000;
+pub const CARD_PACKET_BYTES: u64 = 1000;
 
 /// What a pipe does to packets.
 #[derive(Debug, Clone, PartialEq)]

@@ -87,6 +87,8 @@ pub struct Load {
     read: AtomicU64,
     /// Packets and bytes that have arrived from each host.
     arrived: Vec<[AtomicU64; 2]>,
+    /// Nanoseconds that those packets have waited for others in their first pipe.
+    waited_ns: Vec<AtomicU64>,
     /// Bytes of super-packets from and to each host.
     bulk: Vec<AtomicU64>,
 }
@@ -99,6 +101,7 @@ impl Load {
             stale: AtomicU64::new(0),
             read: AtomicU64::new(0),
             arrived: (0..hosts).map(|_| Default::default()).collect(),
+            waited_ns: (0..hosts).map(|_| Default::default()).collect(),
             bulk: (0..hosts).map(|_| Default::default()).collect(),
         }
     }
@@ -128,15 +131,24 @@ impl Load {
         )
     }
 
+    /// How long all packets that have arrived from a host since t = 0 had to wait for others in
+    /// its link, as far as that is known.
+    pub fn waited(&self, host: usize) -> Span {
+        Span::from_ns(self.waited_ns[host].load(Ordering::Relaxed))
+    }
+
     /// Bytes of super-packets that have come from a host or gone there since t = 0.
     pub fn bulk(&self, host: usize) -> u64 {
         self.bulk[host].load(Ordering::Relaxed)
     }
 
-    fn count(&self, host: usize, len: usize) {
-        if let Some([packets, bytes]) = self.arrived.get(host) {
+    fn count(&self, host: usize, len: usize, waits: Span) {
+        if let (Some([packets, bytes]), Some(waited)) =
+            (self.arrived.get(host), self.waited_ns.get(host))
+        {
             add(packets, 1);
             add(bytes, len as u64);
+            add(waited, waits.as_ns());
         }
     }
 

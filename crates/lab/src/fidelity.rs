@@ -8,7 +8,8 @@
 //!
 //! A second is *bad* when more than one packet in 1000 has an error beyond the tolerance (the
 //! file's, or 1 % of the packet's own path delay where that is more), or a packet was lost by
-//! the machine, or the clock was stepped, or a host was starved of CPU. No bad second:
+//! the machine, or the clock was stepped, or a host was starved of CPU or held back below its link's
+//! rate. No bad second:
 //! `faithful`; at most 1 % of the seconds: `degraded`; else `broken`. See docs/fidelity.md.
 
 use hdrhistogram::Histogram;
@@ -23,6 +24,8 @@ const BAD_PART: u64 = 100;
 const PATH_PART: u64 = 100;
 /// A host whose tasks waited this long for a CPU within a second was starved.
 pub const STARVED_NS: u64 = 500_000_000;
+/// A link that gave less than this part of its rate because of the machine was not itself.
+const LEFT_LEAST: f64 = 0.99;
 /// The most reasons that are spelled out.
 const REASONS_MAX: usize = 20;
 
@@ -159,6 +162,9 @@ pub struct Second {
     pub clock_steps: u64,
     /// Hosts that were starved, with the time that their tasks waited.
     pub starved: Vec<(usize, Span)>,
+    /// The part of their links' rates that the machine left to hosts that wanted all of it, where
+    /// there were any.
+    pub left: Option<f64>,
     /// The share of the second that the core's thread was on its CPU.
     pub core_busy: f64,
     /// How long the core's thread waited for its CPU.
@@ -198,6 +204,12 @@ impl Second {
             || self.drops.total() > 0
             || self.clock_steps > 0
             || !self.starved.is_empty()
+            || self.is_held_back()
+    }
+
+    /// Whether hosts had less than they would notice.
+    fn is_held_back(&self) -> bool {
+        self.left.is_some_and(|part| part < LEFT_LEAST)
     }
 }
 
@@ -327,6 +339,12 @@ impl Judge {
         }
         if second.clock_steps > 0 {
             reasons.push("the machine's clock was stepped".to_owned());
+        }
+        if let Some(part) = second.left.filter(|_| second.is_held_back()) {
+            reasons.push(format!(
+                "the machine did not keep up: hosts had to make do with {:.0} % of their links' rates",
+                part * 100.0
+            ));
         }
         for (host, wait) in &second.starved {
             let wait = readable(*wait);
@@ -465,6 +483,23 @@ mod tests {
         assert_eq!(run(0).state(), State::Faithful);
         assert_eq!(run(2).state(), State::Degraded);
         assert_eq!(run(3).state(), State::Broken);
+    }
+
+    #[test]
+    fn a_second_in_which_hosts_had_less_than_their_links_is_bad() {
+        let left = |part| Second {
+            left: Some(part),
+            ..second(0, 10, 0)
+        };
+        assert_eq!(judged([left(1.0)]).state(), State::Faithful);
+        assert_eq!(judged([left(0.995)]).state(), State::Faithful);
+        let judge = judged([left(0.724)]);
+        assert_eq!(judge.state(), State::Broken);
+        let reasons = judge.verdict(&Measured::default()).reasons;
+        assert!(
+            reasons[0].contains("72 % of their links' rates"),
+            "{reasons:?}"
+        );
     }
 
     #[test]

@@ -37,7 +37,8 @@ use crate::drive::{Command, Drive, Load, ModelledHosts, Parts, Report, Totals};
 use crate::endpoints::Endpoints;
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
-use crate::nic::{self, Governor, Limit};
+use crate::governor::Governor;
+use crate::nic::{self, Limit};
 use crate::plan::{HostPlan, Plan, RunClock};
 use crate::schedule::Timeline;
 use crate::simulate;
@@ -291,14 +292,14 @@ fn host_list(plan: &Plan) -> String {
     plan.hosts.iter().map(line).collect()
 }
 
-/// Whether there are hosts that only the machine limits, and they hand over super-packets.
+/// Whether there are hosts that hand over super-packets.
 fn offloads(plan: &Plan) -> bool {
-    let is_free = |host: &HostPlan| nic_limit(plan, host) == Limit::Machine;
+    let hands_over = |host: &HostPlan| nic_limit(plan, host, true).segments() > 1;
     // Modelled hosts take packets, not super-packets.
     plan.offload
         && plan.traffic.flows == 0
         && orders_super_packets()
-        && plan.hosts.iter().any(is_free)
+        && plan.hosts.iter().any(hands_over)
 }
 
 /// The same plan for a machine that leads super-packets to none of the run's CPUs.
@@ -316,10 +317,10 @@ fn without_offload(plan: &Plan) -> Plan {
 }
 
 /// What limits the card of a host at the start.
-fn nic_limit(plan: &Plan, host: &HostPlan) -> Limit {
+fn nic_limit(plan: &Plan, host: &HostPlan, offload: bool) -> Limit {
     let params = |&pipe: &PipeId| PipeParams::clone(&plan.topology.pipe(pipe).params);
     let nic: Vec<_> = host.nic.iter().map(params).collect();
-    nic::limit(&nic, host.mtu)
+    nic::limit(&nic, host.mtu, offload)
 }
 
 /// The receive rings of a plan's run on this machine.
@@ -334,7 +335,7 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
     let offload = offloads(plan);
     let config = |host: &HostPlan| {
         let node = plan.topology.node(host.node);
-        let limit = nic_limit(plan, host);
+        let limit = nic_limit(plan, host, offload);
         HostConfig {
             name: host.name.clone(),
             mac: host_mac(host.node),
@@ -348,13 +349,16 @@ fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 ecn: host.tcp.ecn,
             },
             shaper: Some(match limit {
-                Limit::Link(shaper) => shaper,
+                Limit::Link { shaper, .. } => shaper,
                 Limit::Machine => {
                     let frame = nic::longest_frame(host.mtu, offload);
                     nic::machine_shaper(Governor::first_speed(), frame)
                 }
             }),
-            offload: offload && limit == Limit::Machine,
+            segments: match offload {
+                true => limit.segments(),
+                false => 1,
+            },
         }
     };
     plan.hosts.iter().map(config).collect()
@@ -402,6 +406,15 @@ impl Core {
             config,
             Box::new(RouterReplies::new()),
         );
+        if offloads(plan) {
+            for &pipe in plan.hosts.iter().flat_map(|host| &host.nic) {
+                let params = PipeParams {
+                    card: nic::AHEAD,
+                    ..engine.params(pipe).clone()
+                };
+                engine.set(pipe, params);
+            }
+        }
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
         // Route tables are made now, not at the first packet to each host.
         nodes.iter().for_each(|&node| engine.prepare_routes(node));

@@ -36,16 +36,12 @@ use crate::channel::Channel;
 use crate::packet_io::{RingConfig, Rings};
 use crate::sys::{self, Fork};
 
-pub use crate::netlink::shaper::Shaper;
+pub use crate::netlink::shaper::{Shaper, Traffic};
 pub use steering::orders_super_packets;
 pub(crate) use usage::run_wait;
 
-/// The most segments that a host's kernel hands to its interface as one. A token bucket counts
-/// what it has to split without the overhead that it is told, and one that shrinks below a
-/// packet in its queue stands still for ever (`net/sched/sch_tbf.c`): so every packet is one.
-pub(crate) const SEGMENTS_MAX: u32 = 1;
-/// The same for a host that hands over super-packets: as many as the core takes, and UDP has.
-pub(crate) const SUPER_SEGMENTS_MAX: u32 = 128;
+/// The most segments of a super-packet: as many as the core takes, and UDP has.
+pub const SEGMENTS_MAX: u32 = 128;
 
 /// The hosts' gateway addresses: on link, answered by a permanent neighbour entry.
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
@@ -103,10 +99,18 @@ pub struct HostConfig {
     pub mtu: u32,
     /// Its TCP settings.
     pub tcp: TcpConfig,
-    /// The backpressure of its network card, where its first link is slower than the machine.
+    /// The backpressure of its network card.
     pub shaper: Option<Shaper>,
+    /// The most segments that it hands over as one, with unfinished checksums; 1 where it hands
+    /// over packets one by one, complete.
+    pub segments: u32,
+}
+
+impl HostConfig {
     /// Whether it hands over super-packets and unfinished checksums.
-    pub offload: bool,
+    pub const fn offloads(&self) -> bool {
+        self.segments > 1
+    }
 }
 
 /// A program to start.

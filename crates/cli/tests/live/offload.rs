@@ -81,6 +81,40 @@ fn super_packets_are_counted_by_their_segments_and_arrive_in_order() {
     }
 }
 
+/// A card with a rate of its own lets super-packets pass, and loses none however short the queue is.
+#[test]
+fn super_packets_pass_a_card_that_has_a_rate() {
+    const BYTES: u64 = 20_000_000;
+    let lab = Lab::new();
+    let text = transfers(BYTES, "").replace(
+        "ends: [a, r]",
+        "ends: [a, r], rate: 400 Mbit/s, queue: 10 packets",
+    );
+    let outcome = lab.succeed(&text);
+    let [sent4, sent6, got] = assert_intact(&outcome, BYTES);
+    let segments = 2 * BYTES.div_ceil(SEGMENT + 20);
+    if outcome.physical_drops() == 0 {
+        assert_eq!(outcome.dropped(), 0, "{}", outcome.summary["packets"]);
+        assert_eq!(number(&got["tcp"]["TCPOFOQueue"]), 0, "{got}");
+    }
+    if has_super_packets() {
+        let frames = number(&sent4["frames"]) + number(&sent6["frames"]);
+        assert!(
+            frames < segments / 4,
+            "{frames} frames for {segments} segments"
+        );
+    }
+    // The rate is the link's: so many bytes take so long at least.
+    let pipes = outcome.summary["pipes"].as_array().expect("pipes");
+    let card = pipes.iter().find(|counts| counts["name"] == "a>r");
+    let sent = number(&card.expect("a pipe of the file")["bytes"]);
+    let seconds = outcome.summary["simulated_s"].as_f64().expect("a time");
+    assert!(
+        (sent * 8) as f64 <= 400e6 * seconds,
+        "{sent} bytes, {seconds} s"
+    );
+}
+
 /// Whether hosts a and b, which have much traffic, and c, which has none, receive on certain CPUs.
 fn steered(outcome: &Outcome) -> [bool; 3] {
     ["a-cpus", "b-cpus", "c-cpus"].map(|program| outcome.report(program)["steered"] == true)

@@ -82,14 +82,12 @@ impl<I: PacketIo> Drive<I> {
             self.totals.measured.staleness.record(age);
             last = last.max(stamp);
             add(&self.load.read, 1);
-            let lead = self.leads.get(arrival.host).copied().unwrap_or_default();
-            let mut stale = age.saturating_sub(lead.min(BACKLOG_MAX));
-            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
-                && let Some(&node) = self.nodes.get(arrival.host)
-            {
-                let lead = lead + self.engine.backlog(node, stamp);
-                stale = age.saturating_sub(lead.min(BACKLOG_MAX));
-            }
+            let waits = match self.nodes.get(arrival.host) {
+                Some(&node) => self.engine.backlog(node, stamp),
+                None => Span::ZERO,
+            };
+            let lead = self.leads.get(arrival.host).copied().unwrap_or_default() + waits;
+            let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
             let waited = age.saturating_sub(lead.min(BACKLOG));
             if waited.as_ns() > self.tolerance.as_ns() / 2 {
                 add(&self.load.stale, 1);
@@ -101,7 +99,7 @@ impl<I: PacketIo> Drive<I> {
                 self.second.drops.shed += packets_in(&arrival);
             } else {
                 taken += 1 + arrival.frame.len() / COPIED_BYTES;
-                self.load.count(arrival.host, arrival.frame.len());
+                self.load.count(arrival.host, arrival.frame.len(), waits);
                 if arrival.vnet.is_super() {
                     self.load.count_bulk(arrival.host, arrival.frame.len());
                 }

@@ -38,8 +38,8 @@ pub(crate) struct Experiment {
     pub(crate) framing: Option<Quantity<Framing>>,
     /// How late packets may be in a run that is called faithful. Default: 200 us.
     pub(crate) tolerance: Option<Quantity<Span>>,
-    /// Whether hosts that no link holds back hand over super-packets, which are split into
-    /// packets at the door. Default: true.
+    /// Whether hosts hand over super-packets, which are split into packets at the door. Default:
+    /// true.
     pub(crate) offload: Option<bool>,
     /// Nodes and the links between them.
     pub(crate) topology: TopologySpec,

@@ -11,12 +11,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use longhaul_core::Topology;
-use longhaul_core::params::{Discipline, PipeParams};
-use longhaul_core::topology::{Pipe, PipeId};
+use longhaul_core::params::{CARD_PACKET_BYTES, Discipline, PipeParams};
+use longhaul_core::topology::{NodeKind, Pipe, PipeId};
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{QueueLimit, Rate};
 
 use super::paths::{Reach, UNLIMITED, bytes};
+use crate::nic::AHEAD;
 use crate::schedule::{Action, Event, Schedule};
 
 /// The memory that the packet pool may take.
@@ -51,6 +52,15 @@ pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule, offload: 
     let mut most: Vec<u64> = pipes
         .map(|pipe| packets_of(&pipe.params, most_per_s))
         .collect();
+    if offload {
+        // What the cards of hosts hand over before its turn.
+        for (pipe, most) in topology.pipes().iter().zip(&mut most) {
+            if topology.node(pipe.from).kind == NodeKind::Host {
+                let rate = pipe.params.rate.map_or(0, Rate::bits_per_s);
+                *most = most.saturating_add(bytes(rate, AHEAD.as_ns()) / CARD_PACKET_BYTES);
+            }
+        }
+    }
     let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
     let mut events: Vec<&Event> = schedule.events.iter().collect();
     events.sort_by_key(|event| event.at);

@@ -1,5 +1,5 @@
-//! Hosts and the machine: how fast those may send that only the machine limits, and on which CPUs
-//! hosts receive.
+//! Hosts and the machine: how fast those may send that only the machine limits, how much those
+//! have under way that their link limits, and on which CPUs hosts receive.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,11 @@ use longhaul_core::{Span, Time};
 use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
-use crate::nic::{self, Governor, Limit};
+use crate::drive::Load;
+use crate::governor::Governor;
+use crate::nic::{self, Limit};
 use crate::plan::Plan;
+use crate::trim::{Seen, Trim};
 
 impl Supervisor<'_> {
     /// Lets the machine push back on hosts that nothing else holds back.
@@ -24,9 +27,13 @@ impl Supervisor<'_> {
         self.governed = (now, busy, [stale, read]);
         let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
         let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
-        let changes = self
+        let mut changes = self
             .governor
             .look(load, behind, elapsed, |host| counts.arrived(host));
+        changes.extend(
+            self.trim
+                .look(load, behind, elapsed, |host| seen(counts, host)),
+        );
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
                 // The host has died, and its event says so.
@@ -55,8 +62,23 @@ impl Supervisor<'_> {
     }
 }
 
+/// What has come from a host so far.
+pub(super) fn seen(load: &Load, host: usize) -> Seen {
+    let (packets, bytes) = load.arrived(host);
+    Seen {
+        packets,
+        bytes,
+        waited: load.waited(host),
+    }
+}
+
 /// What limits the network card of a host, with parameters that have changed since the plan.
-pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams>) -> Limit {
+pub(super) fn card(
+    plan: &Plan,
+    host: usize,
+    params: &HashMap<PipeId, PipeParams>,
+    offload: bool,
+) -> Limit {
     let host = &plan.hosts[host];
     let now = |pipe: &PipeId| {
         params
@@ -64,14 +86,24 @@ pub(super) fn card(plan: &Plan, host: usize, params: &HashMap<PipeId, PipeParams
             .unwrap_or(&plan.topology.pipe(*pipe).params)
             .clone()
     };
-    nic::limit(&host.nic.iter().map(now).collect::<Vec<_>>(), host.mtu)
+    let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
+    nic::limit(&nic, host.mtu, offload)
 }
 
 /// A governor of the hosts that the machine limits at first.
-pub(super) fn governor(plan: &Plan) -> Governor {
-    let machine = |host: &usize| card(plan, *host, &HashMap::new()) == Limit::Machine;
+pub(super) fn governor(plan: &Plan, offload: bool) -> Governor {
+    let machine = |host: &usize| card(plan, *host, &HashMap::new(), offload) == Limit::Machine;
     let governed = (0..plan.hosts.len()).filter(machine);
-    let offload = super::offloads(plan);
     let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
     Governor::new(governed.map(|host| (host, frame(host))), offload)
+}
+
+/// The trim of the hosts whose links limit them at first.
+pub(super) fn trim(plan: &Plan, offload: bool) -> Trim {
+    let mut trim = Trim::default();
+    for host in 0..plan.hosts.len() {
+        let limit = card(plan, host, &HashMap::new(), offload);
+        trim.follow(host, limit, plan.hosts[host].mtu, Seen::default());
+    }
+    trim
 }

@@ -15,7 +15,7 @@ use longhaul_core::topology::PipeId;
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
-use super::govern::card;
+use super::govern::{card, seen};
 use super::supervise::Supervisor;
 use crate::control::{PipeNow, Reply};
 use crate::drive::{Command, Look};
@@ -258,7 +258,7 @@ impl Supervisor<'_> {
 
     /// What limits the network card of a host now.
     fn card(&self, host: usize) -> Limit {
-        card(self.plan, host, &self.params)
+        card(self.plan, host, &self.params, self.offload)
     }
 
     /// Changes the shapers of hosts whose cards were limited otherwise before.
@@ -268,15 +268,17 @@ impl Supervisor<'_> {
             if now == before {
                 continue;
             }
+            let mtu = self.plan.hosts[host].mtu;
+            self.trim
+                .follow(host, now, mtu, seen(&self.core.load, host));
             let shaper = match now {
-                Limit::Link(shaper) => {
+                Limit::Link { shaper, .. } => {
                     self.governor.remove(host);
                     shaper
                 }
                 Limit::Machine => {
                     let arrived = self.core.load.arrived(host);
-                    // Whose card was a link hands over single packets, now and for good.
-                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, false);
+                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, self.offload);
                     self.governor.add(host, frame, arrived)
                 }
             };

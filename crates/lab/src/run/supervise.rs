@@ -18,7 +18,7 @@ use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
-use super::govern::governor;
+use super::govern::{governor, trim};
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::drive::{Report, Totals};
@@ -26,7 +26,7 @@ use crate::endpoints;
 use crate::fidelity::{Judge, STARVED_NS};
 use crate::flows::Flows;
 use crate::folder::RunFolder;
-use crate::nic::Governor;
+use crate::governor::Governor;
 use crate::plan::Plan;
 use crate::programs::{GRACE, Programs, run_environment};
 use crate::schedule::Timeline;
@@ -36,6 +36,7 @@ use crate::summary::{
     CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, per_second,
     seconds,
 };
+use crate::trim::Trim;
 
 /// How often the supervisor looks after programs when nothing calls for it.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -65,7 +66,10 @@ pub(super) struct Supervisor<'a> {
     pub(super) host_counters: Vec<HostCounters>,
     /// The host whose network card a pipe is.
     pub(super) cards: HashMap<PipeId, usize>,
+    /// Whether hosts may hand over super-packets.
+    pub(super) offload: bool,
     pub(super) governor: Governor,
+    pub(super) trim: Trim,
     /// When the governor looked last, and what the core had been through by then.
     pub(super) governed: (Time, Span, [u64; 2]),
     /// None where the kernel does not allow it.
@@ -108,6 +112,7 @@ impl<'a> Supervisor<'a> {
             .iter()
             .zip(0..)
             .flat_map(|(host, number)| host.nic.iter().map(move |&pipe| (pipe, number)));
+        let offload = super::offloads(plan);
         let listener = Listener::bind(&folder.control_socket());
         Ok(Self {
             plan,
@@ -123,7 +128,9 @@ impl<'a> Supervisor<'a> {
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
             cards: cards.collect(),
-            governor: governor(plan),
+            governor: governor(plan, offload),
+            trim: trim(plan, offload),
+            offload,
             governed: (Time::ZERO, Span::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
             params: HashMap::new(),
@@ -315,6 +322,7 @@ impl<'a> Supervisor<'a> {
                 report.second.starved.push((host, Span::from_ns(waited)));
             }
         }
+        report.second.left = self.trim.left();
         self.take_second(report)
     }
 

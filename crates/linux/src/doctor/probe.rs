@@ -13,7 +13,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::ethtool;
-use crate::netlink::shaper::{self, Shaper};
+use crate::netlink::shaper::{self, Shaper, Traffic};
 use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io::{self, RingConfig};
 use crate::sys::{self, Fork};
@@ -262,7 +262,7 @@ fn cable(report: &mut Report) {
             peer_name: "eth0",
             peer_pid: 1,
             peer_mac: [2, 0, 0, 0, 0, 1],
-            peer_gso_max_segs: crate::sandbox::SEGMENTS_MAX,
+            peer_gso_max_segs: 1,
         }))
     });
     if !laid {
@@ -297,7 +297,7 @@ fn cable(report: &mut Report) {
                 overhead: 4,
                 burst_bytes: 15_000,
                 limit_bytes: 150_000,
-                tcp_only: false,
+                traffic: Traffic::Packets,
             },
         )
         .map(drop)

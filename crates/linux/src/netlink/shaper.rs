@@ -1,10 +1,16 @@
 //! Shapers: the token buckets that give a host the backpressure of a network card.
 //!
-//! A link's bucket holds for all packets: `tbf` (`net/sched/sch_tbf.c`). The machine's bucket
-//! holds for TCP alone: `htb` with one class, into which `u32` filters lead TCP over IPv4 and IPv6,
-//! while all other packets pass by it (`direct_queue` of `net/sched/sch_htb.c`). TCP slows down
-//! where it is held up, but a sender of datagrams that has to be put to sleep and woken again
-//! costs the machine more than its packets do.
+//! Three kinds of bucket, for three kinds of [`Traffic`]:
+//!
+//! - `tbf` (`net/sched/sch_tbf.c`) counts every packet to the byte. It counts what it has to split
+//!   without the overhead that it is told, and one that shrinks below a packet in its queue stands
+//!   still for ever: it is for hosts that hand over packets one by one.
+//! - `htb` with one class (`net/sched/sch_htb.c`) takes super-packets as they are, and goes into
+//!   debt for them. It counts the headers of each segment, but the overhead once.
+//! - The machine's bucket holds for TCP alone: an `htb` into whose class `u32` filters lead TCP over
+//!   IPv4 and IPv6, while all other packets pass by it (`direct_queue`). TCP slows down where it is
+//!   held up, but a sender of datagrams that has to be put to sleep and woken again costs the
+//!   machine more than its packets do.
 
 use std::io;
 use std::time::Duration;
@@ -17,10 +23,34 @@ const TC_H_ROOT: u32 = 0xffff_ffff;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 /// Handles differ, so that one kind takes the place of the other.
 const TBF: u32 = 0x1_0000;
-const HTB: u32 = 0x2_0000;
-const HTB_CLASS: u32 = HTB | 1;
+const HTB_TCP: u32 = 0x2_0000;
+const HTB_ALL: u32 = 0x3_0000;
+/// The class of an htb.
+const CLASS: u32 = 1;
 
-/// A token bucket filter: the backpressure that a network card gives its host.
+/// What waits for a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Traffic {
+    /// All packets, which come one by one.
+    Packets,
+    /// All packets and super-packets; the latter count the overhead once, which is not below zero.
+    SuperPackets,
+    /// TCP alone, in packets or super-packets.
+    Tcp,
+}
+
+impl Traffic {
+    /// The handle of the discipline for it.
+    const fn handle(self) -> u32 {
+        match self {
+            Self::Packets => TBF,
+            Self::SuperPackets => HTB_ALL,
+            Self::Tcp => HTB_TCP,
+        }
+    }
+}
+
+/// A token bucket: the backpressure that a network card gives its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Shaper {
     /// Bytes per second, counted with `overhead` bytes added to each Ethernet frame.
@@ -32,8 +62,8 @@ pub struct Shaper {
     pub burst_bytes: u32,
     /// Bytes that may wait behind the bucket before the host's own stack drops.
     pub limit_bytes: u32,
-    /// Whether only TCP waits for the bucket.
-    pub tcp_only: bool,
+    /// What waits for it.
+    pub traffic: Traffic,
 }
 
 /// `burst` in the kernel's unit: time at `rate`, in ticks of 64 ns (`PSCHED_SHIFT`).
@@ -46,32 +76,43 @@ fn burst_ticks(shaper: &Shaper) -> u32 {
 /// kernel would throw it away with its queue, and no counter would show it. Returns how many frames
 /// waited all the same, and were lost.
 pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<u64> {
-    let kind = if shaper.tcp_only { b"htb" } else { b"tbf" };
     let lost = match root(netlink, index)? {
-        Some(root) if root.kind == *kind => {
-            let change = match shaper.tcp_only {
-                true => tcp_class(index, shaper),
-                false => bucket(index, shaper),
-            };
-            return netlink.request(change).map(|()| 0);
+        Some(root) if root.handle == shaper.traffic.handle() => {
+            return change(netlink, index, shaper).map(|()| 0);
         }
         Some(root) if root.packets > 0 => drain(netlink, index, root)?,
         _ => 0,
     };
-    let changed = match shaper.tcp_only {
-        // A kernel without htb or u32 has a bucket for all packets.
-        true => set_tcp_bucket(netlink, index, shaper)
-            .or_else(|_| netlink.request(bucket(index, shaper))),
-        false => netlink.request(bucket(index, shaper)),
+    let changed = match shaper.traffic {
+        Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
+        Traffic::SuperPackets => set_htb(netlink, index, shaper, CLASS),
+        // Class 0 as the default lets what no filter takes pass by.
+        Traffic::Tcp => {
+            set_htb(netlink, index, shaper, 0).and_then(|()| set_tcp_filters(netlink, index))
+        }
     };
+    // A kernel without htb or u32 has a tbf for everything; half an htb would be in its way.
+    let changed = changed.or_else(|_| {
+        let _ = netlink.request(request(libc::RTM_DELQDISC, index, 0, TC_H_ROOT, 0));
+        netlink.request(bucket(index, shaper))
+    });
     changed.map(|()| lost)
+}
+
+/// Changes a bucket that is there, of the kind that the kernel has.
+fn change(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
+    let changed = match shaper.traffic {
+        Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
+        Traffic::SuperPackets | Traffic::Tcp => netlink.request(class(index, shaper)),
+    };
+    changed.or_else(|_| netlink.request(bucket(index, shaper)))
 }
 
 /// The queueing discipline of an interface.
 #[derive(Clone, Copy)]
 struct Root {
-    /// The first letters of its name.
-    kind: [u8; 3],
+    /// Which of ours it is.
+    handle: u32,
     /// Packets that wait.
     packets: u32,
 }
@@ -90,7 +131,7 @@ fn root(netlink: &mut Netlink, index: u32) -> io::Result<Option<Root>> {
         if reply == NLMSG_ERROR {
             result = error_of(payload);
         }
-        // struct tcmsg: the interface is its second word, the parent its fourth.
+        // struct tcmsg: the interface is its second word, then handle and parent.
         let word = |at: usize| {
             Some(u32::from_ne_bytes(
                 payload.get(at..at + 4)?.try_into().ok()?,
@@ -98,12 +139,11 @@ fn root(netlink: &mut Netlink, index: u32) -> io::Result<Option<Root>> {
         };
         if reply == libc::RTM_NEWQDISC && word(4) == Some(index) && word(12) == Some(TC_H_ROOT) {
             let attributes = payload.get(20..).unwrap_or_default();
-            let kind = attribute(attributes, TCA_KIND).and_then(|name| name.get(..3));
             let statistics = attribute(attributes, TCA_STATS2);
             let queue = statistics.and_then(|nest| attribute(nest, TCA_STATS_QUEUE));
             let packets = queue.and_then(|queue| queue.get(..4)?.try_into().ok());
-            found = kind.and_then(|kind| kind.try_into().ok()).map(|kind| Root {
-                kind,
+            found = word(8).map(|handle| Root {
+                handle,
                 packets: packets.map_or(0, u32::from_ne_bytes),
             });
         }
@@ -130,19 +170,21 @@ fn attribute(mut list: &[u8], wanted: u16) -> Option<&[u8]> {
 fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<u64> {
     const TRIES: u32 = 200;
     const PAUSE: Duration = Duration::from_micros(100);
-    let fast = Shaper {
+    let fast = |traffic| Shaper {
         bytes_per_s: 100_000_000_000,
         overhead: 0,
         burst_bytes: 1 << 30,
         limit_bytes: 1 << 30,
-        tcp_only: false,
+        traffic,
     };
-    netlink.request(match &now.kind {
-        b"tbf" => bucket(index, &fast),
-        b"htb" => tcp_class(index, &fast),
+    let traffic = match now.handle {
+        TBF => Traffic::Packets,
+        HTB_ALL => Traffic::SuperPackets,
+        HTB_TCP => Traffic::Tcp,
         // Of a kind that is not ours.
         _ => return Ok(now.packets.into()),
-    })?;
+    };
+    change(netlink, index, &fast(traffic))?;
     let mut waiting = 0;
     for _ in 0..TRIES {
         waiting = root(netlink, index)?.map_or(0, |root| root.packets);
@@ -154,9 +196,14 @@ fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<u64> {
     Ok(waiting.into())
 }
 
-fn set_tcp_bucket(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
-    netlink.request(tcp_root(index))?;
-    netlink.request(tcp_class(index, shaper))?;
+/// Sets the root queueing discipline to a bucket for what goes into its class: all that no filter
+/// takes, if that is the `default`.
+fn set_htb(netlink: &mut Netlink, index: u32, shaper: &Shaper, default: u32) -> io::Result<()> {
+    netlink.request(htb(index, shaper.traffic, default))?;
+    netlink.request(class(index, shaper))
+}
+
+fn set_tcp_filters(netlink: &mut Netlink, index: u32) -> io::Result<()> {
     // The protocol is byte 9 of an IPv4 header, and byte 6 of an IPv6 header.
     netlink.request(tcp_filter(index, libc::ETH_P_IP as u16, 8, 0x00ff_0000))?;
     netlink.request(tcp_filter(index, libc::ETH_P_IPV6 as u16, 4, 0x0000_ff00))
@@ -182,31 +229,33 @@ fn rate_spec(shaper: &Shaper, overhead: u16) -> [u8; 12] {
     spec
 }
 
-/// The root of a bucket for TCP.
-fn tcp_root(index: u32) -> Message {
+/// The root of an htb.
+fn htb(index: u32, traffic: Traffic, default: u32) -> Message {
     const TCA_HTB_INIT: u16 = 2;
     const VERSION: u32 = 3;
-    let mut message = request(libc::RTM_NEWQDISC, index, HTB, TC_H_ROOT, 0);
+    let mut message = request(libc::RTM_NEWQDISC, index, traffic.handle(), TC_H_ROOT, 0);
     message
         .attr_str(TCA_KIND, "htb")
         .nest(TCA_OPTIONS, |options| {
-            // struct tc_htb_glob; class 0 as the default lets what no filter takes pass by.
+            // struct tc_htb_glob: version, rate2quantum, defcls and two more.
             let mut init = [0; 20];
             init[0..4].copy_from_slice(&VERSION.to_ne_bytes());
             init[4..8].copy_from_slice(&10u32.to_ne_bytes());
+            init[8..12].copy_from_slice(&default.to_ne_bytes());
             options.attr(TCA_HTB_INIT, &init);
         });
     message
 }
 
 /// The bucket itself.
-fn tcp_class(index: u32, shaper: &Shaper) -> Message {
+fn class(index: u32, shaper: &Shaper) -> Message {
     const TCA_HTB_PARMS: u16 = 1;
     const TCA_HTB_RATE64: u16 = 6;
     const TCA_HTB_CEIL64: u16 = 7;
     /// How much a class sends in its turn; there is only one.
     const QUANTUM: u32 = 60_000;
-    let mut message = request(libc::RTM_NEWTCLASS, index, HTB_CLASS, HTB, 0);
+    let htb = shaper.traffic.handle();
+    let mut message = request(libc::RTM_NEWTCLASS, index, htb | CLASS, htb, 0);
     message
         .attr_str(TCA_KIND, "htb")
         .nest(TCA_OPTIONS, |options| {
@@ -236,7 +285,7 @@ fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
     let tcp = mask & u32::from_be_bytes([libc::IPPROTO_TCP as u8; 4]);
     // A priority of its own for each protocol.
     let info = u32::from(ethertype & 0xff | 1) << 16 | u32::from(ethertype.to_be());
-    let mut message = request(libc::RTM_NEWTFILTER, index, 0, HTB, info);
+    let mut message = request(libc::RTM_NEWTFILTER, index, 0, HTB_TCP, info);
     message
         .attr_str(TCA_KIND, "u32")
         .nest(TCA_OPTIONS, |options| {
@@ -248,20 +297,26 @@ fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
             selector[20..24].copy_from_slice(&tcp.to_be_bytes());
             selector[24..28].copy_from_slice(&offset.to_ne_bytes());
             options
-                .attr_u32(TCA_U32_CLASSID, HTB_CLASS)
+                .attr_u32(TCA_U32_CLASSID, HTB_TCP | CLASS)
                 .attr(TCA_U32_SEL, &selector);
         });
     message
 }
 
-/// Sets the root queueing discipline of an interface to a bucket for all packets.
+/// Sets the root queueing discipline of an interface to a tbf, which holds for all packets.
 fn bucket(index: u32, shaper: &Shaper) -> Message {
     const TCA_STAB: u16 = 8;
     const TCA_STAB_BASE: u16 = 1;
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
     const TCA_TBF_BURST: u16 = 6;
-    let mut message = request(libc::RTM_NEWQDISC, index, TBF, TC_H_ROOT, 0);
+    let mut message = request(
+        libc::RTM_NEWQDISC,
+        index,
+        shaper.traffic.handle(),
+        TC_H_ROOT,
+        0,
+    );
     message.attr_str(TCA_KIND, "tbf").nest(TCA_STAB, |table| {
         // struct tc_sizespec: the overhead is all that we need of it.
         let mut base = [0; 24];

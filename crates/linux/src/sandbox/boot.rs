@@ -192,7 +192,7 @@ fn configure_network(config: &HostConfig, gateway_mac: [u8; 6]) -> io::Result<()
     let mut netlink = Netlink::open()?;
     netlink.request(netlink::link_up(LOOPBACK))?;
     let index = sys::interface_index(INTERFACE)?;
-    if config.offload {
+    if config.offloads() {
         ethtool::turn_off(INTERFACE, &NOT_OURS)?;
     } else {
         ethtool::set_transmit_checksums(INTERFACE, false)?;
@@ -254,6 +254,6 @@ pub(super) fn stop_offload(config: &HostConfig) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
     let mut netlink = Netlink::open()?;
     ethtool::set_transmit_checksums(INTERFACE, false)?;
-    netlink.request(netlink::set_gso_max_segs(index, super::SEGMENTS_MAX))?;
+    netlink.request(netlink::set_gso_max_segs(index, 1))?;
     set_routes(&mut netlink, index, config)
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use super::usage::RunWait;
 use super::{
     Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig, Shaper,
+    Traffic,
 };
 use super::{boot, launch, steering, usage};
 use crate::channel::Channel;
@@ -269,7 +270,7 @@ impl Server {
         if let Some(mask) = &self.steering {
             // Read when the interface is made. A cable that carries single packets has a queue of
             // its own, and shares none with all other hosts.
-            let mask = if config.offload { mask } else { "0" };
+            let mask = if config.offloads() { mask } else { "0" };
             sys::write_file(steering::DEFAULT_MASK, mask)?;
         }
         self.netlink.request(netlink::new_veth(&VethPair {
@@ -281,10 +282,7 @@ impl Server {
             peer_name: boot::INTERFACE,
             peer_pid: self.hosts[number].pid,
             peer_mac: config.mac,
-            peer_gso_max_segs: match config.offload {
-                true => super::SUPER_SEGMENTS_MAX,
-                false => super::SEGMENTS_MAX,
-            },
+            peer_gso_max_segs: config.segments,
         }))?;
         // On the core's end it means NAPI, and with it one queue in order.
         crate::ethtool::set_receive_offload(&name, true)
@@ -293,7 +291,7 @@ impl Server {
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
         let Host { pid, config, .. } = self.host(host)?;
         // For good: it takes its time, and what is gained is little beside a link.
-        let stops = config.offload && !shaper.tcp_only;
+        let stops = config.offloads() && shaper.traffic == Traffic::Packets;
         let lost = launch::inside_network_of(*pid, || {
             if stops {
                 boot::stop_offload(config)?;
@@ -306,7 +304,7 @@ impl Server {
             let cables = usage::cable_drops().into_iter();
             let own = cables.filter(|(number, _)| *number == host);
             self.hosts[host].counted = own.map(|(_, drops)| drops.received).sum();
-            self.hosts[host].config.offload = false;
+            self.hosts[host].config.segments = 1;
         }
         self.hosts[host].lost += lost;
         Ok(())
@@ -324,7 +322,7 @@ impl Server {
             let (Some(counter), Some(host)) = (counters.get_mut(number), hosts.get(number)) else {
                 continue;
             };
-            if !host.config.offload {
+            if !host.config.offloads() {
                 counter.to_core_dropped += drops.received.saturating_sub(host.counted);
             }
             if !says_full {
