@@ -125,9 +125,10 @@ fn live(lab: &Lab, experiment: &str) -> io::Result<Outcome> {
     })
 }
 
+/// Packets go out one by one, as the model's do: super-packets are bursts to a queue of 41 packets.
 fn experiment(name: &str, queue: u32, seconds: u32) -> String {
     format!(
-        "name: kernel\nduration: {} s\ntcp: {{ congestion: {name} }}\ntopology:\n  \
+        "name: kernel\nduration: {} s\noffload: false\ntcp: {{ congestion: {name} }}\ntopology:\n  \
          nodes: {{ a: {{}}, r: {{ kind: router }}, b: {{}} }}\n  links:\n    \
          - {{ ends: [a, r], rate: 1 Gbit/s }}\n    \
          - {{ ends: [r, b], rate: 100 Mbit/s, delay: 10 ms, queue: {queue} packets }}\n\
