@@ -83,7 +83,7 @@ pub const PACKET_BYTES: usize = size_of::<crate::pool::Descriptor>();
 pub struct EngineConfig {
     /// Seed of all randomness.
     pub seed: u64,
-    /// The longest frame, in bytes with its Ethernet header.
+    /// The longest frame, in bytes with its Ethernet header; of more than 65549, so many.
     pub slot_size: usize,
     /// How many packets there may be at once, those at the egress included.
     pub slots: u32,
@@ -290,7 +290,7 @@ impl Engine {
     pub fn advance(&mut self, to: Time) {
         let end = Moment {
             time: to,
-            microstep: u32::MAX,
+            microstep: u16::MAX,
         };
         self.run(pending::key(end, u32::MAX));
         self.pass_time(to);

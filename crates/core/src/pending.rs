@@ -48,7 +48,7 @@ pub(crate) const fn time(key: Key) -> Time {
 pub(crate) const fn moment(key: Key) -> Moment {
     Moment {
         time: time(key),
-        microstep: (key >> 32) as u32,
+        microstep: (key >> 32) as u16,
     }
 }
 

@@ -28,8 +28,10 @@ pub(crate) use descriptor::{BufferId, Descriptor, LOST, MARKED, MAY_FRAGMENT, Or
 
 /// What a modelled packet carries.
 static ZEROS: [u8; LONGEST_FRAME] = [0; LONGEST_FRAME];
-/// The longest frame that there can be: 16 bits of length, which IPv6 does not count its header in.
-pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + packet::IPV6_LEN + 65_535;
+/// The longest IP packet, in bytes: no link takes longer ones, though IPv6, which does not count its
+/// header in 16 bits of length, could have them.
+pub(crate) const LONGEST_PACKET: u32 = u16::MAX as u32;
+pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + LONGEST_PACKET as usize;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -54,6 +56,7 @@ impl Pool {
     /// A pool of so many slots, and of so many buffers for super-packets.
     pub(crate) fn new(slots: u32, slot_size: usize, buffers: u32) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
+        let slot_size = slot_size.min(LONGEST_FRAME);
         Self {
             descriptors: Vec::with_capacity(slots as usize),
             free: NIL,
@@ -120,6 +123,18 @@ impl Pool {
     /// Descriptors that are not free.
     pub(crate) const fn in_use(&self) -> u32 {
         self.in_use
+    }
+
+    /// All packets by index, for who asks for several in a row.
+    #[inline]
+    pub(crate) fn all_mut(&mut self) -> &mut [Descriptor] {
+        &mut self.descriptors
+    }
+
+    /// A packet; `None` for [`NIL`].
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Descriptor> {
+        self.descriptors.get(index as usize)
     }
 
     pub(crate) const fn slot_size(&self) -> usize {

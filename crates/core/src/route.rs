@@ -61,6 +61,15 @@ pub enum NextHop {
     OneOf(SetId),
 }
 
+/// Where a node stands in all tables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    /// Where no table says anything.
+    pub(crate) const NOWHERE: Self = Self(MISSING);
+}
+
 /// Next-hop tables by destination.
 #[derive(Debug, Clone)]
 pub struct Routes {
@@ -148,12 +157,20 @@ impl Routes {
         }
     }
 
-    /// Reads what [`Routes::next_hop`] looks up, so that it is in the cache.
+    /// Where a node stands, for [`Routes::next_at`].
     #[inline]
-    pub(crate) fn touch(&self, from: NodeId, to: NodeId) -> u32 {
-        let (table, place) = (self.tables[to.index()], self.junctions.place(from));
-        let entry = self.entries.get(table as usize + place as usize);
-        entry.copied().unwrap_or(NONE)
+    pub(crate) fn place(&self, node: NodeId) -> Place {
+        Place(self.junctions.place(node))
+    }
+
+    /// The one pipe that leads from a place to node `to`, as far as a table says so: `None` at the ends
+    /// of paths, where several share packets, and for a `to` that is no node, for all of which see
+    /// [`Routes::next_hop`].
+    #[inline]
+    pub(crate) fn next_at(&self, place: Place, to: u32) -> Option<PipeId> {
+        let &table = self.tables.get(to as usize)?;
+        let &entry = self.entries.get(table as usize + place.0 as usize)?;
+        (entry & SEVERAL == 0).then_some(PipeId(entry))
     }
 
     /// [`Routes::next_hop`] at the ends of paths: at leaves, before leaves, and where a table or a path is

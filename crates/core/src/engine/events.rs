@@ -96,15 +96,13 @@ impl Engine {
     #[inline]
     fn step_window(&mut self) {
         let at = pending::moment(self.window.first());
-        let event = self.window.pop();
+        let (event, is_last) = self.window.pop();
         let from = PipeId(event.pipe);
         let pipe = &mut self.pipes[from.index()];
         let to = NodeId(pipe.to);
         let index = pipe.pop(&self.pool);
         debug_assert_eq!(index, event.index);
-        if event.is_last
-            && let Some(due) = pipe.next_due(&self.pool)
-        {
+        if is_last && let Some(due) = pipe.next_due(&self.pool) {
             let head = pipe.first();
             self.announce(from, head, due);
         }

@@ -14,7 +14,7 @@
 use super::{Egress, Engine, Refused};
 use crate::packet::{self, Destination, Headers, Refusal};
 use crate::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use crate::pool::LONGEST_FRAME;
+use crate::pool::{LONGEST_FRAME, LONGEST_PACKET};
 use crate::router::Responder;
 use crate::time::Time;
 use crate::topology::{NodeId, Topology};
@@ -47,7 +47,8 @@ impl Engine {
     /// [`Engine::arrive`], but for the checksum, which is believed.
     ///
     /// # Errors
-    /// Where the headers contradict `ip_len`, are cut, or are longer than a slot.
+    /// Where the headers contradict `ip_len`, are cut, or are longer than a slot, and where `ip_len`
+    /// is more than 65535.
     #[inline]
     pub fn arrive_modelled(
         &mut self,
@@ -58,7 +59,7 @@ impl Engine {
         let Some(headers) = read(packet) else {
             return Err(self.refuse(Refusal::Malformed));
         };
-        if packet.headers.len() > self.pool.slot_size() {
+        if packet.headers.len() > self.pool.slot_size() || packet.ip_len > LONGEST_PACKET {
             return Err(self.too_long());
         }
         debug_assert_eq!(self.find(headers.destination), packet.to.0);

@@ -21,17 +21,20 @@
 //!
 //! Left out: widths that follow changes of delays; several cores, which need just these windows.
 
+mod lookout;
+
 use super::Engine;
 use super::hash::Fate;
-use super::lan::GROUP;
 use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
+use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
-use crate::pipe::{Pipe, Taken};
-use crate::pool::{Descriptor, LOST, NIL};
-use crate::route::NextHop;
+use crate::pool::{Descriptor, NIL};
 use crate::time::Time;
-use crate::topology::{NodeId, NodeKind, PipeId};
+use crate::topology::PipeId;
+use lookout::{Lookout, Share};
+
+pub(super) use lookout::Event;
 
 /// Narrower windows than this, in ns, hold too few packets to pay.
 const LEAST_WIDTH: u64 = 16_000;
@@ -42,9 +45,6 @@ const MOST_WIDTH: u64 = 1 << 30;
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
 
-/// With more bytes of route tables than these, which no near cache holds, they are fetched ahead.
-const LARGE_TABLES: usize = 1 << 20;
-
 /// With more bytes of pipes and packets than these, which no near cache holds, they are fetched
 /// ahead. Where one does, the processor waits for none of them longer than for the instructions that
 /// would ask.
@@ -54,28 +54,6 @@ const FAR: u64 = 2 << 20;
 /// enough for all the answers to stay in the cache.
 const AT_A_TIME: usize = 64;
 
-/// A packet comes out of a plain pipe.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Event {
-    /// (time since the window's beginning in ns, rank) in one number.
-    order: u64,
-    pub(super) pipe: u32,
-    pub(super) index: u32,
-    /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
-    pub(super) next: u32,
-    /// Whether it is its pipe's last one in a window that is done one event at a time.
-    pub(super) is_last: bool,
-}
-
-impl Event {
-    /// It is lost in its pipe.
-    const LOST: u32 = u32::MAX;
-    /// It has arrived.
-    const HOME: u32 = u32::MAX - 1;
-    /// Anything else becomes of it. Numbers of pipes are below all of these.
-    pub(super) const ELSE: u32 = u32::MAX - 2;
-}
-
 /// A packet goes into a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -83,23 +61,6 @@ struct Entry {
     order: u64,
     pipe: u32,
     index: u32,
-}
-
-/// What a pipe gives to a window. While it is looked at, it is a lane: its packets are taken one
-/// after another, in turn with those of other pipes.
-#[derive(Debug, Clone, Copy)]
-struct Share {
-    pipe: u32,
-    /// Where it leads, and what that is.
-    node: u32,
-    kind: NodeKind,
-    rank: u32,
-    /// The first packet that is not taken, and when it is due.
-    head: u32,
-    due: Moment,
-    /// The place of its last event.
-    last: u32,
-    taken: Taken,
 }
 
 /// The open window, and what is needed for it.
@@ -121,18 +82,21 @@ pub(super) struct Window {
     is_far: bool,
     shares: Vec<Share>,
     pipes: Vec<wheel::Entry>,
-    /// Places of shares.
-    lanes: Vec<u32>,
+    /// Places of events that end in their pipe.
+    ends: Vec<u32>,
     /// By pipe: how many packets go into it.
     inbox: Box<[u32]>,
-    /// The pipes into which any do.
-    fed: Vec<u32>,
+    /// The pipes into which any do: so many, and room for one more than all.
+    fed: Box<[u32]>,
     entries: Vec<Entry>,
     /// Places of events, sorted by the order of events.
     tray: Vec<u128>,
     /// How much of the tray has been done, where it holds a whole window.
     done: usize,
 }
+
+/// Set in the tray for a pipe's last event. Of those with the same order, it is the last anyway.
+const LAST: u128 = 1 << 32;
 
 /// A place in the tray: (order, place).
 const fn tray_entry(order: u64, place: u32) -> u128 {
@@ -166,9 +130,9 @@ impl Window {
             is_usual: true,
             is_far: false,
             pipes: Vec::new(),
-            lanes: Vec::with_capacity(AT_A_TIME),
+            ends: Vec::new(),
             inbox: vec![0; known].into(),
-            fed: Vec::new(),
+            fed: vec![0; known + 1].into(),
             entries: Vec::new(),
             tray: Vec::new(),
             done: 0,
@@ -210,12 +174,12 @@ impl Window {
         }
     }
 
-    /// Takes that event out, which must exist.
+    /// Takes that event out, which must exist, and says whether it is its pipe's last one.
     #[inline]
-    pub(super) fn pop(&mut self) -> Event {
-        let place = self.tray[self.done] as u32;
+    pub(super) fn pop(&mut self) -> (Event, bool) {
+        let entry = self.tray[self.done];
         self.done += 1;
-        self.events[place as usize]
+        (self.events[entry as u32 as usize], entry & LAST > 0)
     }
 
     #[inline]
@@ -228,15 +192,26 @@ impl Window {
 
     /// Brings all `entering` events into the order of the pipes that they go into, and for each
     /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
-    fn sort_by_inbox(&mut self, entering: usize) {
-        self.tray.clear();
+    fn sort_by_inbox(&mut self) {
+        let entering = self.events.len() - self.ends.len();
+        let mut fed = 0;
+        for event in &self.events {
+            if event.next < Event::ELSE {
+                let count = &mut self.inbox[event.next as usize];
+                // Whether it is the pipe's first one is hard to foretell, so nothing branches on it.
+                self.fed[fed] = event.next;
+                fed += usize::from(*count == 0);
+                *count += 1;
+            }
+        }
+        let fed = &self.fed[..fed];
         // All entries are written below.
         if self.entries.len() < entering {
             self.entries.resize(entering, Entry::default());
         }
         self.entries.truncate(entering);
         let mut end = 0;
-        for &pipe in &self.fed {
+        for &pipe in fed {
             let count = &mut self.inbox[pipe as usize];
             (*count, end) = (end, end + *count);
         }
@@ -252,7 +227,7 @@ impl Window {
             }
         }
         let mut start = 0;
-        for &pipe in &self.fed {
+        for &pipe in fed {
             let end = std::mem::take(&mut self.inbox[pipe as usize]) as usize;
             let own = &mut self.entries[start..end];
             match own {
@@ -271,13 +246,15 @@ impl Window {
 
     /// Sorts the window, to be done one event at a time.
     fn sort(&mut self) {
-        for share in &self.shares {
-            self.events[share.last as usize].is_last = true;
-        }
-        let entries = self.events.iter().zip(0..);
         self.tray.clear();
-        self.tray
-            .extend(entries.map(|(event, place)| tray_entry(event.order, place)));
+        for (place, event) in self.events.iter().enumerate().rev() {
+            let is_last = std::mem::replace(&mut self.inbox[event.pipe as usize], 1) == 0;
+            let last = if is_last { LAST } else { 0 };
+            self.tray.push(tray_entry(event.order, place as u32) | last);
+        }
+        for share in &self.shares {
+            self.inbox[share.pipe as usize] = 0;
+        }
         self.tray.sort_unstable();
         self.done = 0;
     }
@@ -315,136 +292,29 @@ impl Engine {
     /// changes nothing else. Says whether it all may be done at once.
     fn look_ahead(&mut self, start: u64, end: u64) -> bool {
         let window = &mut self.window;
-        window.start = start;
-        window.is_usual = true;
         let bytes = size_of_val(&*self.pipes) as u64 + self.inside * size_of::<Descriptor>() as u64;
         window.is_far = bytes > FAR;
-        window.events.clear();
+        window.start = start;
         window.shares.clear();
         window.pipes.clear();
+        window.ends.clear();
+        window.events.clear();
         self.wheel.take(end, &mut window.pipes);
-        let end = self.wheel.start_of(end);
-        for first in (0..self.window.pipes.len()).step_by(AT_A_TIME) {
-            self.set_lanes(first);
-            while !self.window.lanes.is_empty() {
-                self.fetch_ways();
-                self.take_one_each();
-                self.leave_lanes(end);
-            }
-        }
-        self.window.is_usual
-    }
-
-    /// Begins with the heads of the next few pipes.
-    fn set_lanes(&mut self, first: usize) {
-        let window = &mut self.window;
-        let last = window.pipes.len().min(first + AT_A_TIME);
-        if window.is_far {
-            let mut touched = 0;
-            for entry in &window.pipes[first..last] {
-                touched ^= self.pool[entry.head].next ^ self.pipes[entry.pipe as usize].to;
-            }
-            std::hint::black_box(touched);
-        }
-        for entry in &window.pipes[first..last] {
-            let pipe = &self.pipes[entry.pipe as usize];
-            debug_assert_eq!(pipe.first(), entry.head);
-            window.lanes.push(window.shares.len() as u32);
-            window.shares.push(Share {
-                pipe: entry.pipe,
-                node: pipe.to,
-                rank: pipe.rank,
-                kind: pipe.kind,
-                head: entry.head,
-                due: self.pool[entry.head].due(),
-                last: 0,
-                taken: Taken::from(entry.head),
-            });
-        }
-    }
-
-    /// Takes away the lanes whose next packet is not due before `end` ns.
-    fn leave_lanes(&mut self, end: u64) {
-        let window = &mut self.window;
-        if window.is_far {
-            let mut touched = 0;
-            // Nothing in this loop waits for anything but memory, of which much comes at a time.
-            for &lane in &window.lanes {
-                let head = window.shares[lane as usize].head;
-                if head != NIL {
-                    touched ^= self.pool[head].next;
-                }
-            }
-            std::hint::black_box(touched);
-        }
-        let mut left = 0;
-        for number in 0..window.lanes.len() {
-            let lane = window.lanes[number];
-            let share = &mut window.shares[lane as usize];
-            let mut goes_on = share.head != NIL;
-            if goes_on {
-                share.due = self.pool[share.head].due();
-                let is_due = share.due.time.as_ns() < end;
-                goes_on = is_due & (share.due.microstep == 0);
-                window.is_usual &= goes_on | !is_due;
-            }
-            // Who stays is hard to foretell, so nothing branches on it.
-            window.lanes[left] = lane;
-            left += usize::from(goes_on);
-        }
-        window.lanes.truncate(left);
-    }
-
-    /// Has what routes say about each lane's packet brought, where much of it is far away.
-    fn fetch_ways(&self) {
-        if self.routes.table_bytes() <= LARGE_TABLES {
-            return;
-        }
-        let mut touched = 0;
-        for &lane in &self.window.lanes {
-            let share = &self.window.shares[lane as usize];
-            let to = self.pool[share.head].destination;
-            let to = if to < GROUP { to } else { share.node };
-            touched ^= self.routes.touch(NodeId(share.node), NodeId(to));
-        }
-        std::hint::black_box(touched);
-    }
-
-    /// Makes an event of each lane's packet, and goes on to the one behind it.
-    fn take_one_each(&mut self) {
-        let window = &mut self.window;
-        for &lane in &window.lanes {
-            let share = &mut window.shares[lane as usize];
-            let packet = &self.pool[share.head];
-            let to = packet.destination;
-            let way = if share.kind == NodeKind::Router && to != share.node && to < GROUP {
-                let (router, to) = (NodeId(share.node), NodeId(to));
-                self.routes.next_hop(&self.topology, router, to)
-            } else {
-                None
-            };
-            let next = match way {
-                _ if packet.is(LOST) => Event::LOST,
-                Some(NextHop::One(next))
-                    if packet.ip_len() <= window.fits[next.index()] && packet.hop_limit > 1 =>
-                {
-                    next.0
-                }
-                None if share.kind == NodeKind::Host && to == share.node => Event::HOME,
-                _ => Event::ELSE,
-            };
-            window.is_usual &= next != Event::ELSE;
-            share.taken.add(packet);
-            share.last = window.events.len() as u32;
-            window.events.push(Event {
-                order: (share.due.time.as_ns() - window.start) << 32 | u64::from(share.rank),
-                pipe: share.pipe,
-                index: share.head,
-                next,
-                is_last: false,
-            });
-            share.head = packet.next;
-        }
+        let mut lookout = Lookout {
+            time: start..self.wheel.start_of(end),
+            is_usual: true,
+            pool: &self.pool,
+            pipes: &self.pipes,
+            routes: &mut self.routes,
+            topology: &self.topology,
+            fits: &window.fits,
+            events: std::mem::take(&mut window.events),
+            ends: &mut window.ends,
+        };
+        lookout.look(&window.pipes, window.is_far, &mut window.shares);
+        window.is_usual = lookout.is_usual;
+        window.events = lookout.events;
+        window.is_usual
     }
 
     /// Does the window at once.
@@ -454,14 +324,16 @@ impl Engine {
         }
         self.inside -= self.window.events.len() as u64;
         let crowded = self.is_crowded();
-        for number in 0..self.window.shares.len() {
-            let share = self.window.shares[number];
+        let shares = std::mem::take(&mut self.window.shares);
+        for share in &shares {
             self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
             if share.head != NIL {
                 self.stand(PipeId(share.pipe), share.head, share.due, crowded);
             }
         }
-        self.hand_over();
+        self.window.shares = shares;
+        self.end_some();
+        self.window.sort_by_inbox();
         self.serve_inboxes(crowded);
     }
 
@@ -477,53 +349,40 @@ impl Engine {
         }
     }
 
-    /// Ends packets that are lost or have arrived, and counts those that go into each pipe.
-    fn hand_over(&mut self) {
+    /// Ends packets that are lost or have arrived.
+    fn end_some(&mut self) {
         let window = &mut self.window;
         window.tray.clear();
         window.done = 0;
-        window.fed.clear();
-        window.fed.resize(window.events.len(), 0);
-        let (mut lost, mut fed) = (0, 0);
-        for (event, place) in window.events.iter().zip(0..) {
-            match event.next {
-                Event::LOST => {
-                    lost += 1;
-                    let ip_len = self.pool[event.index].ip_len();
-                    self.pipes[event.pipe as usize].lose(ip_len);
-                    self.pool.release(event.index);
-                }
-                Event::HOME => window.tray.push(tray_entry(event.order, place)),
-                next => {
-                    let count = &mut window.inbox[next as usize];
-                    // Whether it is the pipe's first one is hard to foretell.
-                    window.fed[fed] = next;
-                    fed += usize::from(*count == 0);
-                    *count += 1;
-                }
+        let mut lost = 0;
+        for &place in &window.ends {
+            let event = &window.events[place as usize];
+            if event.next == Event::LOST {
+                lost += 1;
+                let ip_len = self.pool[event.index].ip_len();
+                self.pipes[event.pipe as usize].lose(ip_len);
+                self.pool.release(event.index);
+            } else {
+                window.tray.push(tray_entry(event.order, place));
             }
         }
-        window.fed.truncate(fed);
         self.counters.dropped.loss += lost;
         self.counters.hops += window.events.len() as u64 - lost;
-        let entering = window.events.len() - lost as usize - window.tray.len();
         window.tray.sort_unstable();
         for number in 0..self.window.tray.len() {
             let place = self.window.tray[number] as u32;
             self.deliver(self.window.events[place as usize].index);
         }
-        self.window.sort_by_inbox(entering);
+        self.window.tray.clear();
     }
 
     /// Lets each pipe take what goes into it.
     fn serve_inboxes(&mut self, crowded: bool) {
-        for first in (0..self.window.entries.len()).step_by(AT_A_TIME) {
-            let last = self.window.entries.len().min(first + AT_A_TIME);
-            self.fetch(first, last);
-            for number in first..last {
-                let entry = self.window.entries[number];
+        let entries = std::mem::take(&mut self.window.entries);
+        for entries in entries.chunks(AT_A_TIME) {
+            self.fetch(entries);
+            for entry in entries {
                 let at = self.window.moment(entry.order);
-                self.pool[entry.index].hop_limit -= 1;
                 let pipe = &mut self.pipes[entry.pipe as usize];
                 let was_empty = pipe.first() == NIL;
                 if !pipe.enter(entry.index, at, Time::ZERO, &mut self.pool) {
@@ -531,20 +390,22 @@ impl Engine {
                     continue;
                 }
                 self.inside += 1;
+                let packet = &mut self.pool[entry.index];
+                packet.hop_limit -= 1;
                 if was_empty {
-                    let due = self.pool[entry.index].due();
+                    let due = packet.due();
                     self.stand(PipeId(entry.pipe), entry.index, due, crowded);
                 }
             }
         }
+        self.window.entries = entries;
     }
 
     /// Has the memory brought that is about to be needed: loops that wait for nothing.
-    fn fetch(&self, first: usize, last: usize) {
+    fn fetch(&self, entries: &[Entry]) {
         if !self.window.is_far {
             return;
         }
-        let entries = &self.window.entries[first..last];
         let mut touched = 0;
         for entry in entries {
             touched ^= self.pipes[entry.pipe as usize].touch() ^ self.pool[entry.index].next;
@@ -564,7 +425,7 @@ impl Engine {
         for &entry in &rest[self.window.done.min(rest.len())..] {
             let event = self.window.events[entry as u32 as usize];
             let pipe = &self.pipes[event.pipe as usize];
-            if event.is_last
+            if entry & LAST > 0
                 && let Some(due) = pipe.next_due(&self.pool)
             {
                 self.announce(PipeId(event.pipe), pipe.first(), due);

@@ -125,7 +125,7 @@ mod tests {
             let fresh = key(
                 Moment {
                     time,
-                    microstep: pick % 3,
+                    microstep: (pick % 3) as u16,
                 },
                 step,
             );

@@ -128,24 +128,27 @@ impl Wheel {
                 chunk.entries[chunk.len as usize] = entry;
                 chunk.len += 1;
             }
-            _ => self.slots[at].first = self.begin_chunk(entry, first),
+            _ => self.begin_chunk(at, entry),
         }
-        self.occupied[at / 64] |= 1 << (at % 64);
         self.least = self.least.min(due);
         self.len += 1;
         true
     }
 
-    /// A chunk that holds one entry, before chunk `next`.
-    fn begin_chunk(&mut self, entry: Entry, next: u32) -> u32 {
+    /// Puts a chunk that holds one entry before those of the slot at place `at`.
+    #[inline(never)] // out of the way of the usual case
+    fn begin_chunk(&mut self, at: usize, entry: Entry) {
+        self.occupied[at / 64] |= 1 << (at % 64);
         let number = self.free;
+        let next = std::mem::replace(&mut self.slots[at].first, number);
         if let Some(chunk) = self.chunks.get_mut(number as usize) {
             self.free = chunk.next;
             chunk.entries[0] = entry;
             chunk.len = 1;
             chunk.next = next;
-            return number;
+            return;
         }
+        self.slots[at].first = self.chunks.len() as u32;
         let mut entries = [Entry::default(); CHUNK];
         entries[0] = entry;
         self.chunks.push(Chunk {
@@ -153,7 +156,6 @@ impl Wheel {
             len: 1,
             next,
         });
-        self.chunks.len() as u32 - 1
     }
 
     /// Nothing due before `ns` will be put in any more; nothing of that kind may be inside.

@@ -111,7 +111,7 @@ impl Pipe {
             packet.path_delay = others + self.delay.span;
             let time = Time::from_ns(departure.ceil()) + self.delay.span;
             // Out at the instant of its entry: that can only be an arrival, at microstep 0.
-            let microstep = u32::from(time == entered);
+            let microstep = u16::from(time == entered);
             previous = previous.max(Moment { time, microstep });
             packet.set_due(previous);
             index = packet.next;

@@ -8,11 +8,12 @@
 use crate::time::{Span, Time};
 
 /// A place in the order of events of one element: time, then microstep. The microstep rises
-/// where a packet crosses a pipe in no time at all, so that effects come after their causes.
+/// where a packet crosses a pipe in no time at all, so that effects come after their causes. Fewer
+/// hops than it counts fit into one instant: each packet's hop limit is a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Moment {
     pub(crate) time: Time,
-    pub(crate) microstep: u32,
+    pub(crate) microstep: u16,
 }
 
 /// Delays packets.
@@ -40,9 +41,10 @@ impl Delay {
         } else {
             0
         };
-        let moment = Moment { time, microstep };
-        if moment > self.last {
-            self.last = moment;
+        // As the order of moments, with the usual case first.
+        let last = self.last;
+        if time > last.time || time == last.time && microstep > last.microstep {
+            self.last = Moment { time, microstep };
         }
         self.last
     }

@@ -268,14 +268,15 @@ impl Pipe {
                 microstep: 0,
             };
         }
-        let packet = &mut pool[index];
+        let packets = pool.all_mut();
+        let packet = &mut packets[index as usize];
         packet.enter(due, departure, lost);
         packet.path_delay += self.delay.span;
         packet.next = NIL;
         self.queue.push(index, bytes);
         match self.tail {
             NIL => self.head = index,
-            tail => pool[tail].next = index,
+            tail => packets[tail as usize].next = index,
         }
         self.tail = index;
         true

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use crate::packet::Headers;
 use crate::pipe::delay::Moment;
 use crate::pipe::rate::Exact;
-use crate::pool::NIL;
+use crate::pool::{LONGEST_PACKET, NIL};
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 
@@ -27,8 +27,6 @@ pub(crate) const MARKED: u8 = 4;
 const PARTIAL: u8 = 8;
 /// Of a descriptor: it departs within the nanosecond that begins at `departure`.
 const WITHIN: u8 = 16;
-/// Of a descriptor: the IP packet is 65536 bytes longer than `ip_len`.
-const LONG: u8 = 32;
 
 /// A packet without its bytes.
 #[derive(Debug, Clone)]
@@ -96,8 +94,8 @@ impl Descriptor {
 
     /// It has such headers.
     pub(super) fn describe(&mut self, headers: &Headers) {
+        debug_assert!(headers.ip_len <= LONGEST_PACKET);
         self.ip_len = headers.ip_len as u16;
-        self.put(LONG, headers.ip_len > u32::from(u16::MAX));
         self.hop_limit = headers.hop_limit;
         self.put(MAY_FRAGMENT, headers.may_fragment);
     }
@@ -130,7 +128,7 @@ impl Descriptor {
     /// Length of the IP packet.
     #[inline]
     pub(crate) const fn ip_len(&self) -> u32 {
-        self.ip_len as u32 + ((self.flags & LONG) as u32 * ((1 << 16) / LONG as u32))
+        self.ip_len as u32
     }
 
     /// When it comes out of its pipe; before it has departed in a shaped pipe, when it entered.
@@ -138,15 +136,14 @@ impl Descriptor {
     pub(crate) const fn due(&self) -> Moment {
         Moment {
             time: self.due,
-            microstep: self.microstep as u32,
+            microstep: self.microstep,
         }
     }
 
     #[inline]
     pub(crate) fn set_due(&mut self, due: Moment) {
         self.due = due.time;
-        // Fewer hops than these fit into one instant: each packet's hop limit is a byte.
-        self.microstep = u16::try_from(due.microstep).unwrap_or(u16::MAX);
+        self.microstep = due.microstep;
     }
 
     /// When its last bit has been sent by the plain pipe that it is in.
