@@ -86,7 +86,7 @@ impl Engine {
             self.counters.dropped.no_route += 1;
             return self.answer(router, Cause::NoRoute, index, at);
         };
-        let mtu = self.pipes[pipe.index()].mtu;
+        let mtu = self.pipes[pipe.index()].mtu();
         let packet = &mut self.pool[index];
         if packet.ip_len() > mtu && !packet.is(MAY_FRAGMENT) {
             self.trace.node(router, index, at.time, Fate::TooBig);
@@ -124,7 +124,7 @@ impl Engine {
             time: stamp,
             microstep: 0,
         };
-        let mtu = self.pipes[pipe.index()].mtu;
+        let mtu = self.pipes[pipe.index()].mtu();
         let packet = &self.pool[index];
         if packet.ip_len() <= mtu {
             self.enter(pipe, index, at, self.now);
@@ -237,7 +237,7 @@ impl Engine {
             return self.pool.release(index);
         };
         let packet = &self.pool[index];
-        if packet.ip_len() <= self.pipes[pipe.index()].mtu {
+        if packet.ip_len() <= self.pipes[pipe.index()].mtu() {
             self.enter(pipe, index, at, Time::ZERO);
         } else if packet.is(MAY_FRAGMENT) {
             self.fragment(pipe, index, at, Time::ZERO);
@@ -264,7 +264,7 @@ impl Engine {
     #[cold]
     fn fragment(&mut self, pipe: PipeId, index: u32, at: Moment, floor: Time) {
         self.pool.apply_edits(index);
-        let mtu = self.pipes[pipe.index()].mtu;
+        let mtu = self.pipes[pipe.index()].mtu();
         let (path_delay, entered) = (self.pool[index].path_delay, self.pool[index].entered);
         let mut made = 0;
         for number in 0..MOST_FRAGMENTS {

@@ -99,7 +99,7 @@ impl Engine {
 
     /// Puts a frame into a pipe as it is.
     fn pass(&mut self, pipe: PipeId, index: u32, at: Moment) {
-        if self.pool[index].ip_len() > self.pipes[pipe.index()].mtu {
+        if self.pool[index].ip_len() > self.pipes[pipe.index()].mtu() {
             let lan = self.topology.pipe(pipe).from;
             self.trace.node(lan, index, at.time, Fate::TooBig);
             self.counters.dropped.too_big += 1;

@@ -153,7 +153,7 @@ impl Window {
     pub(super) fn know(&mut self, id: PipeId, pipe: &Pipe) {
         let delay = pipe.constant_delay().map_or(0, |delay| delay.as_ns());
         let has_windows = self.width > 0 && delay >= self.width;
-        self.fits[id.index()] = if has_windows { pipe.mtu } else { 0 };
+        self.fits[id.index()] = if has_windows { pipe.mtu() } else { 0 };
     }
 
     /// The largest packet that a pipe with windows takes; 0 for one without.
@@ -326,7 +326,7 @@ impl Engine {
         let crowded = self.is_crowded();
         let shares = std::mem::take(&mut self.window.shares);
         for share in &shares {
-            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head, &self.pool);
+            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
             if share.head != NIL {
                 self.stand(PipeId(share.pipe), share.head, share.due, crowded);
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::delay::Moment;
 use super::rate::{Exact, Server};
-use super::{Context, Pipe, overhead};
+use super::{Context, LOSES, Pipe, overhead};
 use crate::pool::{LOST, NIL, Pool};
 use crate::time::Time;
 use crate::topology::PipeParams;
@@ -33,15 +33,14 @@ impl Pipe {
         let old = std::mem::replace(&mut self.rare.params, Arc::new(params));
         let new = &self.rare.params;
         self.overhead = overhead(new.framing) as u8;
-        self.loses = !new.loss.is_never();
+        let loses = if new.loss.is_never() { 0 } else { LOSES };
+        self.traits = self.traits & !LOSES | loses;
         if let Some(shaped) = &mut self.shaped {
             return shaped.set(&old, new, now, context);
         }
         let pool = &mut *context.pool;
-        self.queue
-            .catch_up(now.as_ns(), overhead(old.framing), pool);
         self.limit = new.room();
-        self.queue.count_anew(overhead(new.framing), pool);
+        self.queue.find(self.inside(), now.as_ns(), pool);
         let loses_anew = old.loss != new.loss;
         let old_overhead = overhead(old.framing);
         let serves_anew = (old.rate, old.framing, old.delay) != (new.rate, new.framing, new.delay);

@@ -43,7 +43,7 @@ use crate::topology::{self, NodeKind, PipeId, PipeParams};
 use crate::units::{Framing, QueueLimit};
 use delay::{Delay, Moment};
 use loss::Loss;
-use queue::DropTail;
+use queue::{DropTail, Inside};
 use rate::Server;
 use sender::{Sender, Served};
 use shaped::{Cause, Past, Shaped};
@@ -67,15 +67,13 @@ pub(crate) struct Pipe {
     packets: u64,
     bytes: u64,
     busy_ns: u64,
-    pub(crate) mtu: u32,
+    /// Packets inside a plain pipe.
+    inside: u32,
+    mtu: u16,
     /// What counts for a packet beyond its own bytes.
     overhead: u8,
-    /// Whether there is any loss.
-    loses: bool,
-    /// Whether there is the general form.
-    is_shaped: bool,
-    /// What the receiving node is.
-    pub(crate) kind: NodeKind,
+    /// [`LOSES`] and the like.
+    traits: u8,
 
     delay: Delay,
     server: Server,
@@ -87,6 +85,15 @@ pub(crate) struct Pipe {
     rare: Box<Rare>,
     loss: Loss,
 }
+
+/// Of a pipe: there is some loss.
+const LOSES: u8 = 1;
+/// Of a pipe: there is the general form.
+const SHAPED: u8 = 2;
+/// Of a pipe: the receiving node is a host.
+const TO_HOST: u8 = 4;
+/// Of a pipe: the receiving node is a router.
+const TO_ROUTER: u8 = 8;
 
 const _: () = assert!(size_of::<Pipe>() <= 256);
 const _: () = assert!(std::mem::offset_of!(Pipe, delay) == 64);
@@ -151,11 +158,14 @@ impl Pipe {
             packets: 0,
             bytes: 0,
             busy_ns: 0,
-            mtu: pipe.mtu,
+            inside: 0,
+            mtu: u16::try_from(pipe.mtu).unwrap_or(u16::MAX), // no packet is longer
             overhead: overhead(params.framing) as u8,
-            loses: !params.loss.is_never(),
-            is_shaped: false,
-            kind,
+            traits: match kind {
+                NodeKind::Host => TO_HOST,
+                NodeKind::Router => TO_ROUTER,
+                NodeKind::Lan => 0,
+            },
             delay: Delay::new(params.delay),
             server: Server::new(params.rate),
             limit: params.room(),
@@ -170,10 +180,13 @@ impl Pipe {
                 counters: None,
             }),
         };
+        if !pipe.rare.params.loss.is_never() {
+            pipe.traits |= LOSES;
+        }
         if always_shaped || !pipe.rare.params.is_plain() {
             let sender = Sender::new(&pipe.rare.params);
             pipe.shaped = Some(pipe.make_shaped(sender, name, Moment::default(), Time::ZERO));
-            pipe.is_shaped = true;
+            pipe.traits |= SHAPED;
         }
         pipe
     }
@@ -183,8 +196,31 @@ impl Pipe {
     }
 
     #[inline]
+    const fn is(&self, one: u8) -> bool {
+        self.traits & one != 0
+    }
+
+    #[inline]
     pub(crate) const fn is_shaped(&self) -> bool {
-        self.is_shaped
+        self.is(SHAPED)
+    }
+
+    /// Whether the receiving node is a host.
+    #[inline]
+    pub(crate) const fn leads_to_host(&self) -> bool {
+        self.is(TO_HOST)
+    }
+
+    /// Whether the receiving node is a router.
+    #[inline]
+    pub(crate) const fn leads_to_router(&self) -> bool {
+        self.is(TO_ROUTER)
+    }
+
+    /// The largest IP packet that it takes.
+    #[inline]
+    pub(crate) const fn mtu(&self) -> u32 {
+        self.mtu as u32
     }
 
     /// The bytes that count for an IP packet of `ip_len`.
@@ -250,13 +286,15 @@ impl Pipe {
     ) -> bool {
         let bytes = self.counted(pool[index].ip_len());
         let ns = entry.time.as_ns();
-        if self.server.is_busy(ns) && !self.has_room(ns, bytes, pool) {
+        if !self.server.is_busy(ns) {
+            self.queue.begin_at(index);
+        } else if !self.has_room(ns, bytes, pool) {
             self.drops_queue += 1;
             return false;
         }
         let (start, departure) = self.server.serve(ns, bytes);
         self.busy_ns += departure.ns - start.ns;
-        let lost = self.loses && self.loss.hits();
+        let lost = self.is(LOSES) && self.loss.hits();
         let mut due = self
             .delay
             .carry(entry, Time::from_ns(departure.ceil()), self.delay.span);
@@ -273,7 +311,8 @@ impl Pipe {
         packet.enter(due, departure, lost);
         packet.path_delay += self.delay.span;
         packet.next = NIL;
-        self.queue.push(index, bytes);
+        self.queue.push(bytes);
+        self.inside += 1;
         match self.tail {
             NIL => self.head = index,
             tail => packets[tail as usize].next = index,
@@ -285,8 +324,21 @@ impl Pipe {
     /// Whether a packet of `bytes` may wait in a plain pipe at `ns`.
     #[inline]
     fn has_room(&mut self, ns: u64, bytes: u32, pool: &Pool) -> bool {
+        if self.queue.has_surely_room(self.limit, bytes) {
+            return true;
+        }
+        self.queue.catch_up(self.inside(), ns, pool);
         self.queue
-            .has_room(self.limit, self.overhead(), ns, bytes, pool)
+            .has_room(self.limit, bytes, self.overhead(), pool)
+    }
+
+    /// What is inside a plain pipe.
+    const fn inside(&self) -> Inside {
+        Inside {
+            head: self.head,
+            packets: self.inside,
+            overhead: self.overhead(),
+        }
     }
 
     /// Takes out the first packet of a plain pipe, which must exist.
@@ -295,7 +347,7 @@ impl Pipe {
         let index = self.head;
         let packet = &pool[index];
         let bytes = self.counted(packet.ip_len());
-        self.queue.pop(index, bytes, packet.next);
+        self.inside -= 1;
         self.head = packet.next;
         if self.head == NIL {
             self.tail = NIL;
@@ -312,10 +364,9 @@ impl Pipe {
     /// Takes the first packets out of a plain pipe, after which `head` is the first; which of them
     /// were lost is told to [`Pipe::lose`].
     #[inline]
-    pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32, pool: &Pool) {
+    pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32) {
         let bytes = taken.bytes + u64::from(self.overhead) * u64::from(taken.packets);
-        self.queue
-            .pop_all(taken, bytes, head, self.overhead(), pool);
+        self.inside -= taken.packets;
         self.packets += u64::from(taken.packets);
         self.bytes += bytes;
         self.head = head;
@@ -365,7 +416,10 @@ impl Pipe {
             return shaped.waiting();
         }
         let sent_later = |&index: &u32| pool[index].sent() > now;
-        let inside = pool.list(self.queue.front()).filter(sent_later);
+        let first = self
+            .queue
+            .first_unsent(self.inside(), &self.server, now, pool);
+        let inside = pool.list(first).filter(sent_later);
         inside.skip(1).fold((0, 0), |(packets, bytes), index| {
             let counted = self.counted(pool[index].ip_len());
             (packets + 1, bytes + u64::from(counted))
@@ -393,8 +447,7 @@ impl Pipe {
         if self.shaped.is_some() {
             return;
         }
-        self.queue
-            .catch_up(now.as_ns(), self.overhead(), context.pool);
+        self.queue.find(self.inside(), now.as_ns(), context.pool);
         self.unlose(context.pool);
         let first = self.queue.front();
         let in_service =
@@ -418,8 +471,9 @@ impl Pipe {
             index = next;
         }
         self.tail = NIL;
+        self.inside = 0;
         self.shaped = Some(shaped);
-        self.is_shaped = true;
+        self.traits |= SHAPED;
     }
 
     /// Hands a packet that has not departed to the general form, as if it had not been served.
@@ -455,7 +509,7 @@ impl Pipe {
         };
         self.server = Server::new(params.rate);
         self.server.restart(now.as_ns(), 0);
-        self.is_shaped = false;
+        self.traits &= !SHAPED;
         self.limit = params.room();
         self.queue = DropTail::new();
         self.delay = Delay::new(params.delay);

@@ -14,7 +14,7 @@ use crate::pipe::delay::Moment;
 use crate::pipe::{Pipe, Taken};
 use crate::pool::{Descriptor, LOST, Pool};
 use crate::route::{NextHop, Place, Routes};
-use crate::topology::{NodeId, NodeKind, PipeId, Topology};
+use crate::topology::{NodeId, PipeId, Topology};
 
 use super::AT_A_TIME;
 
@@ -104,14 +104,15 @@ impl Lookout<'_> {
         Share {
             pipe: entry.pipe,
             node: pipe.to,
-            place: match pipe.kind {
-                NodeKind::Router => self.routes.place(NodeId(pipe.to)),
-                NodeKind::Host | NodeKind::Lan => Place::NOWHERE,
+            place: if pipe.leads_to_router() {
+                self.routes.place(NodeId(pipe.to))
+            } else {
+                Place::NOWHERE
             },
             rank: pipe.rank,
             head: entry.head,
             due: self.pool[entry.head].due(),
-            taken: Taken::from(entry.head),
+            taken: Taken::default(),
         }
     }
 
@@ -168,21 +169,25 @@ impl Lookout<'_> {
     #[inline(never)]
     fn look_closer(&mut self, share: &Share, packet: &Descriptor) -> u32 {
         let (node, to) = (share.node, packet.destination);
-        let next = match self.pipes[share.pipe as usize].kind {
-            _ if packet.is(LOST) => Event::LOST,
-            NodeKind::Host if to == node => Event::HOME,
-            NodeKind::Router if to != node && to < GROUP => {
-                match self
-                    .routes
-                    .next_hop(self.topology, NodeId(node), NodeId(to))
-                {
-                    Some(NextHop::One(next)) if self.goes_on(packet, next) => {
-                        return next.0;
-                    }
-                    _ => Event::ELSE,
-                }
+        let pipe = &self.pipes[share.pipe as usize];
+        let next = if packet.is(LOST) {
+            Event::LOST
+        } else if to == node {
+            if pipe.leads_to_host() {
+                Event::HOME
+            } else {
+                Event::ELSE
             }
-            _ => Event::ELSE,
+        } else if pipe.leads_to_router() && to < GROUP {
+            match self
+                .routes
+                .next_hop(self.topology, NodeId(node), NodeId(to))
+            {
+                Some(NextHop::One(next)) if self.goes_on(packet, next) => return next.0,
+                _ => Event::ELSE,
+            }
+        } else {
+            Event::ELSE
         };
         self.is_usual &= next != Event::ELSE;
         self.ends.push(self.events.len() as u32);

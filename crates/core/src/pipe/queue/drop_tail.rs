@@ -1,28 +1,40 @@
 //! Drop-tail: packets wait in order of entry, and one that finds no room is dropped.
 //!
-//! The packet in service does not count. There is no event when a packet's service starts, so
-//! the queue keeps an upper bound (all from `front` on) and finds the truth only when the bound
-//! would refuse a packet, or is high: it then moves `front` past all that have been sent meanwhile.
-//! Every packet is passed once, so the walk costs nothing in the long run, and where few packets are
-//! inside it never happens. Where many are, it is short: thousands of packets that lie in no cache
-//! would take a millisecond.
+//! The packet in service does not count. There is no event when a packet's service starts, so the
+//! queue keeps an upper bound: all that entered from `front` on, before which everything has been
+//! sent. Whoever enters an idle pipe is its front. What leaves the pipe changes nothing here, for it
+//! has been sent long before; that `front` is gone shows in that fewer are inside than have entered
+//! since. The truth is found only when the bound would refuse a packet, or is high: `front` then moves
+//! past all that have been sent meanwhile. Every packet is passed once, so the walk costs nothing in
+//! the long run, and where few packets are inside it never happens. Where many are, it is short:
+//! thousands of packets that lie in no cache would take a millisecond.
 
-use crate::pipe::Taken;
+use crate::pipe::rate::{Exact, Server};
 use crate::pool::{NIL, Pool};
+use crate::time::Time;
 use crate::units::QueueLimit;
 
 /// The queue finds the truth where the bound is above so many packets or bytes.
 const HIGH_PACKETS: u32 = 256;
 const HIGH_BYTES: u64 = 256 * 1500;
 
-/// A drop-tail queue. Its limit, and what counts for a packet beyond its own bytes, are its pipe's.
+/// A drop-tail queue. Its limit is its pipe's.
 #[derive(Debug, Clone)]
 pub(crate) struct DropTail {
-    /// No packet before this one is waiting or in service; `NIL` where there is none.
+    /// No packet before this one is waiting or in service; `NIL` where none is at all.
     front: u32,
-    /// Packets from `front` on, and their counted bytes.
+    /// Packets that entered from `front` on, and their counted bytes.
     packets: u32,
     bytes: u64,
+}
+
+/// All packets inside a pipe.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inside {
+    pub(crate) head: u32,
+    pub(crate) packets: u32,
+    /// What counts for a packet beyond its own bytes.
+    pub(crate) overhead: u32,
 }
 
 impl DropTail {
@@ -34,112 +46,104 @@ impl DropTail {
         }
     }
 
-    /// Whether a packet of `bytes` may wait at `ns`, when the sender is busy.
+    /// Packet `index`, which is pushed next, finds the pipe idle.
     #[inline]
-    pub(crate) fn has_room(
-        &mut self,
-        limit: QueueLimit,
-        overhead: u32,
-        ns: u64,
-        bytes: u32,
-        pool: &Pool,
-    ) -> bool {
-        let bytes = u64::from(bytes);
-        let surely = match limit {
-            QueueLimit::Packets(limit) => self.packets <= limit.min(HIGH_PACKETS),
-            QueueLimit::Bytes(limit) => self.bytes.saturating_add(bytes) <= limit.min(HIGH_BYTES),
-            QueueLimit::Time(_) => true,
-        };
-        if surely {
-            return true;
-        }
-        self.catch_up(ns, overhead, pool);
-        let in_service = self.front_bytes(overhead, pool);
-        match limit {
-            QueueLimit::Packets(limit) => self.packets.saturating_sub(1) < limit,
-            QueueLimit::Bytes(limit) => (self.bytes - in_service).saturating_add(bytes) <= limit,
-            QueueLimit::Time(_) => true,
-        }
+    pub(crate) const fn begin_at(&mut self, index: u32) {
+        (self.front, self.packets, self.bytes) = (index, 0, 0);
     }
 
-    /// Takes in a packet that may wait or be served.
+    /// Takes in a packet of `bytes` that may wait or be served.
     #[inline]
-    pub(crate) fn push(&mut self, index: u32, bytes: u32) {
-        if self.front == NIL {
-            self.front = index;
-        }
+    pub(crate) fn push(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
-    /// Forgets a packet of `bytes` that leaves the pipe, `next` being the one behind it.
+    /// Whether the bound says that a packet of `bytes` may wait when the sender is busy.
     #[inline]
-    pub(crate) fn pop(&mut self, index: u32, bytes: u32, next: u32) {
-        if self.front == index {
-            self.pass(bytes, next);
+    pub(crate) fn has_surely_room(&self, limit: QueueLimit, bytes: u32) -> bool {
+        let bytes = self.bytes.saturating_add(u64::from(bytes));
+        match limit {
+            QueueLimit::Packets(limit) => self.packets <= limit.min(HIGH_PACKETS),
+            QueueLimit::Bytes(limit) => bytes <= limit.min(HIGH_BYTES),
+            QueueLimit::Time(_) => true,
         }
     }
 
-    /// Forgets packets that leave the pipe together, of so many bytes; `next` is behind them.
-    #[inline]
-    pub(crate) fn pop_all(
-        &mut self,
-        taken: &Taken,
-        bytes: u64,
-        next: u32,
+    /// The same where the truth has been found.
+    pub(crate) fn has_room(
+        &self,
+        limit: QueueLimit,
+        bytes: u32,
         overhead: u32,
         pool: &Pool,
-    ) {
-        if self.front == taken.first {
-            self.front = next;
-            self.packets -= taken.packets;
-            self.bytes -= bytes;
-            return;
-        }
-        let mut index = taken.first;
-        while index != next {
-            let packet = &pool[index];
-            self.pop(index, packet.ip_len() + overhead, packet.next);
-            index = packet.next;
+    ) -> bool {
+        let in_service = match self.front {
+            NIL => 0,
+            front => u64::from(pool[front].ip_len() + overhead),
+        };
+        let waiting = self.bytes - in_service;
+        match limit {
+            QueueLimit::Packets(limit) => self.packets.saturating_sub(1) < limit,
+            QueueLimit::Bytes(limit) => waiting.saturating_add(u64::from(bytes)) <= limit,
+            QueueLimit::Time(_) => true,
         }
     }
 
-    fn pass(&mut self, bytes: u32, next: u32) {
-        self.front = next;
-        self.packets -= 1;
-        self.bytes -= u64::from(bytes);
-    }
-
-    /// Moves `front` to the packet in service at `ns`.
-    pub(crate) fn catch_up(&mut self, ns: u64, overhead: u32, pool: &Pool) {
+    /// Moves `front` to the packet in service at `ns`, which is not before any entry.
+    pub(crate) fn catch_up(&mut self, inside: Inside, ns: u64, pool: &Pool) {
+        if self.packets > inside.packets {
+            self.go_back(inside, pool);
+        }
         while self.front != NIL {
             let packet = &pool[self.front];
             if packet.sent().as_ns() > ns {
                 break;
             }
-            self.pass(packet.ip_len() + overhead, packet.next);
+            self.front = packet.next;
+            self.packets -= 1;
+            self.bytes -= u64::from(packet.ip_len() + inside.overhead);
+        }
+    }
+
+    /// The same at any `ns`, and where the bytes that count have changed.
+    pub(crate) fn find(&mut self, inside: Inside, ns: u64, pool: &Pool) {
+        self.go_back(inside, pool);
+        self.catch_up(inside, ns, pool);
+    }
+
+    /// Counts all that are inside.
+    fn go_back(&mut self, inside: Inside, pool: &Pool) {
+        let counted = |index| u64::from(pool[index].ip_len() + inside.overhead);
+        self.front = inside.head;
+        self.packets = inside.packets;
+        self.bytes = pool.list(inside.head).map(counted).sum();
+    }
+
+    /// A packet before which everything has been sent at `now`, `NIL` where nothing is inside.
+    pub(crate) fn first_unsent(
+        &self,
+        inside: Inside,
+        server: &Server,
+        now: Time,
+        pool: &Pool,
+    ) -> u32 {
+        let is_inside = self.front != NIL && self.packets <= inside.packets;
+        // Arrivals may be ahead of `now`, and the front with them.
+        let has_begun = |index| {
+            let departure = Exact::at(pool[index].sent().as_ns());
+            let start = server.start_of(departure, pool[index].ip_len() + inside.overhead);
+            start.ceil() <= now.as_ns()
+        };
+        if is_inside && has_begun(self.front) {
+            self.front
+        } else {
+            inside.head
         }
     }
 
     /// The first packet that may be in service or waiting.
     pub(crate) const fn front(&self) -> u32 {
         self.front
-    }
-
-    /// The bytes that count change, for all from `front` on.
-    pub(crate) fn count_anew(&mut self, overhead: u32, pool: &Pool) {
-        let lengths = pool
-            .list(self.front)
-            .map(|index| pool[index].ip_len() + overhead);
-        self.bytes = lengths.map(u64::from).sum();
-    }
-
-    fn front_bytes(&self, overhead: u32, pool: &Pool) -> u64 {
-        let counted = |index| u64::from(pool[index].ip_len() + overhead);
-        if self.front == NIL {
-            0
-        } else {
-            counted(self.front)
-        }
     }
 }

@@ -22,7 +22,7 @@ mod red;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use drop_tail::DropTail;
+pub(crate) use drop_tail::{DropTail, Inside};
 
 use crate::params::{Discipline, PipeParams};
 use crate::rng::Stream;
