@@ -91,6 +91,26 @@ fn a_queue_counted_in_bytes() {
     assert_eq!(drain(&mut engine).len(), 3);
 }
 
+/// 1500 bytes leave h1 in 121,440 ns. Two enter at once; a third, handed over ahead of its stamp,
+/// finds its pipe idle by then. What waits now waits all the same, and the third is counted with it;
+/// of what has been sent nothing is.
+#[test]
+fn what_waits_is_known_behind_arrivals_ahead_of_time() {
+    let mut engine = engine(chain(QueueLimit::Packets(10)));
+    for stamp in [0, 0, 1_000_000] {
+        send(&mut engine, "h1", "h2", stamp, 1500);
+    }
+    let first = find(&engine, "h1>r1");
+    assert_eq!(engine.waiting(first), (2, 2 * 1518));
+    engine.advance(Time::from_ns(500_000));
+    assert_eq!(engine.waiting(first), (0, 0));
+    engine.advance(Time::MAX);
+    assert_eq!(
+        (engine.waiting(first), drain(&mut engine).len()),
+        ((0, 0), 3)
+    );
+}
+
 /// 1000 bytes of IP at 1 Mbit/s take 8 ms. At 4 ms half of packet 0 is left; at 2 Mbit/s that
 /// takes 2 ms, and the others 4 ms each. At 8 ms packet 1 is half sent too, and the rest takes no
 /// time; the new delay holds for what departs from then on, and nothing overtakes packet 0.
