@@ -62,7 +62,6 @@ struct Net {
     engine: Engine,
     hosts: Vec<(NodeId, Ipv4Addr)>,
     random: Stream,
-    out: Vec<NodeId>,
 }
 
 impl Net {
@@ -77,7 +76,6 @@ impl Net {
             hosts: topology.hosts().map(|(id, host)| (id, host.ipv4)).collect(),
             engine: Engine::new(topology, config, Box::new(Silent)),
             random: Stream::new(1, "traffic"),
-            out: Vec::new(),
         }
     }
 
@@ -86,27 +84,28 @@ impl Net {
         let now = self.engine.now() + STEP;
         self.engine.advance(now);
         while let Some(egress) = self.engine.poll_egress() {
-            self.out.push(egress.host);
+            let host = egress.host;
             self.engine.release(egress);
+            self.send(host);
         }
         for _ in 0..more {
             let (host, _) = self.pick();
-            self.out.push(host);
+            self.send(host);
         }
-        let out = std::mem::take(&mut self.out);
-        for &from in &out {
-            let (to, address) = self.pick();
-            let headers = headers(address);
-            let packet = Modelled {
-                to,
-                headers: &headers,
-                ip_len: IP_LEN.into(),
-            };
-            let entered = self.engine.arrive_modelled(from, now, &packet);
-            entered.expect("a sound packet, and room");
-        }
-        self.out = out;
-        self.out.clear();
+    }
+
+    /// A packet from a host to any other.
+    fn send(&mut self, from: NodeId) {
+        let (to, address) = self.pick();
+        let headers = headers(address);
+        let packet = Modelled {
+            to,
+            headers: &headers,
+            ip_len: IP_LEN.into(),
+        };
+        let now = self.engine.now();
+        let entered = self.engine.arrive_modelled(from, now, &packet);
+        entered.expect("a sound packet, and room");
     }
 
     fn pick(&mut self) -> (NodeId, Ipv4Addr) {

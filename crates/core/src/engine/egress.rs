@@ -6,6 +6,7 @@
 use super::hash::Fate;
 use super::{Engine, GATEWAY_MAC, host_mac, lan};
 use crate::packet;
+use crate::pipe::Pipe;
 use crate::time::{Span, Time};
 use crate::topology::NodeId;
 
@@ -80,12 +81,29 @@ impl Engine {
         Some(egress)
     }
 
-    /// Has the memory of the next few packets brought: a loop that waits for nothing.
+    /// Has the memory of the next few packets brought, by loops that wait for nothing. Who receives
+    /// a packet is likely to send one: where much is far away, its first pipe is brought too.
     fn fetch_outgoing(&mut self) {
         let Outgoing { line, taken, .. } = &self.outgoing;
         let end = line.len().min(taken + AT_A_TIME);
-        let next = line[*taken..end].iter();
-        std::hint::black_box(next.fold(0, |sum, &index| sum ^ self.pool.touch(index)));
+        let next = &line[*taken..end];
+        let touched = next
+            .iter()
+            .fold(0, |sum, &index| sum ^ self.pool.touch(index));
+        std::hint::black_box(touched);
+        if self.window.is_far() {
+            let node = |index: &u32| &self.nodes[self.pool[*index].destination as usize];
+            let touched = next.iter().fold(0, |sum, index| sum ^ node(index).only);
+            std::hint::black_box(touched);
+            let pipes = || {
+                next.iter()
+                    .map(|index| self.pipes.get(node(index).only as usize))
+            };
+            let touched = pipes().flatten().fold(0, |sum, pipe| sum ^ pipe.touch());
+            std::hint::black_box(touched);
+            let tails = pipes().flatten().filter_map(Pipe::last);
+            std::hint::black_box(tails.fold(0, |sum, tail| sum ^ self.pool[tail].next));
+        }
         self.outgoing.fetched = end;
     }
 

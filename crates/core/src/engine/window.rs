@@ -143,6 +143,12 @@ impl Window {
         (window, wheel)
     }
 
+    /// Whether pipes and packets were far away in memory at the last window.
+    #[inline]
+    pub(super) const fn is_far(&self) -> bool {
+        self.is_far
+    }
+
     /// How many pipes gave something to the last window.
     #[inline]
     pub(super) const fn crowd(&self) -> usize {
