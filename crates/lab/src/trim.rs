@@ -30,10 +30,11 @@ const FASTEST: f64 = 1.01;
 /// What the machine lets every host send at first, and at least, in bytes per second.
 const FIRST: f64 = 1e9;
 const LEAST: f64 = 1e6;
-/// The core does not keep up where more than this part of arrivals was stale, twice in a row; once
-/// alone it was a stall of the machine.
-const BEHIND_MANY: f64 = 0.25;
-const BUSY: f64 = 0.5;
+/// The core does not keep up where more than this part of arrivals was stale, twice in a row, and it
+/// was busy for more than that part of the time. Short of either, it was a stall of the machine: a
+/// quarter of a look is nothing unusual.
+const BEHIND_MANY: f64 = 0.4;
+const BUSY: f64 = 0.75;
 const SHRINK: f64 = 0.7;
 /// Below this load hosts that are held back get more: at first much, once they had too much little.
 const LOAD_LOW: f64 = 0.9;
