@@ -74,10 +74,8 @@ pub(super) struct Window {
     fits: Box<[u32]>,
     /// When the window begins, in ns.
     start: u64,
-    /// By pipe, each pipe's in order.
+    /// Each pipe's in order.
     events: Vec<Event>,
-    /// Whether nothing but the usual happens.
-    is_usual: bool,
     /// Whether pipes and packets are far away in memory.
     is_far: bool,
     shares: Vec<Share>,
@@ -127,7 +125,6 @@ impl Window {
             start: 0,
             events: Vec::new(),
             shares: Vec::new(),
-            is_usual: true,
             is_far: false,
             pipes: Vec::new(),
             ends: Vec::new(),
@@ -318,9 +315,9 @@ impl Engine {
             ends: &mut window.ends,
         };
         lookout.look(&window.pipes, window.is_far, &mut window.shares);
-        window.is_usual = lookout.is_usual;
+        let is_usual = lookout.is_usual;
         window.events = lookout.events;
-        window.is_usual
+        is_usual
     }
 
     /// Does the window at once.
