@@ -99,7 +99,7 @@ pub(crate) fn rtt(options: &RttOptions) -> io::Result<RttReport> {
     let mut payload = vec![0; options.size];
     let mut samples = Samples::default();
     let mut received = 0;
-    let pacer = Pacer::interval_us(options.interval, false);
+    let mut pacer = Pacer::interval_us(options.interval, false);
     let start = Instant::now();
     for seq in 0..options.count {
         pacer.wait(seq);

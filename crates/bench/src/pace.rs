@@ -2,7 +2,8 @@
 //!
 //! A late event does not move the ones after it; they catch up. How late each one was is the
 //! caller's to record. Sleeping alone wakes up some tens of microseconds late; a precise pacer
-//! sleeps until shortly before and spins over the rest.
+//! sleeps until shortly before and spins over the rest. It also catches up at no more than twice
+//! its rate: what it is used to measure should not be a burst that the rate does not ask for.
 
 use std::fs;
 use std::thread;
@@ -18,6 +19,8 @@ pub(crate) struct Pacer {
     ns: u64,
     events: u64,
     precise: bool,
+    /// When the last event took place, counted from the start.
+    last: Duration,
 }
 
 impl Pacer {
@@ -38,6 +41,7 @@ impl Pacer {
             ns,
             events,
             precise,
+            last: Duration::ZERO,
         }
     }
 
@@ -47,16 +51,27 @@ impl Pacer {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
+    /// The earliest time for an event that is due at `due`.
+    fn not_before(&self, due: Duration) -> Duration {
+        match self.precise {
+            true => due.max(self.last + self.due(1) / 2),
+            false => due,
+        }
+    }
+
     /// Waits until event `index` is due; says how late that became, in nanoseconds.
-    pub(crate) fn wait(&self, index: u64) -> i64 {
+    pub(crate) fn wait(&mut self, index: u64) -> i64 {
         let due = self.due(index);
+        let begin = self.not_before(due);
         let margin = if self.precise { SPIN } else { Duration::ZERO };
         loop {
             let now = self.start.elapsed();
-            if let Some(late) = now.checked_sub(due) {
+            if now >= begin {
+                self.last = now;
+                let late = now - due;
                 return i64::try_from(late.as_nanos()).unwrap_or(i64::MAX);
             }
-            match (due - now).checked_sub(margin) {
+            match (begin - now).checked_sub(margin) {
                 Some(nap) if !nap.is_zero() => thread::sleep(nap),
                 _ => std::hint::spin_loop(),
             }
@@ -96,9 +111,21 @@ mod tests {
     }
 
     #[test]
+    fn a_precise_pacer_catches_up_at_twice_its_rate() {
+        let (us, late) = (Duration::from_micros, Duration::from_millis(1));
+        for (precise, next) in [(true, us(1_010)), (false, us(20))] {
+            let mut pacer = Pacer::rate(50_000, precise);
+            pacer.last = late;
+            assert_eq!(pacer.not_before(pacer.due(1)), next);
+            // One that is not late waits for its time.
+            assert_eq!(pacer.not_before(pacer.due(100)), us(2_000));
+        }
+    }
+
+    #[test]
     fn waiting_never_ends_early() {
         for precise in [false, true] {
-            let pacer = Pacer::rate(2_000, precise);
+            let mut pacer = Pacer::rate(2_000, precise);
             assert!(pacer.wait(4) >= 0);
             assert!(pacer.start.elapsed() >= Duration::from_millis(2));
         }

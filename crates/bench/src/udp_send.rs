@@ -43,7 +43,8 @@ pub(crate) struct Options {
     /// Seconds in all; this or --count.
     #[arg(long, value_name = "S", value_parser = pace::seconds)]
     seconds: Option<Duration>,
-    /// Spin over the last 80 µs before each datagram instead of sleeping through.
+    /// Spin over the last 80 µs before each datagram instead of sleeping through, and catch up
+    /// after a delay at no more than twice the rate.
     #[arg(long)]
     precise: bool,
     /// Datagrams a system call at `--rate max`.
@@ -168,8 +169,8 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
             (blast(&socket, options.size, batch, limit)?, None)
         }
         Rate::PerSecond(rate) => {
-            let pacer = Pacer::rate(rate, options.precise);
-            let (sent, late) = paced(&socket, options.size, &pacer, limit)?;
+            let mut pacer = Pacer::rate(rate, options.precise);
+            let (sent, late) = paced(&socket, options.size, &mut pacer, limit)?;
             (sent, late.summary())
         }
     };
@@ -220,7 +221,7 @@ pub(crate) fn blast(
 fn paced(
     socket: &UdpSocket,
     size: usize,
-    pacer: &Pacer,
+    pacer: &mut Pacer,
     limit: Limit,
 ) -> io::Result<(Sent, Samples)> {
     let mut sent = Sent::default();

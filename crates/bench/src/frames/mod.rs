@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
     } else {
         &options.only
     };
-    let pacer = options.rate.map(|rate| Pacer::rate(rate, false));
+    let mut pacer = options.rate.map(|rate| Pacer::rate(rate, false));
     let start = Instant::now();
     let mut report = Report {
         sent: 0,
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
         kinds: kinds.iter().map(|kind| (kind.name(), 0)).collect(),
     };
     for (index, &kind) in (0..options.count).zip(kinds.iter().cycle()) {
-        if let Some(pacer) = &pacer {
+        if let Some(pacer) = &mut pacer {
             pacer.wait(index);
         }
         match socket.send(&craft.frame(kind)) {
