@@ -5,11 +5,20 @@
 //! what comes of that is what counts. Since Linux 6.7 a cable without room for a frame is such a
 //! refusal (`veth_xmit` in `drivers/net/veth.c`), but its interface counts both attempts, so that
 //! its counter is of no use. Older kernels may say that all went well, and there it is all we have.
+//!
+//! A receiver whose CPU is busy with other things leaves no room for a few ticks, in this socket's
+//! buffer or in that CPU's queue (`netdev_max_backlog`). A packet that waits is late, and one
+//! refused is lost, so a call insists for [`PATIENCE_NS`]. All others wait meanwhile: what is full
+//! is not the host's alone.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use super::departed::{self, Question};
+use crate::clock::monotonic_ns;
+
 use super::{Departure, SEND_BATCH, Sent, VNET_BYTES, VnetHeader, interface_of};
 
 /// Offload state, then the frame in two parts.
@@ -18,6 +27,10 @@ const PARTS: usize = 3;
 /// many, since it costs a microsecond.
 const ASK_FIRST: u64 = 256;
 const ASK_EVERY: u64 = 32;
+/// For so long from its first refusal on, a call offers a frame again that finds no room, and how
+/// long it sleeps in between: each attempt copies the frame.
+const PATIENCE_NS: u64 = 5_000_000;
+const BETWEEN: Duration = Duration::from_micros(50);
 
 /// Whether this kernel says of each frame that a cable had no room for it. Where it does not, the
 /// interface's counter does.
@@ -79,7 +92,16 @@ impl Outbox {
     fn send_batch(&mut self, socket: &OwnedFd, batch: &[Departure<'_>]) -> usize {
         let messages = self.messages.as_mut_ptr();
         let packets = |index: usize| batch[index].packets;
-        send_all(batch.len(), self.says_full, packets, |done| {
+        let mut until_ns = None;
+        let wait = || {
+            let now_ns = monotonic_ns();
+            let is_patient = now_ns < *until_ns.get_or_insert(now_ns + PATIENCE_NS);
+            if is_patient {
+                thread::sleep(BETWEEN);
+            }
+            is_patient
+        };
+        send_all(batch.len(), self.says_full, packets, wait, |done| {
             // SAFETY: the messages up to `batch.len()` point to frames that outlive the call, and
             // to what `join_up` has written, which nobody touches meanwhile.
             let sent = unsafe {
@@ -119,12 +141,14 @@ impl Outbox {
     }
 }
 
-/// Sends `len` messages by calls of `send` from the given one on, which answer how many went.
+/// Sends `len` messages by calls of `send` from the given one on, which answer how many went; one
+/// that there is no room for again, as long as somebody will `wait` for it.
 /// Returns how many packets were refused; those of which an interface's counter tells are none.
 fn send_all(
     len: usize,
     says_full: bool,
     packets: impl Fn(usize) -> usize,
+    mut wait: impl FnMut() -> bool,
     mut send: impl FnMut(usize) -> io::Result<usize>,
 ) -> usize {
     let (mut done, mut refused) = (0, 0);
@@ -132,10 +156,19 @@ fn send_all(
         match send(done) {
             Ok(sent) => done += sent,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The first message is the one refused: go on behind it.
+            // The first message is the one refused: go on with it, or behind it.
             Err(error) => {
-                let is_counted = !says_full && error.raw_os_error() == Some(libc::ENOBUFS);
-                refused += if is_counted { 0 } else { packets(done) };
+                let is_full = error.raw_os_error() == Some(libc::ENOBUFS);
+                let no_room = is_full && says_full || error.kind() == io::ErrorKind::WouldBlock;
+                if no_room && wait() {
+                    continue;
+                }
+                // Where the kernel may say that all went well, the interface counts.
+                refused += if is_full && !says_full {
+                    0
+                } else {
+                    packets(done)
+                };
                 done += 1;
             }
         }
@@ -170,9 +203,16 @@ mod tests {
         }
     }
 
+    /// Without patience.
     fn refused(refusals: &[(usize, i32)], says_full: bool) -> usize {
+        refused_after(0, refusals, says_full)
+    }
+
+    fn refused_after(mut waits: u32, refusals: &[(usize, i32)], says_full: bool) -> usize {
         let packets = |index: usize| 10 * (index + 1);
-        send_all(4, says_full, packets, kernel(refusals.to_vec(), 4))
+        let wait = || waits.checked_sub(1).map(|left| waits = left).is_some();
+        let kernel = kernel(refusals.to_vec(), 4);
+        send_all(4, says_full, packets, wait, kernel)
     }
 
     #[test]
@@ -189,6 +229,19 @@ mod tests {
         );
         assert_eq!(refused(&[(0, libc::EINTR)], true), 0);
         assert_eq!(refused(&[(0, libc::ENETDOWN)], true), 10);
+    }
+
+    #[test]
+    fn a_message_without_room_is_offered_again() {
+        const FULL: i32 = libc::ENOBUFS;
+        let full_twice = [(0, FULL), (0, FULL), (3, FULL), (3, FULL), (3, FULL)];
+        assert_eq!(refused_after(4, &full_twice, true), 0);
+        let buffer_full = [(0, libc::EAGAIN), (0, libc::EAGAIN)];
+        assert_eq!(refused_after(2, &buffer_full, false), 0);
+        assert_eq!(refused_after(1, &buffer_full, false), 10);
+        // The last one finds no patience left.
+        assert_eq!(refused_after(3, &full_twice, true), 40);
+        assert_eq!(refused_after(9, &[(0, libc::ENETDOWN)], true), 10);
     }
 
     #[test]

@@ -101,6 +101,18 @@ fn set_option<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<(
     check(result).map(drop)
 }
 
+/// Bytes on their way to receivers. Those with CPUs of their own take them from queues
+/// (`netdev_max_backlog`) where a few ticks' worth of super-packets can stand.
+const SEND_BUFFER: i32 = 8 << 20;
+const SEND_BUFFER_FORCED: i32 = 64 << 20;
+
+/// Gives a socket all the room for departures that it can use, past `wmem_max`. Only the machine's
+/// root may, and only root's runs have receivers with CPUs of their own.
+pub(super) fn force_send_buffer(fd: &OwnedFd) -> io::Result<()> {
+    let level = libc::SOL_SOCKET;
+    set_option(fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_FORCED)
+}
+
 /// Opens a socket and its ring. Runs inside the sandbox, which may; the order matters.
 pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
     const PACKET_IGNORE_OUTGOING: i32 = 23;
@@ -126,7 +138,7 @@ pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
         tp_frame_nr: config.slots,
     };
     set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &(8i32 << 20))?;
+    set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER)?;
     // SAFETY: an all-zero address is valid; it outlives the call.
     unsafe {
         let mut address: libc::sockaddr_ll = std::mem::zeroed();

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::outbox::Outbox;
-use super::ring::Ring;
+use super::ring::{self, Ring};
 use super::{Arrival, Departure, PacketIo, RingConfig, Sent};
 use crate::sys::check;
 
@@ -35,6 +35,8 @@ impl Rings {
         let first = Ring::new(fd, config)?;
         // Where it may not, nothing is told, and frames leave a little later.
         let asks = super::departed::allow(first.fd()).is_ok();
+        // Where it may not, it has what `wmem_max` allows for.
+        let _ = ring::force_send_buffer(first.fd());
         let second = match sockets.next() {
             Some((fd, config)) => Some(Ring::new(fd, config)?),
             None => None,
