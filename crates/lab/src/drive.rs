@@ -25,7 +25,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Engine, Parcel};
 use longhaul_core::observe::{Counters, PipeCounters};
@@ -34,6 +33,7 @@ use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::cpu;
 use longhaul_linux::packet_io::{Departure, PacketIo, VnetHeader};
+use longhaul_linux::real_time::RealTime;
 use longhaul_linux::wait::{Bell, Waiter};
 use longhaul_proto::traffic::Traffic;
 
@@ -55,10 +55,6 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 /// Neighbours of a super-packet leave as one where each is due at most so long after the one
 /// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Span = Span::from_us(10);
-/// A real-time core that has not slept for so long sleeps for [`NAP`]. The kernel gives the others
-/// on its CPU 50 ms of each second, in one piece where they get nothing before.
-const AWAKE_MAX: Duration = Duration::from_micros(500);
-const NAP: Duration = Duration::from_micros(30);
 /// What the loop saw in a second, and all counters at its end.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -213,7 +209,7 @@ pub struct Drive<I> {
     worked_seen: Span,
     multicast_data: u64,
     load: Arc<Load>,
-    real_time: bool,
+    real_time: Option<RealTime>,
     /// The packets of the send call that is being made.
     leaving: Vec<Egress>,
 }
@@ -243,8 +239,8 @@ pub struct Parts<I> {
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
     pub load: Arc<Load>,
-    /// Whether the thread is scheduled in real time.
-    pub real_time: bool,
+    /// The thread's being scheduled in real time, where it may be.
+    pub real_time: Option<RealTime>,
 }
 
 impl<I: PacketIo> Drive<I> {
@@ -326,11 +322,8 @@ impl<I: PacketIo> Drive<I> {
                 break;
             }
             self.waiter.earned(taken + sent);
-            if self.real_time && self.waiter.awake(self.clock.to_monotonic(now)) > AWAKE_MAX {
-                let began = self.clock.now();
-                self.waiter.nap(NAP)?;
-                // The turn so far was work, the nap is none.
-                before += self.clock.now().since(began);
+            if let Some(real_time) = &mut self.real_time {
+                real_time.leave_room(self.clock.to_monotonic(now), self.waiter.slept_ns());
             }
             if taken + sent == 0 && step.is_none() {
                 self.wait(now)?;

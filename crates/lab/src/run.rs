@@ -26,6 +26,7 @@ use longhaul_core::{PipeId, Span, Time};
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
 use longhaul_linux::packet_io::{RingConfig, Rings};
+use longhaul_linux::real_time::RealTime;
 use longhaul_linux::sandbox::{
     HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig, orders_super_packets,
 };
@@ -445,11 +446,10 @@ impl Core {
             }
             cpu::without_timer_slack();
             // Real time on a CPU shared with programs would starve them.
-            let alone = cpu.is_some();
-            let real_time = alone && Scheduling::RealTime.apply();
+            let real_time = cpu.and_then(|_| RealTime::enter());
             let scheduling = match real_time {
-                true => Scheduling::RealTime,
-                false => Scheduling::ShortSlice,
+                Some(_) => Scheduling::RealTime,
+                None => Scheduling::ShortSlice,
             };
             scheduling.apply();
             let drive = Drive::new(Parts {

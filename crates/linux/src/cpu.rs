@@ -93,11 +93,11 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
 /// How the kernel schedules a core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Before every ordinary program of its CPU. Only for a thread that sleeps for 5 % of the time
-    /// at least, in short pieces: the kernel's own work on that CPU has no other time, and where it
-    /// gets none, the kernel takes 50 ms of a second for it, in one piece (`sched_rt_runtime_us`;
-    /// since 6.12 the fair server, kernel/sched/deadline.c).
+    /// Before every ordinary program of its CPU. Only for a thread that leaves room to others, by
+    /// sleeping or as [`RealTime`](crate::real_time::RealTime) does.
     RealTime,
+    /// Before even these.
+    Recall,
     /// As an ordinary program with a short slice (kernel 6.12 and later; needs no root).
     ShortSlice,
 }
@@ -106,13 +106,18 @@ impl Scheduling {
     /// As `summary.json` names it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::RealTime => "real-time",
+            Self::RealTime | Self::Recall => "real-time",
             Self::ShortSlice => "short-slice",
         }
     }
 
     /// Schedules the calling thread so; false where it may not be.
     pub fn apply(self) -> bool {
+        self.apply_to(0)
+    }
+
+    /// The same for a thread of this process, by its id.
+    pub(crate) fn apply_to(self, thread: i32) -> bool {
         #[repr(C)]
         #[derive(Default)]
         struct SchedAttr {
@@ -128,6 +133,7 @@ impl Scheduling {
         const SLICE_NS: u64 = 100_000;
         let (policy, priority, runtime_ns) = match self {
             Self::RealTime => (libc::SCHED_FIFO as u32, 1, 0),
+            Self::Recall => (libc::SCHED_FIFO as u32, 2, 0),
             Self::ShortSlice => (libc::SCHED_OTHER as u32, 0, SLICE_NS),
         };
         let attr = SchedAttr {
@@ -138,7 +144,7 @@ impl Scheduling {
             ..SchedAttr::default()
         };
         // SAFETY: the structure is the first version of the kernel's and outlives the call.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0 }
+        unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) == 0 }
     }
 }
 

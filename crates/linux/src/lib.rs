@@ -17,6 +17,7 @@ mod farewell;
 pub mod memory;
 mod netlink;
 pub mod packet_io;
+pub mod real_time;
 pub mod sandbox;
 pub mod socket;
 mod sys;

@@ -32,8 +32,8 @@ const BUDGET_MAX_NS: i64 = 10_000_000;
 /// With a budget above this the waiter spins a little after activity: more is often near.
 const LINGER_BUDGET_NS: i64 = 6_000_000;
 const LINGER_NS: u64 = 50_000;
-/// A descriptor that is never readable: the kernel passes over it.
-const NONE: i32 = -1;
+/// On the way into a sleep and out of it so much still counts as the thread's own time.
+const TO_SLEEP_NS: u64 = 20_000;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Default for Waiter {
             margin_ns: MARGIN_START_NS,
             budget_ns: BUDGET_MAX_NS,
             last_ns: now,
-            slept_ns: now,
+            slept_ns: 0,
         }
     }
 }
@@ -114,16 +114,9 @@ impl Waiter {
         self.budget_ns = (self.budget_ns + earned).min(BUDGET_MAX_NS);
     }
 
-    /// How long the thread has not slept.
-    pub fn awake(&self, now_ns: u64) -> Duration {
-        Duration::from_nanos(now_ns.saturating_sub(self.slept_ns))
-    }
-
-    /// Leaves the CPU to others for a short time, whatever comes.
-    pub fn nap(&mut self, length: Duration) -> io::Result<()> {
-        sleep_until(Some(length.as_nanos() as u64), [NONE; 2])?;
-        self.slept_ns = monotonic_ns();
-        Ok(())
+    /// How long the thread has slept so far, as the kernel sees it.
+    pub fn slept_ns(&self) -> u64 {
+        self.slept_ns
     }
 
     /// The margin that the waiter has learnt.
@@ -162,7 +155,8 @@ impl Waiter {
             let wake_at = deadline - margin;
             let fds = [io.readiness().as_raw_fd(), bell.fd.as_raw_fd()];
             let ready = sleep_until((deadline != u64::MAX).then_some(wake_at - now), fds)?;
-            self.slept_ns = monotonic_ns();
+            let slept = monotonic_ns().saturating_sub(now);
+            self.slept_ns += slept.saturating_sub(TO_SLEEP_NS);
             if ready[1] {
                 bell.take();
                 return Ok(Woken::Bell);

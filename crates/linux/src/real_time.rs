@@ -1,0 +1,164 @@
+//! Real time on one CPU, without taking all of it.
+//!
+//! Purpose: the core runs before every ordinary program of its CPU, and the kernel's own work there
+//! is done all the same. Theory: a kernel takes the CPU away from real-time threads for the rest of
+//! a second when they have had it for 95 % of it (`sched_rt_runtime_us`, kernel/sched/rt.c; since
+//! 6.12 the fair server, kernel/sched/deadline.c): 50 ms in one piece. So a thread that does not
+//! sleep *steps back* now and then: for [`WINDOW_NS`] it is an ordinary thread with a short slice.
+//! Where nobody else wants the CPU it simply goes on running. Where somebody does, it might not
+//! get the CPU back for a whole tick, so another thread with a higher priority, asleep until a
+//! timer fires, makes it a real-time thread again.
+//!
+//! Sleeping for a moment would leave room as well, but costs more than its length: an idle CPU
+//! needs some 20 µs to wake, and before it is idle the kernel looks on other CPUs for threads that
+//! it can take over. What it brings may stay inside the kernel for milliseconds.
+//!
+//! Left out: `SCHED_DEADLINE`, whose threads cannot be bound to one CPU (sched(7)).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::clock::monotonic_ns;
+use crate::cpu::Scheduling;
+use crate::sys::{check, timespec};
+
+/// For so long a thread steps back at a time.
+const WINDOW_NS: u64 = 40_000;
+/// The part of the time that is left to others, per 100: more than the 5 that the kernel asks for.
+const LEFT_PER_100: u64 = 8;
+
+/// The calling thread's being scheduled in real time, until this value is dropped.
+#[derive(Debug)]
+pub struct RealTime {
+    timer: Arc<File>,
+    done: Arc<AtomicBool>,
+    recall: Option<JoinHandle<()>>,
+    /// Up to here time has been accounted for, and of it so much was slept.
+    seen_ns: u64,
+    slept_ns: u64,
+    /// Time still to be left to others.
+    owed_ns: u64,
+}
+
+impl RealTime {
+    /// Schedules the calling thread in real time; `None` where it may not be.
+    pub fn enter() -> Option<Self> {
+        // Who may not do the one may not call back from the other.
+        let may = Scheduling::Recall.apply() && Scheduling::RealTime.apply();
+        let entered = may.then(Self::with_recall).flatten();
+        if entered.is_none() {
+            Scheduling::ShortSlice.apply();
+        }
+        entered
+    }
+
+    fn with_recall() -> Option<Self> {
+        // SAFETY: no pointers; the descriptor is checked and owned at once.
+        let timer = unsafe {
+            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC);
+            File::from(OwnedFd::from_raw_fd(check(fd).ok()?))
+        };
+        // SAFETY: always allowed.
+        let stepped_back = unsafe { libc::gettid() };
+        let (timer, done) = (Arc::new(timer), Arc::new(AtomicBool::new(false)));
+        let (fires, ended) = (Arc::clone(&timer), Arc::clone(&done));
+        let recall = Builder::new().name("longhaul-recall".to_owned());
+        let recall = recall.spawn(move || {
+            // Above the thread that has started it, and bound to the same CPU.
+            Scheduling::Recall.apply();
+            while (&*fires).read_exact(&mut [0; 8]).is_ok() {
+                if ended.load(Ordering::Acquire) {
+                    break;
+                }
+                Scheduling::RealTime.apply_to(stepped_back);
+            }
+        });
+        Some(Self {
+            timer,
+            done,
+            recall: Some(recall.ok()?),
+            seen_ns: monotonic_ns(),
+            slept_ns: 0,
+            owed_ns: 0,
+        })
+    }
+
+    /// Steps back where it is time to. `slept_ns` is how long the thread has slept altogether.
+    pub fn leave_room(&mut self, now_ns: u64, slept_ns: u64) {
+        let owed = now_ns.saturating_sub(self.seen_ns) * LEFT_PER_100 / 100;
+        let slept = slept_ns.saturating_sub(self.slept_ns);
+        (self.seen_ns, self.slept_ns) = (now_ns, slept_ns);
+        self.owed_ns = (self.owed_ns + owed).saturating_sub(slept);
+        if self.owed_ns >= WINDOW_NS && self.arm(WINDOW_NS) {
+            self.owed_ns = 0;
+            Scheduling::ShortSlice.apply();
+        }
+    }
+
+    /// Has the timer fire once, in so many nanoseconds; false where nobody would hear it.
+    fn arm(&self, ns: u64) -> bool {
+        let once = libc::itimerspec {
+            it_interval: timespec(Duration::ZERO),
+            it_value: timespec(Duration::from_nanos(ns)),
+        };
+        // SAFETY: the time outlives the call, which does not return the old one.
+        let result = unsafe {
+            libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const once, ptr::null_mut())
+        };
+        let listens = self.recall.as_ref().is_some_and(|it| !it.is_finished());
+        result == 0 && listens
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        self.arm(1);
+        if let Some(recall) = self.recall.take() {
+            let _ = recall.join();
+        }
+        Scheduling::ShortSlice.apply();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// How the kernel schedules the calling thread.
+    fn policy() -> i32 {
+        // SAFETY: no pointers.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_steps_back_and_is_called_back() {
+        let allowed = thread::spawn(|| Scheduling::RealTime.apply()).join();
+        let body = || {
+            let mut real_time = RealTime::enter()?;
+            assert_eq!(policy(), libc::SCHED_FIFO);
+            let now = monotonic_ns();
+            // So much sleep leaves nothing to owe.
+            real_time.leave_room(now + 1_000_000, 1_000_000);
+            assert_eq!(policy(), libc::SCHED_FIFO);
+            real_time.leave_room(now + 2_000_000, 1_000_000);
+            while policy() != libc::SCHED_FIFO {
+                thread::yield_now();
+            }
+            drop(real_time);
+            Some(policy())
+        };
+        let after = thread::spawn(body).join().expect("it has not panicked");
+        let expected = allowed
+            .is_ok_and(|allowed| allowed)
+            .then_some(libc::SCHED_OTHER);
+        assert_eq!(after, expected);
+    }
+}
