@@ -25,7 +25,7 @@ const SHRINK: f64 = 0.6;
 /// they shrink; once alone it was a stall of the machine. From the first time on they grow by small
 /// steps, and never above the second load.
 const BEHIND_MANY: f64 = 0.02;
-const LOAD_CAREFUL: f64 = 0.65;
+const LOAD_CAREFUL: f64 = 0.80;
 /// A host that uses less of its bucket than this only acknowledges, and will not fill it.
 const BULK: f64 = 0.1;
 const SHRINK_CAREFUL: f64 = 0.9;
