@@ -475,7 +475,7 @@ impl<I: PacketIo> Drive<I> {
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
-        self.patience.iter_mut().for_each(|it| it.renew(now));
+        self.patience.iter_mut().for_each(Patience::renew);
         self.second_began = now;
         self.second.number = second_of(now);
     }

@@ -161,7 +161,7 @@ fn is_excess(
     now: Time,
 ) -> bool {
     let patience = &mut patience[usize::from(!is_tcp(arrival.frame))];
-    (stale > tolerance || patience.is_spent(now)) && patience.is_over(stale, now)
+    (stale > tolerance || patience.is_spent()) && patience.is_over(stale, now)
 }
 
 /// Whether a frame is of TCP, as far as its first bytes tell.
