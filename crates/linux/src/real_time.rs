@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_thread_steps_back_and_is_called_back() {
-        let allowed = thread::spawn(|| Scheduling::RealTime.apply()).join();
+        let allowed = thread::spawn(|| Scheduling::Recall.apply()).join();
         let body = || {
             let mut real_time = RealTime::enter()?;
             assert_eq!(policy(), libc::SCHED_FIFO);
@@ -148,7 +148,15 @@ mod tests {
             // So much sleep leaves nothing to owe.
             real_time.leave_room(now + 1_000_000, 1_000_000);
             assert_eq!(policy(), libc::SCHED_FIFO);
-            real_time.leave_room(now + 2_000_000, 1_000_000);
+            // It is called back so soon that it may be before it has looked, but not every time.
+            let stepped_back = (2..100).any(|ms| {
+                while policy() != libc::SCHED_FIFO {
+                    thread::yield_now();
+                }
+                real_time.leave_room(now + ms * 1_000_000, 1_000_000);
+                policy() == libc::SCHED_OTHER
+            });
+            assert!(stepped_back);
             while policy() != libc::SCHED_FIFO {
                 thread::yield_now();
             }

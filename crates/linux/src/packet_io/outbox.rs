@@ -17,9 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::departed::{self, Question};
-use crate::clock::monotonic_ns;
-
 use super::{Departure, SEND_BATCH, Sent, VNET_BYTES, VnetHeader, interface_of};
+use crate::clock::monotonic_ns;
 
 /// Offload state, then the frame in two parts.
 const PARTS: usize = 3;
