@@ -98,6 +98,19 @@ impl RealTime {
         if self.owed_ns >= WINDOW_NS && self.arm(WINDOW_NS) {
             self.owed_ns = 0;
             Scheduling::ShortSlice.apply();
+            // The call may have come too early, in a stall of the machine.
+            if self.has_fired() {
+                Scheduling::RealTime.apply();
+            }
+        }
+    }
+
+    fn has_fired(&self) -> bool {
+        // SAFETY: an all-zero time is valid, and it outlives the call.
+        unsafe {
+            let mut left: libc::itimerspec = std::mem::zeroed();
+            libc::timerfd_gettime(self.timer.as_raw_fd(), &raw mut left);
+            (left.it_value.tv_sec, left.it_value.tv_nsec) == (0, 0)
         }
     }
 
