@@ -2,8 +2,9 @@
 //!
 //! Purpose: the core runs before every ordinary program of its CPU, and the kernel's own work there
 //! is done all the same. Theory: a kernel takes the CPU away from real-time threads for the rest of
-//! a second when they have had it for 95 % of it (`sched_rt_runtime_us`, kernel/sched/rt.c; since
-//! 6.12 the fair server, kernel/sched/deadline.c): 50 ms in one piece. So a thread that does not
+//! a second when they have had it for 95 % of it: 50 ms in one piece, idle or not, with
+//! `CONFIG_RT_GROUP_SCHED` or before 6.12 (`sched_rt_runtime_us`, kernel/sched/rt.c), elsewhere as
+//! far as others want it (the fair server, kernel/sched/deadline.c). So a thread that does not
 //! sleep *steps back* now and then: for [`WINDOW_NS`] it is an ordinary thread with a short slice.
 //! Where nobody else wants the CPU it simply goes on running. Where somebody does, it might not
 //! get the CPU back for a whole tick, so another thread with a higher priority, asleep until a
