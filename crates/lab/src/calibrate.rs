@@ -35,7 +35,7 @@ pub use measure::measure;
 pub use timer::Timer;
 
 use crate::run::RunError;
-use crate::summary::{self, Machine};
+use crate::summary::{self, CoreFacts, Machine};
 use fit::Region;
 
 /// The version of the file's format.
@@ -190,7 +190,7 @@ fn place_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 /// The machine, before any run.
 fn present_machine() -> Machine {
     let cpus = longhaul_linux::cpu::allowed().map_or(0, |cpus| cpus.len());
-    summary::machine(None, "", Vec::new(), cpus)
+    summary::machine(CoreFacts::default(), Vec::new(), cpus)
 }
 
 /// A number that is this machine's alone. The id itself is to stay on its machine, says

@@ -31,9 +31,9 @@ use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::segment::MOST_SEGMENTS;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
+use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::cpu;
 use longhaul_linux::packet_io::{Departure, PacketIo, VnetHeader};
-use longhaul_linux::real_time::RealTime;
 use longhaul_linux::wait::{Bell, Waiter};
 use longhaul_proto::traffic::Traffic;
 
@@ -209,7 +209,7 @@ pub struct Drive<I> {
     worked_seen: Span,
     multicast_data: u64,
     load: Arc<Load>,
-    real_time: Option<RealTime>,
+    thread: CoreThread,
     /// The packets of the send call that is being made.
     leaving: Vec<Egress>,
 }
@@ -239,8 +239,8 @@ pub struct Parts<I> {
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
     pub load: Arc<Load>,
-    /// The thread's being scheduled in real time, where it may be.
-    pub real_time: Option<RealTime>,
+    /// The thread that runs the loop.
+    pub thread: CoreThread,
 }
 
 impl<I: PacketIo> Drive<I> {
@@ -280,7 +280,7 @@ impl<I: PacketIo> Drive<I> {
             worked_seen: Span::ZERO,
             multicast_data: 0,
             load: parts.load,
-            real_time: parts.real_time,
+            thread: parts.thread,
             leaving: Vec::with_capacity(LEAVING_MAX),
         }
     }
@@ -322,9 +322,11 @@ impl<I: PacketIo> Drive<I> {
                 break;
             }
             self.waiter.earned(taken + sent);
-            if let Some(real_time) = &mut self.real_time {
-                real_time.leave_room(self.clock.to_monotonic(now), self.waiter.slept_ns());
+            if taken + sent > 0 {
+                self.thread.worked();
             }
+            let now_ns = self.clock.to_monotonic(now);
+            self.thread.leave_room(now_ns, self.waiter.slept_ns());
             if taken + sent == 0 && step.is_none() {
                 self.wait(now)?;
                 before = self.clock.now();

@@ -24,9 +24,9 @@ use longhaul_core::engine::{Engine, EngineConfig, GATEWAY_MAC, host_mac};
 use longhaul_core::topology::{NodeKind, PipeParams};
 use longhaul_core::{PipeId, Span, Time};
 use longhaul_linux::clock::monotonic_ns;
-use longhaul_linux::cpu::{self, CoreCpu, Scheduling};
+use longhaul_linux::core_thread::CoreThread;
+use longhaul_linux::cpu::{self, CoreCpu};
 use longhaul_linux::packet_io::{RingConfig, Rings};
-use longhaul_linux::real_time::RealTime;
 use longhaul_linux::sandbox::{
     HostConfig, Sandbox, SandboxConfig, SandboxError, TcpConfig, orders_super_packets,
 };
@@ -43,7 +43,7 @@ use crate::nic::{self, Limit};
 use crate::plan::{HostPlan, Plan, RunClock};
 use crate::schedule::Timeline;
 use crate::simulate;
-use crate::summary::{self, Machine, Summary};
+use crate::summary::{self, CoreFacts, Machine, Summary};
 
 /// What the caller decides about a run beside the plan.
 #[derive(Debug, Clone)]
@@ -209,7 +209,7 @@ fn run_in(
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
     }
     let core = Core::start(plan, ring, &placement)?;
-    let machine = placement.machine(core.scheduling);
+    let machine = placement.machine(core.facts);
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
@@ -253,9 +253,8 @@ impl Placement {
         }
     }
 
-    fn machine(&self, scheduling: Scheduling) -> Machine {
-        let core = self.core.as_ref().map(|core| core.cpu);
-        summary::machine(core, scheduling.name(), self.programs.clone(), self.all)
+    fn machine(&self, core: CoreFacts) -> Machine {
+        summary::machine(core, self.programs.clone(), self.all)
     }
 }
 
@@ -384,7 +383,7 @@ struct Core {
     /// Whether all modelled traffic that ends by itself has ended.
     done: Arc<AtomicBool>,
     start_ns: u64,
-    scheduling: Scheduling,
+    facts: CoreFacts,
 }
 
 /// Reports that may wait for the supervisor: a minute's worth.
@@ -441,17 +440,12 @@ impl Core {
         );
         let (started, start) = sync_channel(1);
         let body = move || {
-            if let Some(cpu) = cpu {
-                cpu::pin(&[cpu])?;
-            }
-            cpu::without_timer_slack();
-            // Real time on a CPU shared with programs would starve them.
-            let real_time = cpu.and_then(|_| RealTime::enter());
-            let scheduling = match real_time {
-                Some(_) => Scheduling::RealTime,
-                None => Scheduling::ShortSlice,
+            let thread = CoreThread::enter(cpu)?;
+            let facts = CoreFacts {
+                cpu,
+                scheduling: thread.scheduling().name(),
+                kept_awake: thread.is_kept_awake(),
             };
-            scheduling.apply();
             let drive = Drive::new(Parts {
                 engine,
                 io: ring,
@@ -463,18 +457,18 @@ impl Core {
                 modelled,
                 reports: report_end,
                 load: loop_load,
-                real_time,
+                thread,
             });
-            let _ = started.send((drive.start_ns(), scheduling));
+            let _ = started.send((drive.start_ns(), facts));
             drive.run()
         };
         let thread = std::thread::Builder::new()
             .name("longhaul-core".to_owned())
             .spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
-        let (start_ns, scheduling) = start
+        let (start_ns, facts) = start
             .recv()
-            .unwrap_or_else(|_| (monotonic_ns(), Scheduling::ShortSlice));
+            .unwrap_or_else(|_| (monotonic_ns(), CoreFacts::default()));
         let (thread, commands) = (Some(thread), Some(commands));
         Ok(Self {
             thread,
@@ -484,7 +478,7 @@ impl Core {
             load,
             done,
             start_ns,
-            scheduling,
+            facts,
         })
     }
 

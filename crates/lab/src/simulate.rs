@@ -34,7 +34,7 @@ use crate::run::{Observer, Progress, RunError, io_error};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
-    self, CoreSummary, EventSummary, Packets, PipeSummary, Summary, per_second, seconds,
+    self, CoreFacts, CoreSummary, EventSummary, Packets, PipeSummary, Summary, per_second, seconds,
 };
 use drive::{Drive, Outcome, Stop};
 
@@ -244,13 +244,17 @@ impl<'a> Simulation<'a> {
         let events = self.drive.begun.iter().map(event).collect();
         let mut warnings = plan.warnings.clone();
         warnings.extend(self.stop.and_then(warning).map(str::to_owned));
+        let core = CoreFacts {
+            scheduling: "ordinary",
+            ..CoreFacts::default()
+        };
         Ok(Summary {
             experiment: plan.name.clone(),
             clock: plan.clock.name().to_owned(),
             seed: plan.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             run: folder.path().display().to_string(),
-            machine: summary::machine(None, "ordinary", Vec::new(), allowed_cpus()),
+            machine: summary::machine(core, Vec::new(), allowed_cpus()),
             verdict: self.judge.virtual_verdict(),
             packets: Packets::new(counters, engine.inside(), 0),
             trace_hash: Some(format!("{:016x}", engine.trace_hash())),

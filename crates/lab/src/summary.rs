@@ -35,6 +35,9 @@ pub struct Machine {
     pub core_cpu: Option<usize>,
     /// How the kernel scheduled the core: real-time (root, on a CPU of its own) or short-slice.
     pub core_scheduling: String,
+    /// Whether the core's CPU was kept awake.
+    #[serde(default)]
+    pub core_kept_awake: bool,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,
 }
@@ -339,13 +342,19 @@ impl Summary {
     }
 }
 
+/// How a core's thread is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CoreFacts {
+    /// Its own CPU, if it has one.
+    pub cpu: Option<usize>,
+    /// How the kernel schedules it; empty before any run.
+    pub scheduling: &'static str,
+    /// Whether its CPU is kept awake.
+    pub kept_awake: bool,
+}
+
 /// The machine as it is now.
-pub fn machine(
-    core_cpu: Option<usize>,
-    core_scheduling: &str,
-    program_cpus: Vec<usize>,
-    cpus: usize,
-) -> Machine {
+pub fn machine(core: CoreFacts, program_cpus: Vec<usize>, cpus: usize) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -380,8 +389,9 @@ pub fn machine(
             .next()
             .and_then(|word| word.parse().ok())
             .unwrap_or(0.0),
-        core_cpu,
-        core_scheduling: core_scheduling.to_owned(),
+        core_cpu: core.cpu,
+        core_scheduling: core.scheduling.to_owned(),
+        core_kept_awake: core.kept_awake,
         program_cpus,
     }
 }

@@ -11,8 +11,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::groups::{self, Version};
 
 /// Allocations from here on lie on large pages.
 const LARGE: usize = 8 << 20;
@@ -75,7 +77,7 @@ unsafe impl GlobalAlloc for LargePages {
 /// control group. `None` where the system does not say.
 pub fn available_bytes() -> Option<u64> {
     let machine = kib(&read("/proc/meminfo"), "MemAvailable:")?;
-    let group = group_bytes(&read("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
+    let group = group_bytes(&groups::own("memory"));
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
@@ -95,38 +97,21 @@ fn kib(text: &str, key: &str) -> Option<u64> {
     number.checked_mul(1024)
 }
 
-/// What the control groups named in `groups`, and those above them, leave to programs; their
-/// folders are below `root` (cgroups(7), both versions).
-fn group_bytes(groups: &str, root: &Path) -> Option<u64> {
-    let mut least = None;
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
-            continue;
+/// What control groups leave to programs: the tightest of these counts.
+fn group_bytes(groups: &[(Version, PathBuf)]) -> Option<u64> {
+    let left = |(version, group): &(Version, PathBuf)| {
+        let (limit, used) = match version {
+            Version::First => ("memory.limit_in_bytes", "total_rss "),
+            Version::Second => ("memory.max", "anon "),
         };
-        let (folder, limit, used) = if controllers.is_empty() {
-            (root.to_owned(), "memory.max", "anon ")
-        } else if controllers.split(',').any(|name| name == "memory") {
-            (root.join("memory"), "memory.limit_in_bytes", "total_rss ")
-        } else {
-            continue;
-        };
-        let own = folder.join(path.trim_start_matches('/'));
-        for group in own
-            .ancestors()
-            .take_while(|group| group.starts_with(&folder))
-        {
-            let Ok(limit) = read(group.join(limit)).trim().parse::<u64>() else {
-                continue; // `max`, or no such file
-            };
-            let statistics = read(group.join("memory.stat"));
-            let used = statistics.lines().find_map(|line| line.strip_prefix(used));
-            let used = used.and_then(|number| number.trim().parse().ok());
-            let left = limit.saturating_sub(used.unwrap_or(0));
-            least = Some(least.map_or(left, |least: u64| least.min(left)));
-        }
-    }
-    least
+        // `max`, or no such file.
+        let limit: u64 = read(group.join(limit)).trim().parse().ok()?;
+        let statistics = read(group.join("memory.stat"));
+        let used = statistics.lines().find_map(|line| line.strip_prefix(used));
+        let used = used.and_then(|number| number.trim().parse().ok());
+        Some(limit.saturating_sub(used.unwrap_or(0)))
+    };
+    groups.iter().filter_map(left).min()
 }
 
 #[cfg(test)]
@@ -146,12 +131,13 @@ mod tests {
         write("a/b/memory.max", "max\n");
         write("memory/x/memory.limit_in_bytes", "900\n");
         write("memory/x/memory.stat", "cache 5\ntotal_rss 850\n");
+        let group_bytes = |text: &str| group_bytes(&groups::folders(text, &root, "memory"));
         let second = "0::/a/b\n";
-        assert_eq!(group_bytes(second, &root), Some(700));
-        assert_eq!(group_bytes("0::/c\n", &root), None);
+        assert_eq!(group_bytes(second), Some(700));
+        assert_eq!(group_bytes("0::/c\n"), None);
         let first = "5:cpu,memory:/x/y\n4:pids:/a\n";
-        assert_eq!(group_bytes(first, &root), Some(50));
-        assert_eq!(group_bytes(&format!("{first}{second}"), &root), Some(50));
+        assert_eq!(group_bytes(first), Some(50));
+        assert_eq!(group_bytes(&format!("{first}{second}")), Some(50));
         fs::remove_dir_all(&root).unwrap();
     }
 

@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use longhaul_core::Span;
 use longhaul_linux::clock::monotonic_ns;
-use longhaul_linux::cpu::{self, Scheduling};
+use longhaul_linux::core_thread::CoreThread;
+use longhaul_linux::cpu;
 use serde::{Deserialize, Serialize};
 
 use crate::fidelity::{Delays, Quantiles};
 
 /// How long the thread wants to sleep: in the midst of what paths' delays ask for, and long
-/// enough for a CPU to doze off.
+/// enough for a CPU to doze off, if it may.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Wake-ups of a sleeping thread.
@@ -51,16 +52,7 @@ impl Timer {
 }
 
 fn nap(cpu: Option<usize>, span: Span) -> io::Result<Timer> {
-    if let Some(cpu) = cpu {
-        cpu::pin(&[cpu])?;
-    }
-    cpu::without_timer_slack();
-    let real_time = cpu.is_some() && Scheduling::RealTime.apply();
-    let scheduling = match real_time {
-        true => Scheduling::RealTime,
-        false => Scheduling::ShortSlice,
-    };
-    scheduling.apply();
+    let core = CoreThread::enter(cpu)?;
     let mut late = Delays::default();
     let (start_ns, mut wakeups) = (monotonic_ns(), 0);
     loop {
@@ -72,12 +64,13 @@ fn nap(cpu: Option<usize>, span: Span) -> io::Result<Timer> {
         let slept = monotonic_ns() - before;
         late.record(Span::from_ns(slept.saturating_sub(NAP.as_nanos() as u64)));
         wakeups += 1;
+        core.worked();
     }
     Ok(Timer {
         nap_ns: NAP.as_nanos() as u64,
         wakeups,
         late_ns: late.quantiles(),
         cpu,
-        scheduling: scheduling.name().to_owned(),
+        scheduling: core.scheduling().name().to_owned(),
     })
 }
