@@ -24,6 +24,11 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 
 /// Binds this thread, and what it starts from now on, to `cpus`.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
+    pin_thread(0, cpus)
+}
+
+/// The same for a thread by its id.
+pub(crate) fn pin_thread(thread: i32, cpus: &[usize]) -> io::Result<()> {
     // SAFETY: an all-zero set is empty; CPU_SET is given numbers below CPU_SETSIZE.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -31,7 +36,7 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
             libc::CPU_SET(cpu, &mut set);
         }
         check(libc::sched_setaffinity(
-            0,
+            thread,
             size_of::<libc::cpu_set_t>(),
             &raw const set,
         ))

@@ -83,3 +83,26 @@ programs:
         "a 10.0.0.1 fd6c:6f6e:6768::1\nb 10.0.0.2 fd6c:6f6e:6768::2\n"
     );
 }
+
+#[test]
+fn programs_leave_the_cores_cpu_to_it() {
+    let lab = Lab::new();
+    // The hosts themselves are set up on all CPUs.
+    let outcome = lab.succeed(
+        "
+topology:
+  nodes: { h: { count: 2 } }
+  links: [ { ends: [h0, h1] } ]
+programs:
+  cpus: { on: h, run: [python3, -c, 'import os; print(sorted(os.sched_getaffinity(0)))'] }
+",
+    );
+    let machine = &outcome.summary["machine"];
+    if machine["core_cpu"].is_null() {
+        return;
+    }
+    for host in ["h0", "h1"] {
+        let cpus = outcome.report(&format!("cpus@{host}"));
+        assert_eq!(cpus, machine["program_cpus"], "{machine}");
+    }
+}

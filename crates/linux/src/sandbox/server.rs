@@ -15,6 +15,7 @@ use super::{
 };
 use super::{boot, launch, steering, usage};
 use crate::channel::Channel;
+use crate::cpu;
 use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io;
 use crate::sys::{self, Fork};
@@ -60,6 +61,8 @@ pub(super) struct Host {
 /// All state of the sandbox.
 pub(super) struct Server {
     pub(super) config: SandboxConfig,
+    /// Programs' and the core's.
+    all_cpus: Vec<usize>,
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) hosts: Vec<Host>,
@@ -126,9 +129,7 @@ impl Server {
             let write = |mask: &str| sys::write_file(steering::DEFAULT_MASK, mask);
             steering::first_mask(&config.cpus, write)
         });
-        if !config.cpus.is_empty() {
-            crate::cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
-        }
+        let all_cpus = cpu::allowed().map_err(step("asking for CPUs"))?;
         let open_files =
             sys::raise_open_files().map_err(step("raising the limit of open files"))?;
         let netlink = Netlink::open().map_err(step("opening netlink"))?;
@@ -137,6 +138,7 @@ impl Server {
         let launched = false;
         Ok(Self {
             config,
+            all_cpus,
             uid,
             gid,
             hosts,
@@ -191,11 +193,33 @@ impl Server {
                 return Ok((Answer::Steering, file.map(Into::into)));
             }
             Request::Shutdown => {
+                self.end_hosts();
                 self.netlink.request(netlink::delete_group(CABLES)).ok();
                 Answer::Done
             }
         };
         Ok((answer, None))
+    }
+
+    /// Binds this process and the hosts from number `first` on to `cpus`; to none in particular
+    /// where there are none to choose from.
+    fn bind(&self, first: usize, cpus: &[usize]) -> io::Result<()> {
+        if cpus.is_empty() {
+            return Ok(());
+        }
+        let alive = self.hosts[first..].iter().filter(|host| host.alive);
+        let mut threads = alive.map(|host| host.pid).chain([0]);
+        threads.try_for_each(|thread| cpu::pin_thread(thread, cpus))
+    }
+
+    /// Ends all hosts on all CPUs: the core, which had one for itself, has ended.
+    fn end_hosts(&self) {
+        // Where they may not it takes longer, no more.
+        self.bind(0, &self.all_cpus).ok();
+        for host in self.hosts.iter().filter(|host| host.alive) {
+            // SAFETY: no pointers; the number is our child's until we reap it.
+            unsafe { libc::kill(host.pid, libc::SIGKILL) };
+        }
     }
 
     pub(super) fn host(&self, host: usize) -> Result<&Host, String> {
@@ -207,14 +231,17 @@ impl Server {
         }
     }
 
-    /// Forks the inits first, so that they mount while we lay cables, then waits for all.
+    /// Forks the inits first, so that they mount while we lay cables, then waits for all. On all
+    /// CPUs: there is no core yet.
     fn add_hosts(&mut self, configs: &[HostConfig]) -> Result<(), String> {
+        let first = self.hosts.len();
+        let binding = |e: io::Error| format!("choosing CPUs: {e}");
+        self.bind(first, &self.all_cpus).map_err(binding)?;
         let mut booting = Vec::with_capacity(configs.len());
         for config in configs {
             let failed = |e: io::Error| format!("host {}: {e}", config.name);
             booting.push(self.fork_host(config).map_err(failed)?);
         }
-        let first = self.hosts.len() - configs.len();
         for ((config, (_, go)), number) in configs.iter().zip(&mut booting).zip(first..) {
             let failed = |e: io::Error| match e.raw_os_error() {
                 Some(libc::ESRCH | libc::EPIPE) => format!("host {}: {DIED}", config.name),
@@ -234,7 +261,7 @@ impl Server {
                 return Err(format!("host {}: {text}", config.name));
             }
         }
-        Ok(())
+        self.bind(first, &self.config.cpus).map_err(binding)
     }
 
     fn fork_host(&mut self, config: &HostConfig) -> io::Result<(std::fs::File, std::fs::File)> {
