@@ -45,7 +45,7 @@ pub(crate) use changes::apply_steps;
 pub use changes::{Command, Look};
 use door::{ARRIVALS, Reached};
 pub use modelled::ModelledHosts;
-use patience::Patience;
+use patience::{Overrun, Patience};
 
 /// Most frames in one send call: the last of a batch leaves when the receivers of all others
 /// have run, so a batch is kept short.
@@ -202,6 +202,7 @@ pub struct Drive<I> {
     arrivals: usize,
     /// With frames of TCP, and with others.
     patience: [Patience; 2],
+    overrun: Overrun,
     steps_seen: u64,
     pool_seen: u64,
     cpu_seen_ns: u64,
@@ -273,6 +274,7 @@ impl<I: PacketIo> Drive<I> {
             totals: Totals::default(),
             arrivals: ARRIVALS,
             patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
+            overrun: Overrun::default(),
             steps_seen: 0,
             pool_seen: 0,
             cpu_seen_ns: 0,

@@ -89,7 +89,8 @@ impl<I: PacketIo> Drive<I> {
             let lead = self.leads.get(arrival.host).copied().unwrap_or_default() + waits;
             let stale = age.saturating_sub(lead.min(BACKLOG_MAX));
             let waited = age.saturating_sub(lead.min(BACKLOG));
-            if waited.as_ns() > self.tolerance.as_ns() / 2 {
+            if waited.as_ns() > self.tolerance.as_ns() / 2 && self.overrun.is_shown_by(waited, now)
+            {
                 add(&self.load.stale, 1);
             }
             if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
@@ -114,6 +115,7 @@ impl<I: PacketIo> Drive<I> {
     /// Nothing stale is left at the door.
     fn caught_up(&mut self) {
         self.patience.iter_mut().for_each(Patience::caught_up);
+        self.overrun.caught_up();
     }
 
     /// Learns anew how old frames may be.

@@ -66,6 +66,32 @@ impl Patience {
     }
 }
 
+/// A core that has a load of 0.85 needs nearly seven times the length of a stall to make it good.
+const MADE_GOOD_IN: u64 = 8;
+
+/// Tells a loop that cannot keep up from one that makes a stall good: only of the former hosts
+/// are to be held back (`governor.rs`, `trim.rs`).
+#[derive(Debug, Default)]
+pub(super) struct Overrun {
+    is_behind: bool,
+    excused_until: Time,
+}
+
+impl Overrun {
+    /// Nothing stale is left.
+    pub(super) fn caught_up(&mut self) {
+        self.is_behind = false;
+    }
+
+    /// Whether a frame that has waited too long, and so long, speaks of one.
+    pub(super) fn is_shown_by(&mut self, waited: Span, now: Time) -> bool {
+        if !std::mem::replace(&mut self.is_behind, true) && waited > STALL {
+            self.excused_until = now + Span::from_ns(waited.as_ns().saturating_mul(MADE_GOOD_IN));
+        }
+        now > self.excused_until
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +126,21 @@ mod tests {
         assert!(!patience.is_over(stall, start));
         assert!(!patience.is_over(STALE, start + Span::from_ms(180)));
         assert!(patience.is_over(STALE, start + Span::from_ms(181)));
+    }
+
+    #[test]
+    fn a_stall_is_no_overrun_unless_it_is_never_made_good() {
+        let mut overrun = Overrun::default();
+        let start = Time::from_ns(1_000_000_000);
+        assert!(overrun.is_shown_by(STALE, start), "little by little");
+        overrun.caught_up();
+        let stall = Span::from_ms(5);
+        assert!(!overrun.is_shown_by(stall, start));
+        assert!(!overrun.is_shown_by(STALE, start + Span::from_ms(40)));
+        assert!(overrun.is_shown_by(STALE, start + Span::from_ms(41)));
+        // Still behind, however old frames are now.
+        assert!(overrun.is_shown_by(stall, start + Span::from_ms(42)));
+        overrun.caught_up();
+        assert!(!overrun.is_shown_by(stall, start + Span::from_ms(50)));
     }
 }
