@@ -7,12 +7,13 @@
 //! the CPU is not idle, the kernel does not bring other threads to it either.
 //!
 //! Left out: `/dev/cpu_dma_latency`, with which root can keep all CPUs of the machine awake. It did
-//! as much for the core, but where both CPUs of a virtual machine never slept, its host took them
-//! away for a millisecond or two of every hundred.
+//! as much for the core, but where both CPUs of a virtual machine never slept, the core was held up for
+//! some milliseconds of every hundred in some runs, as by a host that rations.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
@@ -42,23 +43,25 @@ struct Shared {
 impl Awake {
     /// Keeps the CPU awake to which the calling thread is bound. The thread must be an ordinary one
     /// still: the keeper begins as what it is. `None` where CPU time is rationed, so that a keeper
-    /// would cost others theirs.
+    /// would cost others theirs, and where it may not stand behind them.
     pub fn keep() -> Option<Self> {
         if cpu::are_rationed() {
             return None;
         }
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
+        let (tell, told) = sync_channel(1);
         let keeper = Builder::new().name("longhaul-awake".to_owned());
         let keeper = keeper.spawn(move || {
-            if Scheduling::Idle.apply() {
+            let stands_behind = Scheduling::Idle.apply();
+            // Its owner waits for it.
+            let _ = tell.send(stands_behind);
+            if stands_behind {
                 seen.keep_awake(QUIET_NS);
             }
         });
-        Some(Self {
-            shared,
-            keeper: Some(keeper.ok()?),
-        })
+        let keeper = Some(keeper.ok()?);
+        told.recv().ok()?.then_some(Self { shared, keeper })
     }
 
     /// Tells that there was work: the CPU is to stay awake for a while.
@@ -74,9 +77,9 @@ impl Shared {
         let (mut work, mut since_ns) = (0, monotonic_ns());
         while !self.done.load(Ordering::Acquire) {
             let now = monotonic_ns();
-            let done = self.work.load(Ordering::Relaxed);
-            if done != work {
-                (work, since_ns) = (done, now);
+            let seen = self.work.load(Ordering::Relaxed);
+            if seen != work {
+                (work, since_ns) = (seen, now);
             }
             if now.saturating_sub(since_ns) > quiet_ns {
                 park_timeout(DOZE);
