@@ -324,9 +324,7 @@ impl<I: PacketIo> Drive<I> {
                 break;
             }
             self.waiter.earned(taken + sent);
-            if taken + sent > 0 {
-                self.thread.worked();
-            }
+            self.thread.worked(taken + sent);
             let now_ns = self.clock.to_monotonic(now);
             self.thread.leave_room(now_ns, self.waiter.slept_ns());
             if taken + sent == 0 && step.is_none() {

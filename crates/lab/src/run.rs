@@ -151,6 +151,32 @@ pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError
     move |error| RunError::Io { what, error }
 }
 
+/// The beginning of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    at_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Begun {
+    fn now() -> Self {
+        Self {
+            at_ns: monotonic_ns(),
+            cpu_ns: cpu::process_cpu_ns(),
+        }
+    }
+
+    /// Real time since.
+    pub(crate) fn passed(self) -> Span {
+        Span::from_ns(monotonic_ns() - self.at_ns)
+    }
+
+    /// CPU time of this process since.
+    fn used(self) -> Span {
+        Span::from_ns(cpu::process_cpu_ns() - self.cpu_ns)
+    }
+}
+
 /// Runs a plan and returns what came of it, which is also in the run folder.
 ///
 /// Call it while the process has one thread.
@@ -159,16 +185,16 @@ pub fn run(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
-    let begun_ns = monotonic_ns();
+    let begun = Begun::now();
     if plan.clock == RunClock::Virtual {
         simulate::memory::Needs::of(plan).check()?;
     }
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
     let result = match plan.clock {
-        RunClock::Real => run_in(plan, options, &folder, observer, begun_ns),
+        RunClock::Real => run_in(plan, options, &folder, observer, begun),
         RunClock::Virtual => {
-            let summary = simulate::run(plan, &folder, observer, begun_ns);
-            summary.map(|summary| write_down(summary, &folder, begun_ns))
+            let summary = simulate::run(plan, &folder, observer, begun);
+            summary.map(|summary| write_down(summary, &folder, begun))
         }
     };
     if matches!(result, Err(RunError::Sandbox(_))) {
@@ -182,7 +208,7 @@ fn run_in(
     options: &RunOptions,
     folder: &RunFolder,
     observer: &mut dyn Observer,
-    begun_ns: u64,
+    begun: Begun,
 ) -> Result<Summary, RunError> {
     let names = plan.hosts.iter().map(|host| host.name.as_str());
     folder.create_hosts(names)?;
@@ -204,7 +230,7 @@ fn run_in(
         take_signal(signals.as_fd()).is_none()
     })?;
     let ring = sandbox.open_rings(&ring_configs(plan))?;
-    let setup = Span::from_ns(monotonic_ns() - begun_ns);
+    let setup = begun.passed();
     if !placement.programs.is_empty() {
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
     }
@@ -213,12 +239,13 @@ fn run_in(
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_s();
-    Ok(write_down(summary, folder, begun_ns))
+    Ok(write_down(summary, folder, begun))
 }
 
 /// Writes the summary and the report.
-fn write_down(mut summary: Summary, folder: &RunFolder, begun_ns: u64) -> Summary {
-    summary.wall_s = Span::from_ns(monotonic_ns() - begun_ns).as_s();
+fn write_down(mut summary: Summary, folder: &RunFolder, begun: Begun) -> Summary {
+    summary.wall_s = begun.passed().as_s();
+    summary.cpu_s = begun.used().as_s();
     // A folder that cannot be written any more must not cost the result.
     if let Err(error) = folder.write("summary.json", &summary.to_json()) {
         summary.error.get_or_insert(error.to_string());

@@ -30,7 +30,7 @@ use crate::fidelity::{Judge, Second, second_of};
 use crate::flows::Flows;
 use crate::folder::RunFolder;
 use crate::plan::Plan;
-use crate::run::{Observer, Progress, RunError, io_error};
+use crate::run::{Begun, Observer, Progress, RunError, io_error};
 use crate::schedule::Timeline;
 use crate::series::Series;
 use crate::summary::{
@@ -54,13 +54,13 @@ pub(crate) fn run(
     plan: &Plan,
     folder: &RunFolder,
     observer: &mut dyn Observer,
-    begun_ns: u64,
+    begun: Begun,
 ) -> Result<Summary, RunError> {
     // Nobody waits for a packet.
     prefer_large_pages();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     let mut simulation = Simulation::new(plan, folder, signals)?;
-    let setup = Span::from_ns(monotonic_ns() - begun_ns);
+    let setup = begun.passed();
     observer.progress(&Progress::Started);
     simulation.go(observer)?;
     let mut summary = simulation.finish(folder)?;
@@ -260,6 +260,7 @@ impl<'a> Simulation<'a> {
             trace_hash: Some(format!("{:016x}", engine.trace_hash())),
             simulated_s: seconds(end),
             wall_s: 0.0,
+            cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
             hops_per_s: per_second(counters.hops, self.cpu),

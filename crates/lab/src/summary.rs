@@ -35,7 +35,7 @@ pub struct Machine {
     pub core_cpu: Option<usize>,
     /// How the kernel scheduled the core: real-time (root, on a CPU of its own) or short-slice.
     pub core_scheduling: String,
-    /// Whether the core's CPU was kept awake.
+    /// Whether the core's CPU was kept awake while there was much work.
     #[serde(default)]
     pub core_kept_awake: bool,
     /// The CPUs that programs had.
@@ -294,6 +294,8 @@ pub struct Summary {
     pub simulated_s: f64,
     /// Real time that passed, set-up and clean-up included.
     pub wall_s: f64,
+    /// CPU time of Longhaul itself, all its threads; that of hosts and programs not.
+    pub cpu_s: f64,
     /// Of it, the set-up of hosts and cables.
     pub setup_s: f64,
     /// Real time from the end of the experiment until nothing of its hosts was left.
@@ -349,7 +351,7 @@ pub struct CoreFacts {
     pub cpu: Option<usize>,
     /// How the kernel schedules it; empty before any run.
     pub scheduling: &'static str,
-    /// Whether its CPU is kept awake.
+    /// Whether its CPU is kept awake while there is much work.
     pub kept_awake: bool,
 }
 

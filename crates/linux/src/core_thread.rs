@@ -42,15 +42,15 @@ impl CoreThread {
         }
     }
 
-    /// Whether its CPU is kept awake.
+    /// Whether its CPU is kept awake while there is much work.
     pub fn is_kept_awake(&self) -> bool {
         self.awake.is_some()
     }
 
-    /// Tells that there was work.
-    pub fn worked(&self) {
+    /// Tells how many packets came in and went out.
+    pub fn worked(&self, packets: usize) {
         if let Some(awake) = &self.awake {
-            awake.worked();
+            awake.worked(packets);
         }
     }
 

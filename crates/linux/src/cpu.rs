@@ -187,6 +187,11 @@ pub fn own_run_wait_ns() -> u64 {
     crate::sandbox::run_wait("/proc/thread-self/schedstat").unwrap_or(0)
 }
 
+/// CPU time that all threads of this process have used, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// CPU time that the calling thread has used, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     crate::clock::read(libc::CLOCK_THREAD_CPUTIME_ID)

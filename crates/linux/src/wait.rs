@@ -3,7 +3,7 @@
 //! A sleeping thread wakes tens of microseconds late, more on an idle virtual CPU than on a
 //! busy one, so the waiter sleeps until a margin before the deadline and spins through the
 //! rest. The margin is learnt from every wake-up: it follows a high quantile of how late the
-//! kernel was. Spinning is paid for from a budget that fills with time and with packets, so a
+//! kernel was. CPU time is paid for from a budget that fills with time and with packets, so a
 //! quiet run stays cheap and a busy one may spin all the time. This is NemC's on-demand
 //! scheduling (an arrival and an idle spinner both run the scheduler) with a bounded spinner.
 
@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::clock::monotonic_ns;
+use crate::cpu::own_cpu_ns;
 use crate::packet_io::PacketIo;
 use crate::sys::{self, check, timespec};
 
@@ -23,12 +24,18 @@ const MARGIN_MAX_NS: u64 = 400_000;
 /// down by a fixed step: their ratio makes it settle near the 99th percentile.
 const MARGIN_UP_DIVISOR: u64 = 4;
 const MARGIN_DOWN_NS: u64 = 250;
-/// Spinning earned per microsecond of time: at most this part of a CPU while packets are few.
-const BUDGET_PER_1000_NS: u64 = 350;
-/// Spinning earned per packet: a busy core may spin all the time.
-const BUDGET_PER_PACKET_NS: i64 = 5_000;
-/// The budget that can be saved up.
+/// What has been saved up makes the margin longer, so that a wake-up as late as only few are is still
+/// in time: it is at least this part of the budget.
+const BUDGET_PER_MARGIN: i64 = 40;
+/// CPU time earned per microsecond, and per packet in or out: together less than half of a CPU below
+/// 5,000 packets/s that pass through, and all of it from 18,000 on.
+const BUDGET_PER_1000_NS: u64 = 270;
+const BUDGET_PER_PACKET_NS: i64 = 20_000;
+/// The budget that can be saved up, and how much work can overdraw it.
 const BUDGET_MAX_NS: i64 = 10_000_000;
+const BUDGET_MIN_NS: i64 = -1_000_000;
+/// The budget is made up so often: the thread's CPU time costs a system call.
+const SETTLE_NS: u64 = 100_000;
 /// With a budget above this the waiter spins a little after activity: more is often near.
 const LINGER_BUDGET_NS: i64 = 6_000_000;
 const LINGER_NS: u64 = 50_000;
@@ -91,8 +98,10 @@ impl AsFd for Bell {
 pub struct Waiter {
     margin_ns: u64,
     budget_ns: i64,
-    last_ns: u64,
     slept_ns: u64,
+    /// When the budget was last made up, and the CPU time that the thread had used by then.
+    settled_ns: u64,
+    cpu_ns: u64,
 }
 
 impl Default for Waiter {
@@ -101,14 +110,15 @@ impl Default for Waiter {
         Self {
             margin_ns: MARGIN_START_NS,
             budget_ns: BUDGET_MAX_NS,
-            last_ns: now,
             slept_ns: 0,
+            settled_ns: now,
+            cpu_ns: own_cpu_ns(),
         }
     }
 }
 
 impl Waiter {
-    /// Tells that packets were handled: they pay for spinning.
+    /// Tells that packets were handled: they pay for CPU time.
     pub fn earned(&mut self, packets: usize) {
         let earned = BUDGET_PER_PACKET_NS.saturating_mul(packets as i64);
         self.budget_ns = (self.budget_ns + earned).min(BUDGET_MAX_NS);
@@ -132,9 +142,9 @@ impl Waiter {
         bell: &Bell,
     ) -> io::Result<Woken> {
         let start = monotonic_ns();
-        let earned = (start.saturating_sub(self.last_ns) / 1000 * BUDGET_PER_1000_NS) as i64;
-        self.budget_ns = self.budget_ns.saturating_add(earned).min(BUDGET_MAX_NS);
-        self.last_ns = start;
+        if start.saturating_sub(self.settled_ns) >= SETTLE_NS {
+            self.settle(start, own_cpu_ns());
+        }
         let deadline = deadline_ns.unwrap_or(u64::MAX);
         if self.budget_ns > LINGER_BUDGET_NS
             && let Some(woken) = self.spin(deadline, start + LINGER_NS, io)
@@ -143,11 +153,10 @@ impl Waiter {
         }
         loop {
             let now = monotonic_ns();
-            // Without budget the margin is given up: late, and seen to be late.
-            let margin = if self.budget_ns > 0 {
-                self.margin_ns
-            } else {
-                0
+            let margin = match self.budget_ns {
+                // The margin is given up: late, and seen to be late.
+                ..=0 => 0,
+                saved => self.margin_ns.max((saved / BUDGET_PER_MARGIN) as u64),
             };
             if deadline <= now.saturating_add(margin) {
                 return Ok(self.spin(deadline, u64::MAX, io).unwrap_or(Woken::Deadline));
@@ -168,9 +177,18 @@ impl Waiter {
         }
     }
 
+    /// Adds what time has earned to the budget, and takes away what the thread has used.
+    fn settle(&mut self, now: u64, cpu_ns: u64) {
+        let passed_ns = now.saturating_sub(self.settled_ns);
+        let used_ns = cpu_ns.saturating_sub(self.cpu_ns);
+        let change_ns = (passed_ns / 1000 * BUDGET_PER_1000_NS) as i64 - used_ns as i64;
+        let budget_ns = self.budget_ns.saturating_add(change_ns);
+        self.budget_ns = budget_ns.clamp(BUDGET_MIN_NS, BUDGET_MAX_NS);
+        (self.settled_ns, self.cpu_ns) = (now, cpu_ns);
+    }
+
     /// Spins until `deadline` or an arrival, at most until `limit`.
     fn spin(&mut self, deadline: u64, limit: u64, io: &mut impl PacketIo) -> Option<Woken> {
-        let start = monotonic_ns();
         loop {
             let now = monotonic_ns();
             let woken = if now >= deadline {
@@ -181,7 +199,6 @@ impl Waiter {
                 None
             };
             if woken.is_some() || now >= limit {
-                self.budget_ns -= (now - start) as i64;
                 return woken;
             }
             std::hint::spin_loop();
@@ -226,4 +243,31 @@ pub fn termination_signals() -> io::Result<OwnedFd> {
 /// The signal that has arrived at a descriptor of [`termination_signals`], if any.
 pub fn take_signal(fd: BorrowedFd<'_>) -> Option<i32> {
     sys::drain(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The budget after ten seconds of packets that pass through, if the core used so many
+    /// thousandths of its CPU.
+    fn budget_ns(packets_per_s: u64, used: u64) -> i64 {
+        let mut waiter = Waiter::default();
+        let (now, cpu) = (waiter.settled_ns, waiter.cpu_ns);
+        for ms in 1..10_000 {
+            let sofar = |n: u64| n * ms / 1000 - n * (ms - 1) / 1000;
+            waiter.earned(2 * sofar(packets_per_s) as usize);
+            waiter.settle(now + ms * 1_000_000, cpu + ms * 1_000 * used);
+        }
+        waiter.budget_ns
+    }
+
+    #[test]
+    fn few_packets_pay_for_less_than_half_of_a_cpu() {
+        for few in [0, 1_000, 5_000] {
+            assert_eq!(budget_ns(few, 500), BUDGET_MIN_NS, "{few} packets/s");
+        }
+        assert!(budget_ns(1_000, 300) > LINGER_BUDGET_NS);
+        assert!(budget_ns(20_000, 1_000) > LINGER_BUDGET_NS);
+    }
 }

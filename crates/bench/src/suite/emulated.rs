@@ -63,12 +63,14 @@ impl Path {
             .extend(pair::open_sum(&sender, &receiver, lost));
         health.problems.extend(other_cpus(lab, &run.summary));
         // The core idles before and after: its load is that of the time with traffic.
-        let cpu_s = number(&run.summary, "/cores/0/busy") * number(&run.summary, "/simulated_s");
-        let busy = cpu_s / number(&receiver, "/seconds").max(1e-9);
+        let seconds = number(&receiver, "/seconds").max(1e-9);
+        let core_s = number(&run.summary, "/cores/0/busy") * number(&run.summary, "/simulated_s");
+        let busy = core_s / seconds;
+        let cpu = number(&run.summary, "/cpu_s") / seconds;
         lab.done_with(&folder);
         Ok(Outcome {
             data: json!({
-                "recv": receiver, "send": sender, "summary": run.summary, "busy": busy,
+                "recv": receiver, "send": sender, "summary": run.summary, "busy": busy, "cpu": cpu,
                 "wall_s": run.wall_s, "memory": run.memory, "experiment": text,
             }),
             health: Some(health),

@@ -187,4 +187,8 @@ programs: { nap: { on: a, run: sleep 1 } }
     let others = seen.iter().filter(|policy| **policy != SCHED_IDLE);
     assert!(others.count() <= 1, "{seen:?}");
     assert!(!kept_awake || machine["core_cpu"].is_u64(), "{machine}");
+    let of = |pointer: &str| outcome.summary.pointer(pointer).and_then(|v| v.as_f64());
+    let core_s = of("/cores/0/busy").unwrap() * of("/simulated_s").unwrap();
+    let all_s = of("/cpu_s").unwrap();
+    assert!(core_s > 0.0 && all_s > core_s, "{core_s} s of {all_s} s");
 }

@@ -64,7 +64,6 @@ fn nap(cpu: Option<usize>, span: Span) -> io::Result<Timer> {
         let slept = monotonic_ns() - before;
         late.record(Span::from_ns(slept.saturating_sub(NAP.as_nanos() as u64)));
         wakeups += 1;
-        core.worked();
     }
     Ok(Timer {
         nap_ns: NAP.as_nanos() as u64,

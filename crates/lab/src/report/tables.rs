@@ -385,6 +385,7 @@ pub(super) fn run(summary: &Summary) -> String {
         ("longhaul", summary.version.clone()),
         ("experiment time", seconds(summary.simulated_s)),
         ("real time", seconds(summary.wall_s)),
+        ("CPU time of Longhaul", seconds(summary.cpu_s)),
         ("of it set-up", seconds(summary.setup_s)),
         ("of it tear-down", seconds(summary.teardown_s)),
         (

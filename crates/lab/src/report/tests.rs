@@ -150,6 +150,7 @@ fn summary() -> Summary {
         trace_hash: None,
         simulated_s: 2.5,
         wall_s: 2.75,
+        cpu_s: 0.5,
         setup_s: 0.125,
         teardown_s: 0.25,
         hops_per_s: 1.5e6,

@@ -465,6 +465,7 @@ impl<'a> Supervisor<'a> {
             trace_hash: None,
             simulated_s: seconds(simulated),
             wall_s: 0.0,
+            cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
             hops_per_s: per_second(counters.hops, totals.cpu),
