@@ -5,15 +5,16 @@
 //! begins so much earlier. It may: for as long as the shortest first pipe nothing that arrives now
 //! can change what comes out ([`Engine::lead`](longhaul_core::engine::Engine::lead)).
 //!
-//! What it learns is the least of many samples, so that hardly a packet leaves early and none by
-//! much. What calls take longer than that is lateness, and measured as before.
+//! What it learns is what seven of eight calls take at least, so that few packets leave early and
+//! none by much. What calls take longer than that is lateness, and measured as before.
 
 use longhaul_core::Span;
 
-/// The least is that of the last so many samples up to twice as many; fewer teach nothing, since
-/// the first frames go through cold caches.
-const SAMPLES: u32 = 64;
-/// What takes longer than this in all of them is no constant part of anything.
+/// A call that took longer than has been learnt moves it up by the first step, a quicker one down by
+/// the second: their ratio makes it settle where one of eight is quicker.
+const UP: Span = Span::from_ns(25);
+const DOWN: Span = Span::from_ns(7 * 25);
+/// It is never more than this.
 const MOST: Span = Span::from_us(20);
 /// Taken off, since a call of which the kernel is asked takes a little longer than others, and two
 /// clocks are read.
@@ -22,39 +23,24 @@ const MARGIN: Span = Span::from_ns(500);
 const LEAD_PART: u64 = 2;
 
 /// What has been learnt of the way out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ahead {
-    least: Span,
-    samples: u32,
-    /// Of the last full number of samples; nothing at first.
-    least_before: Span,
-}
-
-impl Default for Ahead {
-    fn default() -> Self {
-        Self {
-            least: Span::MAX,
-            samples: 0,
-            least_before: Span::ZERO,
-        }
-    }
+    way: Span,
 }
 
 impl Ahead {
     /// A first frame was on its cable so long after the clock reading of its turn.
     pub(super) fn learn(&mut self, took: Span) {
-        self.least = self.least.min(took);
-        self.samples += 1;
-        if self.samples == SAMPLES {
-            (self.least_before, self.least) = (self.least, Span::MAX);
-            self.samples = 0;
-        }
+        self.way = if took > self.way {
+            (self.way + UP).min(MOST)
+        } else {
+            self.way.saturating_sub(DOWN)
+        };
     }
 
     /// How far the engine may be ahead of the clock, where its shortest lead is `lead`.
     pub(super) fn of(&self, lead: Span) -> Span {
-        let least = self.least.min(self.least_before);
-        let certain = least.min(MOST).saturating_sub(MARGIN);
+        let certain = self.way.saturating_sub(MARGIN);
         certain.min(Span::from_ns(lead.as_ns() / LEAD_PART))
     }
 }
@@ -65,41 +51,52 @@ mod tests {
 
     const LONG: Span = Span::from_ms(1);
 
-    fn but_for_the_margin(us: u64) -> Span {
-        Span::from_us(us).saturating_sub(MARGIN)
-    }
-
-    fn learn_all(ahead: &mut Ahead, us: u64) {
-        for _ in 0..SAMPLES {
-            ahead.learn(Span::from_us(us));
+    /// After `calls` whose length in nanoseconds is a function of their number.
+    fn learnt(calls: u64, length_ns: impl Fn(u64) -> u64) -> Ahead {
+        let mut ahead = Ahead::default();
+        for call in 0..calls {
+            ahead.learn(Span::from_ns(length_ns(call)));
         }
+        ahead
     }
 
     #[test]
-    fn it_is_the_least_of_the_last_samples() {
-        let mut ahead = Ahead::default();
-        for _ in 1..SAMPLES {
-            ahead.learn(Span::from_us(9));
-            assert_eq!(ahead.of(LONG), Span::ZERO);
-        }
-        ahead.learn(Span::from_us(7));
-        assert_eq!(ahead.of(LONG), but_for_the_margin(7));
-        ahead.learn(Span::from_us(4));
-        ahead.learn(Span::from_ms(30));
-        assert_eq!(ahead.of(LONG), but_for_the_margin(4));
-        // As the machine slows down it is forgotten, after one time of samples to two.
-        learn_all(&mut ahead, 6);
-        assert_eq!(ahead.of(LONG), but_for_the_margin(4));
-        learn_all(&mut ahead, 6);
-        assert_eq!(ahead.of(LONG), but_for_the_margin(6));
+    fn it_settles_where_one_of_eight_calls_is_quicker() {
+        // Lengths of 0 to 8 us, evenly, in an order that mixes them.
+        let ahead = learnt(4_000, |call| call * 4_999 % 8_000);
+        let way = ahead.of(LONG) + MARGIN;
+        assert!((500..=1_500).contains(&way.as_ns()), "{way:?}");
+        let steady = learnt(1_000, |_| 4_000).of(LONG) + MARGIN;
+        assert!(steady.as_ns().abs_diff(4_000) <= DOWN.as_ns(), "{steady:?}");
     }
 
     #[test]
-    fn stalls_and_short_pipes_bound_it() {
-        let mut ahead = Ahead::default();
-        learn_all(&mut ahead, 30_000);
-        assert_eq!(ahead.of(LONG), but_for_the_margin(20));
-        assert_eq!(ahead.of(Span::from_us(10)), Span::from_us(5));
-        assert_eq!(ahead.of(Span::ZERO), Span::ZERO);
+    fn stalls_hardly_move_it() {
+        let calm = learnt(1_000, |_| 4_000);
+        let stalls = learnt(
+            1_000,
+            |call| if call % 10 == 0 { 30_000_000 } else { 4_000 },
+        );
+        assert!(calm.of(LONG).as_ns().abs_diff(stalls.of(LONG).as_ns()) <= DOWN.as_ns());
+        assert_eq!(
+            learnt(10_000, |_| 30_000_000).of(LONG),
+            MOST.saturating_sub(MARGIN)
+        );
+    }
+
+    #[test]
+    fn it_follows_a_machine_that_becomes_faster() {
+        let mut ahead = learnt(1_000, |_| 9_000);
+        for _ in 0..40 {
+            ahead.learn(Span::from_us(3));
+        }
+        assert!(ahead.of(LONG) < Span::from_us(3));
+    }
+
+    #[test]
+    fn short_pipes_bound_it() {
+        let long = learnt(10_000, |_| 30_000);
+        assert_eq!(long.of(Span::from_us(10)), Span::from_us(5));
+        assert_eq!(long.of(Span::ZERO), Span::ZERO);
     }
 }
