@@ -5,8 +5,8 @@
 //!
 //! - Where a host's first link has a rate, the bucket has it too: the backlog in the engine stays
 //!   below the bucket's depth, and exact spacing stays with the engine. Of super-packets the kernel
-//!   counts a little too few bytes, so that bucket has nearly the rate, and `trim.rs` sees to the
-//!   rest.
+//!   counts a few bytes too little or too much, so that bucket has nearly the rate, and `trim.rs`
+//!   sees to the rest.
 //! - Where a discipline manages the link's queue, the queue must build up where the discipline
 //!   sees it, in the engine: then, too, the machine is the card.
 //! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
@@ -107,7 +107,7 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
     let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
     let frame = framing.counted(mtu);
     let segments = match nic {
-        [pipe] if offload && overhead >= 0 && pipe.sends_steadily() => {
+        [pipe] if offload && pipe.sends_steadily() => {
             let most = bytes(bits_per_s, SUPER_PACKET.as_ns()) / u64::from(frame);
             most.min(SEGMENTS_MAX.into()) as u32
         }
@@ -285,9 +285,9 @@ mod tests {
             ..link(1_000)
         };
         assert_eq!(of(short), (whole, 41, 250_000));
-        // Where the kernel would count too much for a super-packet, or nobody knows what waits.
         let ip = pipe(1_000_000_000, Framing::Ip);
-        assert_eq!(of(ip).0, Traffic::Packets);
+        assert_eq!(of(ip), (whole, 41, 250_000));
+        // Where nobody knows what waits.
         let burst = PipeParams {
             burst: Some(longhaul_core::units::Bytes(64_000)),
             ..link(1_000)

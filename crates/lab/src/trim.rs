@@ -2,7 +2,8 @@
 //!
 //! A bucket that takes super-packets counts a link's framing once for each, and the link counts it
 //! for each packet: at the link's own rate it lets through a little too much, and what comes too
-//! early waits in the link. So the bucket follows what the packets of a host find there: slower where
+//! early waits in the link; or, where only IP packets count and not their Ethernet headers, too
+//! little. So the bucket follows what the packets of a host find there: slower where
 //! that is more than half of the bucket's depth, faster where it is less. In the middle the link has
 //! something to send for as long as the machine is likely to stand still.
 //!
@@ -24,9 +25,10 @@ use crate::nic::Limit;
 const SETTLE: Span = Span::from_ms(50);
 /// A bucket is changed when it is off by more than this.
 const WORTH_A_CHANGE: f64 = 0.002;
-/// For its link's sake a bucket is never slower or faster than these parts of the link's rate.
+/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than the
+/// link by more than that part of it.
 const SLOWEST: f64 = 0.9;
-const FASTEST: f64 = 1.01;
+const FASTER: f64 = 0.01;
 /// What the machine lets every host send at first, and at least, in bytes per second.
 const FIRST: f64 = 1e9;
 const LEAST: f64 = 1e6;
@@ -136,7 +138,8 @@ impl Trim {
             let wait = now.waited.saturating_sub(then.waited).as_s() / packets as f64;
             let even = host.even(bytes / packets as f64);
             let part = even + (middle(&host.shaper) - wait) / SETTLE.as_s();
-            let part = part.clamp(SLOWEST, FASTEST).min(self.machine / rate);
+            let part = part.clamp(SLOWEST, even.max(1.0) + FASTER);
+            let part = part.min(self.machine / rate);
             if (part - host.applied).abs() > WORTH_A_CHANGE && changes.len() < CHANGES_MAX {
                 host.applied = part;
                 changes.push((host.number, at(&host.shaper, part)));
@@ -202,22 +205,28 @@ fn at(shaper: &Shaper, part: f64) -> Shaper {
 mod tests {
     use super::*;
     use longhaul_core::topology::PipeParams;
-    use longhaul_core::units::Rate;
+    use longhaul_core::units::{Framing, Rate};
 
     const TICK: Span = Span::from_ms(20);
     const GIGABIT: f64 = 125e6;
 
     fn limit(bits_per_s: u64) -> Limit {
+        framed(bits_per_s, Framing::Ethernet)
+    }
+
+    fn framed(bits_per_s: u64, framing: Framing) -> Limit {
         let pipe = PipeParams {
             rate: Rate::from_bits_per_s(bits_per_s),
+            framing,
             ..PipeParams::default()
         };
         crate::nic::limit(&[pipe], 1500, true)
     }
 
     /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its bucket
-    /// counts 4 bytes besides for each frame, and its link for each packet.
+    /// counts the overhead for each frame, and its link for each packet.
     struct Greedy {
+        overhead: f64,
         trim: Trim,
         link: f64,
         bucket: f64,
@@ -229,14 +238,20 @@ mod tests {
 
     impl Greedy {
         fn new(bits_per_s: u64, packets_in_frame: f64) -> Self {
+            Self::framed(bits_per_s, packets_in_frame, Framing::Ethernet)
+        }
+
+        fn framed(bits_per_s: u64, packets_in_frame: f64, framing: Framing) -> Self {
+            let limit = framed(bits_per_s, framing);
             let mut trim = Trim::default();
-            trim.follow(0, limit(bits_per_s), 1500, Seen::default());
+            trim.follow(0, limit, 1500, Seen::default());
             let link = bits_per_s as f64 / 8.0;
             // A full bucket comes at once.
-            let Limit::Link { shaper, .. } = limit(bits_per_s) else {
+            let Limit::Link { shaper, .. } = limit else {
                 panic!("its link limits it");
             };
             Self {
+                overhead: shaper.overhead.into(),
                 trim,
                 link,
                 bucket: link,
@@ -250,14 +265,14 @@ mod tests {
         fn tick(&mut self, capacity: f64) {
             let load = self.bucket / capacity;
             let behind = if load > 1.0 { 0.5 } else { 0.0 };
-            let counted = self.packets_in_frame * 1514.0 + 4.0;
+            let counted = self.packets_in_frame * 1514.0 + self.overhead;
             let frames = self.bucket * TICK.as_s() / counted;
             self.seen.packets += frames as u64;
             self.seen.bytes += (frames * self.packets_in_frame * 1514.0) as u64;
             let wait = Span::from_ns((self.waits / self.link * 1e9) as u64);
             self.seen.waited += Span::from_ns(wait.as_ns() * frames as u64);
             let (came, sent) = (
-                frames * self.packets_in_frame * 1518.0,
+                frames * self.packets_in_frame * (1514.0 + self.overhead),
                 self.link * TICK.as_s(),
             );
             self.waits = (self.waits + came - sent).max(0.0);
@@ -271,13 +286,16 @@ mod tests {
 
     #[test]
     fn what_waits_settles_near_half_a_bucket() {
-        for packets_in_frame in [1.0, 4.0, 41.0] {
-            let mut host = Greedy::new(1_000_000_000, packets_in_frame);
-            (0..500).for_each(|_| host.tick(1e12));
-            let ms = host.waits / host.link * 1e3;
-            assert!((0.7..1.3).contains(&ms), "{packets_in_frame}: {ms} ms wait");
-            assert_eq!(host.trim.left(), Some(1.0));
-            assert_eq!(host.trim.left(), None, "nobody has sent since");
+        for framing in [Framing::Ip, Framing::Ethernet, Framing::Wire] {
+            for packets_in_frame in [1.0, 4.0, 41.0] {
+                let mut host = Greedy::framed(1_000_000_000, packets_in_frame, framing);
+                (0..500).for_each(|_| host.tick(1e12));
+                let ms = host.waits / host.link * 1e3;
+                let case = (framing, packets_in_frame);
+                assert!((0.7..1.3).contains(&ms), "{case:?}: {ms} ms wait");
+                assert_eq!(host.trim.left(), Some(1.0));
+                assert_eq!(host.trim.left(), None, "nobody has sent since");
+            }
         }
     }
 
