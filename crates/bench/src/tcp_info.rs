@@ -22,6 +22,7 @@ const SND_CWND: usize = 80;
 const TOTAL_RETRANS: usize = 100;
 const MIN_RTT: usize = 148;
 const DELIVERED_CE: usize = 196;
+const DSACK_DUPS: usize = 216;
 const REORD_SEEN: usize = 220;
 const RCV_OOOPACK: usize = 224;
 
@@ -30,6 +31,8 @@ const RCV_OOOPACK: usize = 224;
 pub(crate) struct SenderInfo {
     /// Segments sent again, in all.
     retransmits: Option<u32>,
+    /// Segments that the receiver says it had already (RFC 2883): sent again in vain.
+    dsack_dups: Option<u32>,
     /// Times that reordering was seen.
     reord_seen: Option<u32>,
     rtt_us: Option<u32>,
@@ -69,6 +72,7 @@ impl TcpInfo {
     pub(crate) fn sender(&self) -> SenderInfo {
         SenderInfo {
             retransmits: self.word(TOTAL_RETRANS),
+            dsack_dups: self.word(DSACK_DUPS),
             reord_seen: self.word(REORD_SEEN),
             rtt_us: self.word(RTT),
             min_rtt_us: self.word(MIN_RTT).filter(|&rtt| rtt != NO_RTT),

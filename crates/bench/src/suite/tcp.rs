@@ -74,6 +74,7 @@ fn emulated(least: Option<f64>) -> Vec<Figure> {
         zero("out of order", "/recv/rcv_ooopack"),
         zero("TCPOFOQueue", "/recv/counters/TcpExt.TCPOFOQueue"),
         zero("retransmits", "/send/retransmits"),
+        Figure::new("of them in vain", "", at("/send/dsack_dups")),
         Figure::new("core busy", "", at("/busy")),
     ]
 }
