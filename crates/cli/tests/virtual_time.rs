@@ -77,7 +77,7 @@ fn stderr(output: &Output) -> String {
 
 /// What the machine and the place of a run say, taken away.
 fn timeless(mut summary: Value) -> Value {
-    for field in ["wall_s", "setup_s", "hops_per_s", "machine", "run"] {
+    for field in ["wall_s", "cpu_s", "setup_s", "hops_per_s", "machine", "run"] {
         summary[field] = Value::Null;
     }
     summary["cores"][0]["busy"] = Value::Null;
