@@ -303,6 +303,7 @@ impl<I: PacketIo> Drive<I> {
             let turn = now.since(before);
             add(&self.load.busy_ns, turn.as_ns());
             self.adapt(turn, taken);
+            self.second.stall = self.second.stall.max(turn);
             before = now;
             self.clock.refresh(now);
             if second_of(now) != self.second.number {
@@ -451,6 +452,7 @@ impl<I: PacketIo> Drive<I> {
     fn close_second(&mut self, now: Time, last: bool) {
         let mut second = std::mem::take(&mut self.second);
         second.lateness = self.lateness.quantiles();
+        second.stall = second.stall.max(Span::from_ns(self.waiter.take_stall_ns()));
         self.totals.measured.lateness.absorb(&mut self.lateness);
         second.drops.ring = self.io.take_drops();
         let counters = *self.engine.counters();

@@ -26,6 +26,10 @@ const PATH_PART: u64 = 100;
 pub const STARVED_NS: u64 = 500_000_000;
 /// A link that gave less than this part of its rate because of the machine was not itself.
 const LEFT_LEAST: f64 = 0.99;
+/// A core that does not come back to its clock for so long stood still.
+pub(crate) const STALL: Span = Span::from_ms(1);
+/// It waits for its CPU now and then, while it leaves room to others; this is more than that.
+const CORE_WAIT: Span = Span::from_ms(100);
 /// The most reasons that are spelled out.
 const REASONS_MAX: usize = 20;
 
@@ -169,6 +173,10 @@ pub struct Second {
     pub core_busy: f64,
     /// How long the core's thread waited for its CPU.
     pub core_wait: Span,
+    /// For how long the core did not come back to its clock at most, other than to sleep.
+    pub stall: Span,
+    /// CPU time that the hypervisor took from all CPUs of this machine.
+    pub stolen: Span,
     /// The share of the second that the core worked; it spins and sleeps in the rest.
     pub core_load: f64,
 }
@@ -273,6 +281,11 @@ pub struct Verdict {
     pub physical_drops_by_place: PhysicalDrops,
     /// How often the clock was stepped.
     pub clock_steps: u64,
+    /// For how long the core did not come back to its clock at most, other than to sleep; `null` in a
+    /// virtual run.
+    pub stall_ns: Option<u64>,
+    /// CPU time that the hypervisor took from all CPUs of this machine; `null` in a virtual run.
+    pub stolen_ns: Option<u64>,
 }
 
 /// Collects seconds and judges them.
@@ -284,6 +297,8 @@ pub struct Judge {
     bad: u64,
     drops: PhysicalDrops,
     clock_steps: u64,
+    stall: Span,
+    stolen: Span,
     reasons: Vec<String>,
     unspoken: u64,
 }
@@ -298,6 +313,8 @@ impl Judge {
             bad: 0,
             drops: PhysicalDrops::default(),
             clock_steps: 0,
+            stall: Span::ZERO,
+            stolen: Span::ZERO,
             reasons: Vec::new(),
             unspoken: 0,
         }
@@ -317,6 +334,8 @@ impl Judge {
         self.seconds = second.number + 1;
         self.drops.add(&second.drops);
         self.clock_steps += second.clock_steps;
+        self.stall = self.stall.max(second.stall);
+        self.stolen += second.stolen;
         if !second.is_bad() {
             return;
         }
@@ -391,6 +410,8 @@ impl Judge {
             lateness_ns: None,
             staleness_ns: None,
             on_cable_ns: None,
+            stall_ns: None,
+            stolen_ns: None,
             ..self.verdict(&Measured::default())
         }
     }
@@ -413,20 +434,32 @@ impl Judge {
             physical_drops: self.drops.total(),
             physical_drops_by_place: self.drops,
             clock_steps: self.clock_steps,
+            stall_ns: Some(self.stall.as_ns()),
+            stolen_ns: Some(self.stolen.as_ns()),
         }
     }
 }
 
-/// Why the core itself was late, where the kernel says so.
+/// Why the core itself was late, as far as it can be seen from here.
 fn core_excuse(second: &Second) -> String {
-    let wait = second.core_wait;
-    if wait.as_ns() > 1_000_000 {
-        return format!(" (the core waited {} for its CPU)", readable(wait));
+    let [stall, stolen, wait] = [second.stall, second.stolen, second.core_wait].map(readable);
+    let mut excuses = Vec::new();
+    if second.stall > STALL {
+        excuses.push(format!("the core stood still for up to {stall}"));
     }
-    if second.core_busy > 0.95 {
-        return " (the core had no CPU time left)".to_owned();
+    if second.stolen > Span::ZERO {
+        excuses.push(format!("the hypervisor took {stolen} of CPU time"));
     }
-    String::new()
+    if second.core_wait > CORE_WAIT {
+        excuses.push(format!("the core waited {wait} for its CPU"));
+    }
+    if excuses.is_empty() && second.core_busy > 0.95 {
+        excuses.push("the core had no CPU time left".to_owned());
+    }
+    if excuses.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", excuses.join(", "))
 }
 
 /// A span with three significant digits, for people.
@@ -510,6 +543,33 @@ mod tests {
         assert_eq!((verdict.seconds, verdict.bad_seconds), (6, 4));
         assert!(
             verdict.reasons[0].contains("second 1") && verdict.reasons[0].contains("4 seconds")
+        );
+    }
+
+    #[test]
+    fn a_late_second_says_what_held_the_core_up() {
+        let held_up = Second {
+            stall: Span::from_us(5_300),
+            stolen: Span::from_ms(10),
+            core_busy: 1.0,
+            ..second(0, 10, 10)
+        };
+        let busy = Second {
+            stall: STALL,
+            core_busy: 1.0,
+            ..second(1, 10, 10)
+        };
+        let verdict = judged([held_up, busy]).verdict(&Measured::default());
+        let ends = [
+            "(the core stood still for up to 5.3 ms, the hypervisor took 10.0 ms of CPU time)",
+            "(the core had no CPU time left)",
+        ];
+        for (reason, end) in verdict.reasons.iter().zip(ends) {
+            assert!(reason.ends_with(end), "{reason}");
+        }
+        assert_eq!(
+            (verdict.stall_ns, verdict.stolen_ns),
+            (Some(5_300_000), Some(10_000_000))
         );
     }
 

@@ -24,7 +24,9 @@ mod text;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::fidelity::{Quantiles, State};
+use longhaul_core::Span;
+
+use crate::fidelity::{Quantiles, STALL, State, Verdict};
 use crate::summary::Summary;
 use series::Series;
 use tables::{Cell, table};
@@ -226,10 +228,26 @@ fn timing(summary: &Summary) -> String {
         "<section>\n<h2>Fidelity</h2>\n{}<p>A second keeps the promise when at most one packet \
          in 1000 is later than tolerated (by {tolerance}, or 1 % of its own path's delay where that is \
          more), and the machine loses none, steps no clock and starves no host of CPU.</p>\n\
-         {}</section>\n",
+         {}{}</section>\n",
         table(&head, rows),
         physical(summary),
+        stalls(&summary.verdict),
     )
+}
+
+/// For how long the core and the machine stood still, where that is worth a word.
+fn stalls(verdict: &Verdict) -> String {
+    let [stall, stolen] = [verdict.stall_ns, verdict.stolen_ns].map(Option::unwrap_or_default);
+    let mut stalls = String::new();
+    if Span::from_ns(stall) > STALL {
+        let stall = nanoseconds(stall);
+        stalls += &format!("<p>The core stood still for up to {stall} at a time.</p>\n");
+    }
+    if stolen > 0 {
+        let stolen = nanoseconds(stolen);
+        stalls += &format!("<p>The hypervisor took {stolen} of CPU time.</p>\n");
+    }
+    stalls
 }
 
 /// Physical drops and clock steps.

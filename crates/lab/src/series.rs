@@ -25,7 +25,8 @@ impl Series {
         writeln!(
             seconds,
             "second,packets,late,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
-             physical_drops,inside,core_busy,core_wait_ns,core_load"
+             physical_drops,inside,core_busy,core_wait_ns,core_load,\
+             core_stall_ns,stolen_ns"
         )?;
         writeln!(
             pipes,
@@ -46,7 +47,7 @@ impl Series {
         let l = &second.lateness;
         writeln!(
             self.seconds,
-            "{},{},{},{},{},{},{},{},{},{:.3},{},{:.3}",
+            "{},{},{},{},{},{},{},{},{},{:.3},{},{:.3},{},{}",
             second.number,
             second.packets,
             second.late,
@@ -59,6 +60,8 @@ impl Series {
             second.core_busy,
             second.core_wait.as_ns(),
             second.core_load,
+            second.stall.as_ns(),
+            second.stolen.as_ns(),
         )?;
         for ((name, now), before) in self.names.iter().zip(&report.pipes).zip(&mut self.before) {
             if now != before {

@@ -99,6 +99,8 @@ pub struct Waiter {
     margin_ns: u64,
     budget_ns: i64,
     slept_ns: u64,
+    /// The longest stall since it was last asked for.
+    stall_ns: u64,
     /// When the budget was last made up, and the CPU time that the thread had used by then.
     settled_ns: u64,
     cpu_ns: u64,
@@ -111,6 +113,7 @@ impl Default for Waiter {
             margin_ns: MARGIN_START_NS,
             budget_ns: BUDGET_MAX_NS,
             slept_ns: 0,
+            stall_ns: 0,
             settled_ns: now,
             cpu_ns: own_cpu_ns(),
         }
@@ -127,6 +130,12 @@ impl Waiter {
     /// How long the thread has slept so far, as the kernel sees it.
     pub fn slept_ns(&self) -> u64 {
         self.slept_ns
+    }
+
+    /// For how long the thread stood still at most while it wanted to run, since this was last asked:
+    /// between two looks at the clock, or after the time at which it was to wake.
+    pub fn take_stall_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.stall_ns)
     }
 
     /// The margin that the waiter has learnt.
@@ -173,7 +182,9 @@ impl Waiter {
             if ready[0] {
                 return Ok(Woken::Arrival);
             }
-            self.learn(monotonic_ns().saturating_sub(wake_at));
+            let late_ns = monotonic_ns().saturating_sub(wake_at);
+            self.stall_ns = self.stall_ns.max(late_ns);
+            self.learn(late_ns);
         }
     }
 
@@ -189,8 +200,11 @@ impl Waiter {
 
     /// Spins until `deadline` or an arrival, at most until `limit`.
     fn spin(&mut self, deadline: u64, limit: u64, io: &mut impl PacketIo) -> Option<Woken> {
+        let mut before = monotonic_ns();
         loop {
             let now = monotonic_ns();
+            self.stall_ns = self.stall_ns.max(now - before);
+            before = now;
             let woken = if now >= deadline {
                 Some(Woken::Deadline)
             } else if io.peek().is_some() {

@@ -59,12 +59,16 @@ fn goodput() -> Figure {
 }
 
 fn direct() -> Vec<Figure> {
-    let order = Figure::new("out of order", "", at("/recv/rcv_ooopack"));
-    vec![goodput(), order]
+    vec![
+        goodput(),
+        Figure::new("out of order", "", at("/recv/rcv_ooopack")),
+        Figure::new("retransmits", "", at("/send/retransmits")),
+    ]
 }
 
 fn emulated(least: Option<f64>) -> Vec<Figure> {
     let goodput = goodput().against(0, Against::Ratio);
+    let ms = |name, pointer| Figure::new(name, "ms", at(pointer).times(1e-6));
     let zero = |name, pointer| Figure::new(name, "", at(pointer)).target(Target::Zero);
     vec![
         match least {
@@ -75,6 +79,8 @@ fn emulated(least: Option<f64>) -> Vec<Figure> {
         zero("TCPOFOQueue", "/recv/counters/TcpExt.TCPOFOQueue"),
         zero("retransmits", "/send/retransmits"),
         Figure::new("of them in vain", "", at("/send/dsack_dups")),
+        ms("longest stall", "/summary/verdict/stall_ns"),
+        ms("taken by the hypervisor", "/summary/verdict/stolen_ns"),
         Figure::new("core busy", "", at("/busy")),
     ]
 }

@@ -122,6 +122,8 @@ fn summary() -> Summary {
         physical_drops: 0,
         physical_drops_by_place: PhysicalDrops::default(),
         clock_steps: 0,
+        stall_ns: Some(5_300_000),
+        stolen_ns: Some(10_000_000),
     };
     let machine = Machine {
         cpus: 4,
@@ -228,6 +230,8 @@ fn a_plain_run_makes_a_whole_page() {
                <span><b>20</b> inside</span>";
     assert!(html.contains(sum));
     assert!(html.contains("All 3 seconds kept the promise."));
+    assert!(html.contains("The core stood still for up to 5.3"));
+    assert!(html.contains("The hypervisor took 10"));
     assert!(html.contains("href=\"logs/client.out\"") && !html.contains("client.err"));
     assert_eq!(html.matches("<svg").count(), 4);
     assert!(!html.contains("<script") && !html.contains("http://") && !html.contains("https://"));

@@ -13,6 +13,7 @@ use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::cpu;
 use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
@@ -64,6 +65,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) judge: Judge,
     pub(super) env: Vec<(String, String)>,
     pub(super) host_counters: Vec<HostCounters>,
+    /// CPU time that the hypervisor had taken by the last second.
+    pub(super) stolen_seen_ns: u64,
     /// The host whose network card a pipe is.
     pub(super) cards: HashMap<PipeId, usize>,
     /// Whether hosts may hand over super-packets.
@@ -127,6 +130,7 @@ impl<'a> Supervisor<'a> {
             judge: Judge::new(plan.tolerance, host_names),
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
+            stolen_seen_ns: cpu::stolen_ns(),
             cards: cards.collect(),
             governor: governor(plan, offload),
             trim: trim(plan, offload),
@@ -323,6 +327,9 @@ impl<'a> Supervisor<'a> {
             }
         }
         report.second.left = self.trim.left();
+        let stolen_ns = cpu::stolen_ns();
+        report.second.stolen = Span::from_ns(stolen_ns.saturating_sub(self.stolen_seen_ns));
+        self.stolen_seen_ns = stolen_ns;
         self.take_second(report)
     }
 
