@@ -30,6 +30,8 @@ const LEFT_LEAST: f64 = 0.99;
 pub(crate) const STALL: Span = Span::from_ms(1);
 /// It waits for its CPU now and then, while it leaves room to others; this is more than that.
 const CORE_WAIT: Span = Span::from_ms(100);
+/// With more than this part of the time spent on packets there is none to spare.
+const FULL_LOAD: f64 = 0.95;
 /// The most reasons that are spelled out.
 const REASONS_MAX: usize = 20;
 
@@ -453,7 +455,7 @@ fn core_excuse(second: &Second) -> String {
     if second.core_wait > CORE_WAIT {
         excuses.push(format!("the core waited {wait} for its CPU"));
     }
-    if excuses.is_empty() && second.core_busy > 0.95 {
+    if excuses.is_empty() && second.core_load > FULL_LOAD {
         excuses.push("the core had no CPU time left".to_owned());
     }
     if excuses.is_empty() {
@@ -551,12 +553,12 @@ mod tests {
         let held_up = Second {
             stall: Span::from_us(5_300),
             stolen: Span::from_ms(10),
-            core_busy: 1.0,
+            core_load: 1.0,
             ..second(0, 10, 10)
         };
         let busy = Second {
             stall: STALL,
-            core_busy: 1.0,
+            core_load: 1.0,
             ..second(1, 10, 10)
         };
         let verdict = judged([held_up, busy]).verdict(&Measured::default());
