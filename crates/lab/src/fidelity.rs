@@ -26,7 +26,8 @@ const PATH_PART: u64 = 100;
 pub const STARVED_NS: u64 = 500_000_000;
 /// A link that gave less than this part of its rate because of the machine was not itself.
 const LEFT_LEAST: f64 = 0.99;
-/// A core that does not come back to its clock for so long stood still.
+/// A core that does not come back to its clock for so long stood still, and so it did where the first
+/// stale frame is older than this: in a flood frames become stale little by little.
 pub(crate) const STALL: Span = Span::from_ms(1);
 /// It waits for its CPU now and then, while it leaves room to others; this is more than that.
 const CORE_WAIT: Span = Span::from_ms(100);

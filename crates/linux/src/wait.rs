@@ -156,7 +156,7 @@ impl Waiter {
         }
         let deadline = deadline_ns.unwrap_or(u64::MAX);
         if self.budget_ns > LINGER_BUDGET_NS
-            && let Some(woken) = self.spin(deadline, start + LINGER_NS, io)
+            && let Some(woken) = self.spin(start, deadline, start + LINGER_NS, io)
         {
             return Ok(woken);
         }
@@ -168,7 +168,8 @@ impl Waiter {
                 saved => self.margin_ns.max((saved / BUDGET_PER_MARGIN) as u64),
             };
             if deadline <= now.saturating_add(margin) {
-                return Ok(self.spin(deadline, u64::MAX, io).unwrap_or(Woken::Deadline));
+                let woken = self.spin(now, deadline, u64::MAX, io);
+                return Ok(woken.unwrap_or(Woken::Deadline));
             }
             let wake_at = deadline - margin;
             let fds = [io.readiness().as_raw_fd(), bell.fd.as_raw_fd()];
@@ -198,9 +199,14 @@ impl Waiter {
         (self.settled_ns, self.cpu_ns) = (now, cpu_ns);
     }
 
-    /// Spins until `deadline` or an arrival, at most until `limit`.
-    fn spin(&mut self, deadline: u64, limit: u64, io: &mut impl PacketIo) -> Option<Woken> {
-        let mut before = monotonic_ns();
+    /// Spins from `before` until `deadline` or an arrival, at most until `limit`.
+    fn spin(
+        &mut self,
+        mut before: u64,
+        deadline: u64,
+        limit: u64,
+        io: &mut impl PacketIo,
+    ) -> Option<Woken> {
         loop {
             let now = monotonic_ns();
             self.stall_ns = self.stall_ns.max(now - before);

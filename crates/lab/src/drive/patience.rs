@@ -7,13 +7,12 @@
 
 use longhaul_core::{Span, Time};
 
+use crate::fidelity::STALL;
+
 /// How much of each second the loop may spend catching up before it sheds TCP.
 pub(super) const HELD_BACK: Span = Span::from_ms(100);
 /// The same for all else.
 pub(super) const FREE: Span = Span::from_ms(5);
-/// When the first stale frame is older than this, the loop has stood still: in a flood frames
-/// become stale little by little.
-const STALL: Span = Span::from_ms(1);
 /// The most time for catching up with stalls.
 const CATCH_UP_MAX: Span = Span::from_ms(200);
 
