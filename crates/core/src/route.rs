@@ -10,7 +10,7 @@
 //!
 //! **Cost.** Hosts with one link have no table and no place in one (`junction`): a table is 4
 //! bytes for each router, lan and host with several links, and serves all hosts that hang on its
-//! destination by one link. A node costs 16 bytes and a pipe 2 besides. All tables together have
+//! destination by one link. A node costs 20 bytes and a pipe 2 besides. All tables together have
 //! at most [`MOST_ENTRIES`] entries; past that the oldest is forgotten, and made again when it is
 //! asked for: slow, and without a difference to any packet.
 //!
@@ -70,6 +70,24 @@ impl Place {
     pub(crate) const NOWHERE: Self = Self(MISSING);
 }
 
+/// How a node is reached.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// Where the table towards it begins, [`MISSING`] where there is none yet or the last pipe is
+    /// not in force.
+    table: u32,
+    /// A leaf's last pipe, beside the table because memory brings both at once; [`NONE`] for a
+    /// junction.
+    last: u32,
+}
+
+impl Way {
+    const MISSING: Self = Self {
+        table: MISSING,
+        last: NONE,
+    };
+}
+
 /// Next-hop tables by destination.
 #[derive(Debug, Clone)]
 pub struct Routes {
@@ -77,9 +95,8 @@ pub struct Routes {
     /// All tables. A table has an entry for every junction: a pipe, [`SEVERAL`] and a set,
     /// [`HERE`] or [`NONE`].
     entries: Vec<u32>,
-    /// By node: where the table towards it begins, [`MISSING`] where there is none yet or the
-    /// last pipe is not in force.
-    tables: Vec<u32>,
+    /// By node.
+    ways: Vec<Way>,
     /// The nodes of the junctions that have tables, the oldest table first.
     made: VecDeque<NodeId>,
     most_entries: usize,
@@ -113,7 +130,7 @@ impl Routes {
         Self {
             // Mapped when first used.
             entries: Vec::with_capacity(most_entries.min(all)),
-            tables: vec![MISSING; nodes],
+            ways: vec![Way::MISSING; nodes],
             made: VecDeque::new(),
             most_entries,
             search: Search::default(),
@@ -137,7 +154,7 @@ impl Routes {
         self.in_force.clone_from(&self.usable);
         self.junctions.cut(&self.in_force);
         self.entries.clear();
-        self.tables.fill(MISSING);
+        self.ways.fill(Way::MISSING);
         self.made.clear();
         self.members.fill(None);
         self.sets.clear();
@@ -149,10 +166,11 @@ impl Routes {
     #[inline]
     pub fn next_hop(&mut self, topology: &Topology, from: NodeId, to: NodeId) -> Option<NextHop> {
         // What is marked as a leaf or has no table lies outside.
-        let (table, place) = (self.tables[to.index()], self.junctions.place(from));
-        match self.entries.get(table as usize + place as usize) {
+        let (way, place) = (self.ways[to.index()], self.junctions.place(from));
+        match self.entries.get(way.table as usize + place as usize) {
             Some(&entry) if entry & SEVERAL == 0 => Some(NextHop::One(PipeId(entry))),
             Some(&entry) if entry < HERE => Some(NextHop::OneOf(SetId(entry & !SEVERAL))),
+            Some(&HERE) if way.last != NONE => Some(NextHop::One(PipeId(way.last))),
             _ => self.next_hop_at_end(topology, from, to),
         }
     }
@@ -168,13 +186,14 @@ impl Routes {
     /// [`Routes::next_hop`].
     #[inline]
     pub(crate) fn next_at(&self, place: Place, to: u32) -> Option<PipeId> {
-        let &table = self.tables.get(to as usize)?;
-        let &entry = self.entries.get(table as usize + place.0 as usize)?;
-        (entry & SEVERAL == 0).then_some(PipeId(entry))
+        let way = self.ways.get(to as usize)?;
+        let &entry = self.entries.get(way.table as usize + place.0 as usize)?;
+        let next = if entry == HERE { way.last } else { entry };
+        (next & SEVERAL == 0).then_some(PipeId(next))
     }
 
-    /// [`Routes::next_hop`] at the ends of paths: at leaves, before leaves, and where a table or a path is
-    /// missing.
+    /// [`Routes::next_hop`] at the ends of paths: at leaves, between leaves of one junction, and where a
+    /// table or a path is missing.
     #[inline(never)]
     fn next_hop_at_end(
         &mut self,
@@ -192,7 +211,7 @@ impl Routes {
             Some(NextHop::One(last))
         } else {
             self.prepare(topology, to);
-            let table = self.tables[to.index()] as usize;
+            let table = self.ways[to.index()].table as usize;
             decode(self.entries[table + here as usize])
         };
         if self.junctions.is_leaf(from) {
@@ -221,7 +240,7 @@ impl Routes {
 
     /// Makes the table of a destination ahead of its first packet.
     pub fn prepare(&mut self, topology: &Topology, to: NodeId) {
-        if self.tables[to.index()] != MISSING || self.junctions.is_cut(to) {
+        if self.ways[to.index()].table != MISSING || self.junctions.is_cut(to) {
             return;
         }
         let (to, size) = (self.junctions.node(to), self.junctions.len());
@@ -230,7 +249,7 @@ impl Routes {
             self.entries.len() - size
         } else {
             let oldest = self.made.pop_front().unwrap_or(to);
-            let start = self.tables[oldest.index()];
+            let start = self.ways[oldest.index()].table;
             self.announce(topology, oldest, MISSING);
             start as usize
         };
@@ -241,11 +260,15 @@ impl Routes {
 
     /// Says where the table towards a junction and its leaves begins.
     fn announce(&mut self, topology: &Topology, junction: NodeId, start: u32) {
-        self.tables[junction.index()] = start;
+        self.ways[junction.index()].table = start;
         for &pipe in topology.outgoing(junction) {
             let leaf = topology.pipe(pipe).to;
             if self.junctions.is_leaf(leaf) && !self.junctions.is_cut(leaf) {
-                self.tables[leaf.index()] = start;
+                let [_, last] = self.junctions.ends(leaf);
+                self.ways[leaf.index()] = Way {
+                    table: start,
+                    last: last.0,
+                };
             }
         }
     }
