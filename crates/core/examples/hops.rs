@@ -17,6 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use longhaul_core::engine::Windows;
 use longhaul_core::params::{CoDel, Discipline, Distribution, Jitter};
 use longhaul_core::rng::Stream;
 use longhaul_core::router::Silent;
@@ -42,7 +43,10 @@ fn main() {
         slots: packets + packets / 8 + 1000,
         slot_size: if packets > 200_000 { 128 } else { 2048 },
         always_shaped: pipes == "shaped",
-        windows: (pipes == "heap").then_some(false),
+        windows: match pipes {
+            "heap" => Windows::Never,
+            _ => Windows::Paying,
+        },
         trace_hash: pipes == "hash",
         ..EngineConfig::default()
     };

@@ -64,6 +64,8 @@ use window::Window;
 pub use egress::Egress;
 pub use modelled::{MODELLED_SLOT, Modelled};
 pub use parcel::Parcel;
+#[doc(hidden)]
+pub use window::Windows;
 
 /// The Ethernet address that everything delivered comes from.
 pub const GATEWAY_MAC: Mac = [0x02, 0x4c, 0x47, 0x00, 0x00, 0x01];
@@ -95,10 +97,9 @@ pub struct EngineConfig {
     /// Take the fast path of no pipe, for tests: the results are the same.
     #[doc(hidden)]
     pub always_shaped: bool,
-    /// Look-ahead windows wherever they are valid, or nowhere; `None` where they pay. For tests:
-    /// the results are the same.
+    /// Look-ahead windows, for tests: the results are the same.
     #[doc(hidden)]
-    pub windows: Option<bool>,
+    pub windows: Windows,
 }
 
 impl Default for EngineConfig {
@@ -111,7 +112,7 @@ impl Default for EngineConfig {
             buffers: 0,
             trace_hash: false,
             always_shaped: false,
-            windows: None,
+            windows: Windows::default(),
         }
     }
 }
@@ -127,8 +128,8 @@ pub enum Refused {
     PoolExhausted,
 }
 
-/// Set in the id of a packet that a router made.
-pub const CREATED: u64 = 1 << 63;
+/// Set in the id of a packet that a router made; the rest of an id is a number modulo 2^31.
+pub const CREATED: u32 = 1 << 31;
 
 /// What the engine keeps of a node.
 #[derive(Debug, Clone, Copy)]
@@ -260,7 +261,7 @@ impl Engine {
     #[inline]
     fn take(&mut self, stamp: Time) -> Result<u32, Refused> {
         let origin = Origin {
-            id: self.counters.entered,
+            id: self.counters.entered as u32 & !CREATED,
             entered: stamp,
             staleness: 0,
         };

@@ -8,6 +8,7 @@ mod common;
 
 use common::cases::{Action, Case, Manner, Outcome, TICK, build, case, params, run_engine, target};
 use common::reference::Reference;
+use longhaul_core::engine::Windows;
 use longhaul_core::observe::Counters;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::{NodeId, PipeId};
@@ -70,7 +71,7 @@ const EAGER: Manner = Manner {
     step: 0,
     eager: true,
     always_shaped: false,
-    windows: None,
+    windows: Windows::Paying,
     lively: false,
     elsewhere: false,
 };

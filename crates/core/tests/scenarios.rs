@@ -295,7 +295,7 @@ fn ties_fall_by_name() {
             .iter()
             .for_each(|from| send(&mut engine, from, "h3", 5, 982));
         engine.advance(Time::MAX);
-        let ids: Vec<u64> = drain(&mut engine).iter().map(|d| d.0).collect();
+        let ids: Vec<u32> = drain(&mut engine).iter().map(|d| d.0).collect();
         assert_eq!(ids, if order[0] == "h1" { [0, 1] } else { [1, 0] });
     }
 }

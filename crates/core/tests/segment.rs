@@ -216,7 +216,7 @@ fn red() -> Red {
 }
 
 /// What came out of an engine: when, at what length, and the bytes.
-type Out = Vec<(u64, u64, Vec<u8>)>;
+type Out = Vec<(u32, u64, Vec<u8>)>;
 
 /// Takes everything out, packet by packet.
 fn singles(engine: &mut Engine) -> Out {

@@ -4,6 +4,7 @@ mod common;
 
 use common::cases::{Case, Manner, TICK, case, params, run_engine};
 use common::{Plain, drain, frame, host, topology};
+use longhaul_core::engine::Windows;
 use longhaul_core::params::{CoDel, Discipline, LossModel, PipeParams};
 use longhaul_core::units::{Probability, QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, Span, Time};
@@ -24,7 +25,7 @@ proptest! {
             let base = Manner { lively, ..Manner::default() };
             let one = hash(&case, base);
             for (step, eager) in steps {
-                for windows in [None, Some(true), Some(false)] {
+                for windows in [Windows::Paying, Windows::Near, Windows::Far, Windows::Never] {
                     prop_assert_eq!(one, hash(&case, Manner { step, eager, windows, ..base }));
                 }
             }

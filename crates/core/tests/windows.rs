@@ -4,6 +4,7 @@ mod common;
 
 use common::cases::{Case, Manner, TICK, case, params, run_engine};
 use longhaul_core::Span;
+use longhaul_core::engine::Windows;
 use longhaul_core::params::{Distribution, Jitter, PipeParams};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -41,11 +42,12 @@ fn long() -> impl Strategy<Value = PipeParams> {
     })
 }
 
-/// Runs a case by windows wherever they are valid, by those that pay, and by the heap alone.
+/// Runs a case by windows wherever they are valid, with memory near or far, by those that pay, and
+/// by the heap alone.
 fn check(case: &Case, base: Manner) -> Result<(), TestCaseError> {
     let by = |windows| run_engine(case, Manner { windows, ..base });
-    let heap = by(Some(false));
-    for windows in [Some(true), None] {
+    let heap = by(Windows::Never);
+    for windows in [Windows::Near, Windows::Far, Windows::Paying] {
         let other = by(windows);
         prop_assert_eq!(&heap.deliveries, &other.deliveries);
         prop_assert_eq!(heap.drops, other.drops);

@@ -11,7 +11,7 @@ use crate::time::{Span, Time};
 use crate::topology::NodeId;
 
 /// So many packets are fetched at a time.
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = 64;
 
 /// The line of packets that have come out.
 #[derive(Debug)]
@@ -66,8 +66,9 @@ pub struct Egress {
     pub entered: Time,
     /// Length of the frame in bytes.
     pub len: u32,
-    /// The number of its arrival (from 0), or [`CREATED`] and the number of its creation.
-    pub id: u64,
+    /// The number of its arrival (from 0), or [`CREATED`](super::CREATED) and the number of its
+    /// creation, modulo 2^31.
+    pub id: u32,
     pub(super) index: u32,
 }
 

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::hash::Fate;
-use super::window::Event;
+use super::window::{Event, Windows};
 use crate::pending::wheel::Entry;
 use crate::pending::{self, Key};
 use crate::pipe::Context;
@@ -136,7 +136,7 @@ impl Engine {
     #[inline]
     fn wheel_takes(&mut self, pipe: PipeId, head: u32, due: Moment) -> bool {
         let entry = Entry { pipe: pipe.0, head };
-        self.window.fits(pipe) > 0
+        self.window.is_for(&self.pipes[pipe.index()])
             && due.microstep == 0
             && self.is_crowded()
             && self.wheel.insert(entry, due.time.as_ns())
@@ -145,7 +145,7 @@ impl Engine {
     /// As [`Engine::announce`], for a pipe that has windows, when it is known whether they pay.
     #[inline]
     pub(super) fn stand(&mut self, pipe: PipeId, head: u32, due: Moment, crowded: bool) {
-        debug_assert!(self.window.fits(pipe) > 0);
+        debug_assert!(self.window.is_for(&self.pipes[pipe.index()]));
         let entry = Entry { pipe: pipe.0, head };
         let pays = crowded && due.microstep == 0;
         if !(pays && self.wheel.insert(entry, due.time.as_ns())) {
@@ -157,7 +157,10 @@ impl Engine {
     /// Whether there are enough heads for windows to pay.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
-        self.window.is_eager || self.crowd() >= FEW
+        match self.window.wanted {
+            Windows::Paying | Windows::Never => self.crowd() >= FEW,
+            Windows::Near | Windows::Far => true,
+        }
     }
 
     /// How many pipes have something to do, more or less.
@@ -213,13 +216,16 @@ impl Engine {
         if pipe.is_shaped() {
             return self.enter_shaped(to, index, entry);
         }
-        let was_empty = pipe.first() == NIL;
+        let last = pipe.last();
         if !pipe.enter(index, entry, floor, &mut self.pool) {
             return self.overflow(to, index, entry);
         }
         self.inside += 1;
-        if was_empty {
-            self.announce(to, index, self.pool[index].due());
+        let due = self.pool[index].due();
+        match last {
+            None => self.announce(to, index, due),
+            Some(last) if self.window.is_far() => self.pool[last].know_behind(due),
+            Some(_) => {}
         }
     }
 

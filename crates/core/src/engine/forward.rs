@@ -309,7 +309,7 @@ impl Engine {
     ) -> Option<u32> {
         let staleness = self.pool[index].staleness;
         let origin = Origin {
-            id: CREATED | self.created,
+            id: CREATED | self.created as u32,
             entered,
             staleness,
         };

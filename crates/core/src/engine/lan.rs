@@ -116,7 +116,7 @@ impl Engine {
             return None;
         };
         self.trace.originate(new, index, Origination::Copy(pipe));
-        self.pool[new].id = CREATED | self.created;
+        self.pool[new].id = CREATED | self.created as u32;
         self.created += 1;
         self.counters.created += 1;
         Some(new)

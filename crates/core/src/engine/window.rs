@@ -54,6 +54,23 @@ const FAR: u64 = 2 << 20;
 /// enough for all the answers to stay in the cache.
 const AT_A_TIME: usize = 64;
 
+/// The standard library sorts fewer entries of one pipe than these without allocating.
+const MANY: usize = 64;
+
+/// Where there are windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Windows {
+    /// Where they pay.
+    #[default]
+    Paying,
+    /// Nowhere.
+    Never,
+    /// Wherever they are valid, as if all memory were near.
+    Near,
+    /// Wherever they are valid, as if all memory were far away.
+    Far,
+}
+
 /// A packet goes into a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -68,10 +85,11 @@ struct Entry {
 pub(super) struct Window {
     /// The least delay of the pipes that have windows, in ns; 0 for no windows at all.
     width: u64,
-    /// Use windows however few packets there are, for tests.
-    pub(super) is_eager: bool,
+    pub(super) wanted: Windows,
     /// By pipe: the largest packet that it takes; 0 for pipes without windows.
     fits: Box<[u32]>,
+    /// The least of these so far, which spares most networks a look at the pipe's own.
+    fits_all: u32,
     /// When the window begins, in ns.
     start: u64,
     /// Each pipe's in order.
@@ -102,16 +120,19 @@ const fn tray_entry(order: u64, place: u32) -> u128 {
 }
 
 impl Window {
-    /// For such pipes, with a wheel for them. `eager` uses windows wherever they are valid.
-    pub(super) fn new(pipes: &[Pipe], eager: Option<bool>) -> (Self, Wheel) {
-        let least = if eager == Some(true) { 1 } else { LEAST_WIDTH };
+    /// For such pipes, with a wheel for them.
+    pub(super) fn new(pipes: &[Pipe], wanted: Windows) -> (Self, Wheel) {
+        let least = match wanted {
+            Windows::Paying | Windows::Never => LEAST_WIDTH,
+            Windows::Near | Windows::Far => 1,
+        };
         let delays = pipes.iter().filter_map(Pipe::constant_delay);
         let (mut width, mut longest) = (u64::MAX, 0);
         for delay in delays.map(|delay| delay.as_ns()).filter(|&ns| ns >= least) {
             width = width.min(delay);
             longest = longest.max(delay);
         }
-        if width == u64::MAX || eager == Some(false) {
+        if width == u64::MAX || wanted == Windows::Never {
             width = 0;
         }
         let width = width.min(MOST_WIDTH);
@@ -120,8 +141,9 @@ impl Window {
         let wheel = Wheel::new(known, shift, longest.saturating_mul(2));
         let mut window = Self {
             width,
-            is_eager: eager == Some(true),
+            wanted,
             fits: vec![0; pipes.len()].into(),
+            fits_all: u32::MAX,
             start: 0,
             events: Vec::new(),
             shares: Vec::new(),
@@ -154,15 +176,16 @@ impl Window {
 
     /// Finds out whether a pipe has windows.
     pub(super) fn know(&mut self, id: PipeId, pipe: &Pipe) {
-        let delay = pipe.constant_delay().map_or(0, |delay| delay.as_ns());
-        let has_windows = self.width > 0 && delay >= self.width;
-        self.fits[id.index()] = if has_windows { pipe.mtu() } else { 0 };
+        let fits = if self.is_for(pipe) { pipe.mtu() } else { 0 };
+        self.fits[id.index()] = fits;
+        self.fits_all = self.fits_all.min(fits);
     }
 
-    /// The largest packet that a pipe with windows takes; 0 for one without.
+    /// Whether a pipe has windows.
     #[inline]
-    pub(super) fn fits(&self, pipe: PipeId) -> u32 {
-        self.fits[pipe.index()]
+    pub(super) fn is_for(&self, pipe: &Pipe) -> bool {
+        let delay = pipe.constant_delay().map_or(0, |delay| delay.as_ns());
+        self.width > 0 && delay >= self.width
     }
 
     /// The key of the next event of a window that is done one event at a time.
@@ -195,6 +218,7 @@ impl Window {
 
     /// Brings all `entering` events into the order of the pipes that they go into, and for each
     /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
+    #[inline(never)]
     fn sort_by_inbox(&mut self) {
         let entering = self.events.len() - self.ends.len();
         let mut fed = 0;
@@ -241,7 +265,8 @@ impl Window {
                         std::mem::swap(one, other);
                     }
                 }
-                _ => own.sort_by_key(|entry| entry.order),
+                _ if own.len() < MANY => own.sort_by_key(|entry| entry.order),
+                _ => sort_many(own, pipe),
             }
             start = end;
         }
@@ -260,6 +285,19 @@ impl Window {
         }
         self.tray.sort_unstable();
         self.done = 0;
+    }
+}
+
+/// Sorts what goes into one pipe by the order of events; what is equal in that keeps its order. The
+/// standard library's stable sort would allocate.
+#[inline(never)] // out of the way of the usual case
+fn sort_many(own: &mut [Entry], pipe: u32) {
+    for (place, entry) in own.iter_mut().enumerate() {
+        entry.pipe = place as u32;
+    }
+    own.sort_unstable_by_key(|entry| (entry.order, entry.pipe));
+    for entry in own {
+        entry.pipe = pipe;
     }
 }
 
@@ -283,20 +321,28 @@ impl Engine {
         } else {
             (step.min(until), true)
         };
-        let is_usual = self.look_ahead(least, slots);
+        let is_usual = self.look_ahead(least, slots, at_once);
         if at_once && is_usual {
             self.do_window();
-        } else {
-            self.window.sort();
+            return;
         }
+        if at_once && self.window.is_far {
+            self.put_back();
+        }
+        self.window.sort();
     }
 
-    /// Finds all that comes out of the pipes in the wheel before slot `end`, and where it goes;
-    /// changes nothing else. Says whether it all may be done at once.
-    fn look_ahead(&mut self, start: u64, end: u64) -> bool {
+    /// Finds all that comes out of the pipes in the wheel before slot `end`, and where it goes.
+    /// Changes nothing else, but that with `at_once`, and memory far away, it is taken out of the pipes
+    /// already. Says whether nothing but the usual happens.
+    fn look_ahead(&mut self, start: u64, end: u64, at_once: bool) -> bool {
         let window = &mut self.window;
         let bytes = size_of_val(&*self.pipes) as u64 + self.inside * size_of::<Descriptor>() as u64;
-        window.is_far = bytes > FAR;
+        window.is_far = match window.wanted {
+            Windows::Near => false,
+            Windows::Far => true,
+            Windows::Paying | Windows::Never => bytes > FAR,
+        };
         window.start = start;
         window.shares.clear();
         window.pipes.clear();
@@ -306,11 +352,13 @@ impl Engine {
         let mut lookout = Lookout {
             time: start..self.wheel.start_of(end),
             is_usual: true,
+            takes: at_once && window.is_far,
             pool: &self.pool,
-            pipes: &self.pipes,
+            pipes: &mut self.pipes,
             routes: &mut self.routes,
             topology: &self.topology,
             fits: &window.fits,
+            fits_all: window.fits_all,
             events: std::mem::take(&mut window.events),
             ends: &mut window.ends,
         };
@@ -318,6 +366,13 @@ impl Engine {
         let is_usual = lookout.is_usual;
         window.events = lookout.events;
         is_usual
+    }
+
+    /// Puts back into the pipes what has been taken out of them.
+    fn put_back(&mut self) {
+        for (entry, share) in self.window.pipes.iter().zip(&self.window.shares) {
+            self.pipes[entry.pipe as usize].put_back(&share.taken, entry.head);
+        }
     }
 
     /// Does the window at once.
@@ -328,8 +383,11 @@ impl Engine {
         self.inside -= self.window.events.len() as u64;
         let crowded = self.is_crowded();
         let shares = std::mem::take(&mut self.window.shares);
+        let are_taken = self.window.is_far;
         for share in &shares {
-            self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
+            if !are_taken {
+                self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
+            }
             if share.head != NIL {
                 self.stand(PipeId(share.pipe), share.head, share.due, crowded);
             }
@@ -387,7 +445,7 @@ impl Engine {
             for entry in entries {
                 let at = self.window.moment(entry.order);
                 let pipe = &mut self.pipes[entry.pipe as usize];
-                let was_empty = pipe.first() == NIL;
+                let last = pipe.last();
                 if !pipe.enter(entry.index, at, Time::ZERO, &mut self.pool) {
                     self.overflow(PipeId(entry.pipe), entry.index, at);
                     continue;
@@ -395,9 +453,11 @@ impl Engine {
                 self.inside += 1;
                 let packet = &mut self.pool[entry.index];
                 packet.hop_limit -= 1;
-                if was_empty {
-                    let due = packet.due();
-                    self.stand(PipeId(entry.pipe), entry.index, due, crowded);
+                let due = packet.due();
+                match last {
+                    None => self.stand(PipeId(entry.pipe), entry.index, due, crowded),
+                    Some(last) if self.window.is_far => self.pool[last].know_behind(due),
+                    Some(_) => {}
                 }
             }
         }
@@ -437,5 +497,30 @@ impl Engine {
         self.window.tray = rest;
         self.window.tray.clear();
         self.window.done = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Against the standard library's stable sort, with many equal orders.
+    #[test]
+    fn many_entries_keep_their_order_where_they_are_equal() {
+        let mut random = Stream::new(7, "entries");
+        for count in [MANY, 1000] {
+            let any = |index| Entry {
+                order: random.draw() % 50,
+                pipe: 3,
+                index,
+            };
+            let mut own: Vec<Entry> = (0..count as u32).map(any).collect();
+            let mut expected = own.clone();
+            expected.sort_by_key(|entry| entry.order);
+            sort_many(&mut own, 3);
+            let parts = |entry: &Entry| (entry.order, entry.pipe, entry.index);
+            assert!(own.iter().map(parts).eq(expected.iter().map(parts)));
+        }
     }
 }

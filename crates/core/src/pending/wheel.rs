@@ -2,8 +2,8 @@
 //!
 //! Theory: putting a pipe in costs the same however many there are, and nothing is sorted: a
 //! look-ahead window takes whole slots and sorts what comes out of them. Slots are powers of two
-//! of nanoseconds wide. Lists are chains of chunks of one cache line, so that neither putting in nor
-//! taking out goes to a place in memory for each pipe; each entry names the pipe's head besides,
+//! of nanoseconds wide. Lists are chains of chunks of two cache lines, so that neither putting in
+//! nor taking out goes to a place in memory for each pipe; each entry names the pipe's head besides,
 //! which can then be fetched before the pipe is there. There are no more chunks than all pipes can
 //! fill and one for each slot, reserved at the start. A wheel holds times from its beginning, which
 //! only moves on, to its length after that; all else belongs in the heap.
@@ -18,8 +18,8 @@ const END: u64 = 1 << 63;
 /// The most slots of a wheel: 192 KB.
 const MOST_SLOTS: u64 = 1 << 14;
 
-/// So many entries fill a chunk to a cache line.
-const CHUNK: usize = 7;
+/// So many entries fill a chunk to two cache lines: of a chain, memory tells only one chunk at a time.
+const CHUNK: usize = 15;
 
 /// A pipe and the first packet inside it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 
 /// Some pipes of a slot.
 #[derive(Debug, Clone)]
-#[repr(align(64))]
+#[repr(align(128))]
 struct Chunk {
     entries: [Entry; CHUNK],
     /// How many there are; all chunks of a slot but the first are full.

@@ -116,6 +116,11 @@ impl Pipe {
             index = packet.next;
         }
         self.delay.last = previous;
+        let mut index = self.head;
+        while index != NIL {
+            pool[index].forget_behind();
+            index = pool[index].next;
+        }
     }
 
     /// When packet `first`, which is inside a plain pipe with such an overhead, departs: from

@@ -58,6 +58,7 @@ pub(crate) struct Pipe {
     /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
     /// nothing.
     head: u32,
+    /// Where there is a head.
     tail: u32,
     /// Place among all pipes by (receiving node, pipe): its rank among equal times.
     pub(crate) rank: u32,
@@ -310,12 +311,12 @@ impl Pipe {
         let packet = &mut packets[index as usize];
         packet.enter(due, departure, lost);
         packet.path_delay += self.delay.span;
-        packet.next = NIL;
         self.queue.push(bytes);
         self.inside += 1;
-        match self.tail {
-            NIL => self.head = index,
-            tail => packets[tail as usize].next = index,
+        if self.head == NIL {
+            self.head = index;
+        } else {
+            packets[self.tail as usize].next = index;
         }
         self.tail = index;
         true
@@ -349,9 +350,6 @@ impl Pipe {
         let bytes = self.counted(packet.ip_len());
         self.inside -= 1;
         self.head = packet.next;
-        if self.head == NIL {
-            self.tail = NIL;
-        }
         if packet.is(LOST) {
             self.drops_loss += 1;
         } else {
@@ -370,9 +368,15 @@ impl Pipe {
         self.packets += u64::from(taken.packets);
         self.bytes += bytes;
         self.head = head;
-        if head == NIL {
-            self.tail = NIL;
-        }
+    }
+
+    /// Takes back [`Pipe::pop_all`]: `head` was the first before.
+    pub(crate) fn put_back(&mut self, taken: &Taken, head: u32) {
+        let bytes = taken.bytes + u64::from(self.overhead) * u64::from(taken.packets);
+        self.inside += taken.packets;
+        self.packets -= u64::from(taken.packets);
+        self.bytes -= bytes;
+        self.head = head;
     }
 
     /// One of the packets taken out, of `ip_len`, was lost.
@@ -385,7 +389,7 @@ impl Pipe {
     /// The last packet inside a plain pipe.
     #[inline]
     pub(crate) fn last(&self) -> Option<u32> {
-        (self.tail != NIL).then_some(self.tail)
+        (self.head != NIL).then_some(self.tail)
     }
 
     /// Reads from all that an entry needs, so that it is in the cache.
@@ -470,7 +474,6 @@ impl Pipe {
             }
             index = next;
         }
-        self.tail = NIL;
         self.inside = 0;
         self.shaped = Some(shaped);
         self.traits |= SHAPED;

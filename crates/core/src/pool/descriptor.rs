@@ -28,6 +28,10 @@ const PARTIAL: u8 = 8;
 /// Of a descriptor: it departs within the nanosecond that begins at `departure`.
 const WITHIN: u8 = 16;
 
+/// A gap that is not known, longer than 4 s, or before a packet that comes out at another microstep
+/// than 0.
+const UNKNOWN: u32 = u32::MAX;
+
 /// A packet without its bytes.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
@@ -39,9 +43,12 @@ pub(crate) struct Descriptor {
     pub(crate) path_delay: Span,
     /// When it entered the network.
     pub(crate) entered: Time,
-    pub(crate) id: u64,
     /// The packet behind it.
     pub(crate) next: u32,
+    /// From when it comes out of a plain pipe until the packet behind it does, in ns, or [`UNKNOWN`]:
+    /// whoever takes it out and knows need not go to that one's place in memory.
+    gap: u32,
+    pub(crate) id: u32,
     /// The node that it goes to; `NIL` for none that exists.
     pub(crate) destination: u32,
     /// By how much it came too late to be served at its stamp, in ns.
@@ -64,7 +71,7 @@ const _: () = assert!(size_of::<Descriptor>() == 64);
 /// What the ends of a path need of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
-    pub(crate) id: u64,
+    pub(crate) id: u32,
     /// When it entered the network.
     pub(crate) entered: Time,
     /// By how much it came too late to be served at its stamp, in ns.
@@ -81,6 +88,7 @@ impl Descriptor {
             entered: origin.entered,
             id: origin.id,
             next: NIL,
+            gap: UNKNOWN,
             destination: NIL,
             staleness: origin.staleness,
             place: 0,
@@ -146,6 +154,30 @@ impl Descriptor {
         self.microstep = due.microstep;
     }
 
+    /// The packet behind it comes out at `due`.
+    #[inline]
+    pub(crate) fn know_behind(&mut self, due: Moment) {
+        let gap = due.time.since(self.due).as_ns();
+        self.gap = match u32::try_from(gap) {
+            Ok(gap) if due.microstep == 0 => gap, // that of `UNKNOWN` is unknown, too
+            _ => UNKNOWN,
+        };
+    }
+
+    /// When the packet behind it comes out, as far as that is known here.
+    #[inline]
+    pub(crate) fn due_behind(&self) -> Option<Moment> {
+        (self.gap != UNKNOWN).then(|| Moment {
+            time: self.due + Span::from_ns(u64::from(self.gap)),
+            microstep: 0,
+        })
+    }
+
+    /// What is behind it comes out at another time now.
+    pub(crate) const fn forget_behind(&mut self) {
+        self.gap = UNKNOWN;
+    }
+
     /// When its last bit has been sent by the plain pipe that it is in.
     #[inline]
     pub(crate) const fn sent(&self) -> Time {
@@ -157,9 +189,10 @@ impl Descriptor {
         self.departure
     }
 
-    /// It has entered a plain pipe.
+    /// It has entered a plain pipe, as the last one.
     #[inline]
     pub(crate) fn enter(&mut self, due: Moment, departure: Exact, lost: bool) {
+        (self.next, self.gap) = (NIL, UNKNOWN);
         self.set_due(due);
         self.departure = departure.ns;
         let within = if departure.is_whole() { 0 } else { WITHIN };
@@ -217,5 +250,34 @@ impl Descriptor {
             Some(Partial { start, offset }) => (start as u32) << 16 | offset as u32,
             None => 0,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is behind is known exactly or not at all.
+    #[test]
+    fn only_what_fits_is_known_of_the_packet_behind() {
+        let at = |ns, microstep| Moment {
+            time: Time::from_ns(ns),
+            microstep,
+        };
+        let mut packet = Descriptor::new(Origin::default());
+        packet.enter(at(1000, 0), Exact::at(0), false);
+        assert_eq!(packet.due_behind(), None);
+        let longest = u64::from(UNKNOWN - 1);
+        for due in [at(1000, 0), at(1001, 0), at(1000 + longest, 0)] {
+            packet.know_behind(due);
+            assert_eq!(packet.due_behind(), Some(due));
+        }
+        for due in [at(1000, 1), at(1001 + longest, 0), at(u64::MAX >> 1, 0)] {
+            packet.know_behind(due);
+            assert_eq!(packet.due_behind(), None);
+        }
+        packet.know_behind(at(1001, 0));
+        packet.forget_behind();
+        assert_eq!(packet.due_behind(), None);
     }
 }

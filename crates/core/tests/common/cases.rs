@@ -2,6 +2,7 @@
 //!
 //! Times are drawn from few values, so that ties are common.
 
+use longhaul_core::engine::Windows;
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::params::LossModel;
 use longhaul_core::router::{Responder, Silent};
@@ -243,7 +244,7 @@ pub(crate) struct Manner {
     pub(crate) eager: bool,
     pub(crate) always_shaped: bool,
     /// As [`EngineConfig::windows`].
-    pub(crate) windows: Option<bool>,
+    pub(crate) windows: Windows,
     /// Routers answer and fragment, the first of them is a lan, and groups are sent to.
     pub(crate) lively: bool,
     /// Add a link that has nothing to do with the case.

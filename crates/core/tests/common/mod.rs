@@ -12,7 +12,7 @@ use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::{Engine, NodeId, Time, Topology};
 
 /// A packet that came out: (id, host, due, path delay, staleness, frame length), in ns.
-pub(crate) type Delivery = (u64, u32, u64, u64, u64, u32);
+pub(crate) type Delivery = (u32, u32, u64, u64, u64, u32);
 
 pub(crate) fn node(name: &str, n: u32) -> Node {
     Node {

@@ -17,7 +17,7 @@ use super::Delivery;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    pub(crate) id: u64,
+    pub(crate) id: u32,
     pub(crate) to: Option<NodeId>,
     pub(crate) ip_len: u32,
     pub(crate) ttl: u8,
@@ -191,7 +191,7 @@ pub(crate) struct Reference {
     pub(crate) deliveries: Vec<Delivery>,
     /// queue, loss, hop limit, no route, too big, misdelivered, absorbed, link down
     pub(crate) drops: [u64; 8],
-    next_id: u64,
+    next_id: u32,
 }
 
 impl Reference {
