@@ -58,7 +58,8 @@ fn rest(engine: &mut Engine) -> Vec<(u64, u64)> {
     engine.advance(Time::from_ns(u64::MAX - 1));
     assert_balanced(engine);
     let rows = drain(engine).into_iter();
-    rows.map(|(id, _, due, ..)| (u64::from(id), due / 1000)).collect()
+    rows.map(|(id, _, due, ..)| (u64::from(id), due / 1000))
+        .collect()
 }
 
 /// At 1.5 ms packet 0 is on its way, half of packet 1 is sent, 2 and 3 wait. At half the rate the

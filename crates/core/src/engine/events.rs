@@ -136,9 +136,9 @@ impl Engine {
     #[inline]
     fn wheel_takes(&mut self, pipe: PipeId, head: u32, due: Moment) -> bool {
         let entry = Entry { pipe: pipe.0, head };
-        self.window.is_for(&self.pipes[pipe.index()])
-            && due.microstep == 0
+        due.microstep == 0
             && self.is_crowded()
+            && self.window.is_for(&self.pipes[pipe.index()])
             && self.wheel.insert(entry, due.time.as_ns())
     }
 
@@ -221,10 +221,12 @@ impl Engine {
             return self.overflow(to, index, entry);
         }
         self.inside += 1;
-        let due = self.pool[index].due();
         match last {
-            None => self.announce(to, index, due),
-            Some(last) if self.window.is_far() => self.pool[last].know_behind(due),
+            None => self.announce(to, index, self.pool[index].due()),
+            Some(last) if self.window.is_far() => {
+                let due = self.pool[index].due();
+                self.pool[last].know_behind(due);
+            }
             Some(_) => {}
         }
     }

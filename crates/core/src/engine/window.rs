@@ -303,6 +303,7 @@ fn sort_many(own: &mut [Entry], pipe: u32) {
 
 impl Engine {
     /// Opens the next window, whose first event is at `least` ns: does it, or leaves it sorted.
+    #[inline(never)] // out of the way of what does without
     pub(super) fn open_window(&mut self, least: u64, heap: Key, end: Key) {
         let wheel = &self.wheel;
         let first = wheel.slot_of(least);
