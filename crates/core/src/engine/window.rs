@@ -85,6 +85,7 @@ struct Entry {
 pub(super) struct Window {
     /// The least delay of the pipes that have windows, in ns; 0 for no windows at all.
     width: u64,
+    /// Where there are to be windows.
     pub(super) wanted: Windows,
     /// By pipe: the largest packet that it takes; 0 for pipes without windows.
     fits: Box<[u32]>,
@@ -218,7 +219,7 @@ impl Window {
 
     /// Brings all `entering` events into the order of the pipes that they go into, and for each
     /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
-    #[inline(never)]
+    #[inline(never)] // inlined, it made a ring of 400 routers 0 to 2 % slower
     fn sort_by_inbox(&mut self) {
         let entering = self.events.len() - self.ends.len();
         let mut fed = 0;

@@ -116,6 +116,7 @@ impl Pipe {
             index = packet.next;
         }
         self.delay.last = previous;
+        // Also the packet in front of the first that is served anew knew when that one was due.
         let mut index = self.head;
         while index != NIL {
             pool[index].forget_behind();

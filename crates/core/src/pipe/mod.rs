@@ -58,7 +58,7 @@ pub(crate) struct Pipe {
     /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
     /// nothing.
     head: u32,
-    /// Where there is a head.
+    /// Means nothing where there is no head.
     tail: u32,
     /// Place among all pipes by (receiving node, pipe): its rank among equal times.
     pub(crate) rank: u32,
@@ -363,20 +363,24 @@ impl Pipe {
     /// were lost is told to [`Pipe::lose`].
     #[inline]
     pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32) {
-        let bytes = taken.bytes + u64::from(self.overhead) * u64::from(taken.packets);
         self.inside -= taken.packets;
         self.packets += u64::from(taken.packets);
-        self.bytes += bytes;
+        self.bytes += self.counted_of(taken);
         self.head = head;
     }
 
     /// Takes back [`Pipe::pop_all`]: `head` was the first before.
     pub(crate) fn put_back(&mut self, taken: &Taken, head: u32) {
-        let bytes = taken.bytes + u64::from(self.overhead) * u64::from(taken.packets);
         self.inside += taken.packets;
         self.packets -= u64::from(taken.packets);
-        self.bytes -= bytes;
+        self.bytes -= self.counted_of(taken);
         self.head = head;
+    }
+
+    /// The bytes that count for packets taken out.
+    #[inline]
+    fn counted_of(&self, taken: &Taken) -> u64 {
+        taken.bytes + u64::from(self.overhead) * u64::from(taken.packets)
     }
 
     /// One of the packets taken out, of `ip_len`, was lost.

@@ -171,7 +171,7 @@ impl Lookout<'_> {
 
     /// When the first packet of a lane that is not taken is due, if there is one.
     #[inline(always)]
-    fn due_behind<const FAR: bool>(&self, share: &Share) -> Option<Moment> {
+    fn head_due<const FAR: bool>(&self, share: &Share) -> Option<Moment> {
         if FAR {
             (share.head != NIL).then_some(share.due)
         } else {
@@ -194,7 +194,7 @@ impl Lookout<'_> {
             let lane = lanes[number];
             let share = &mut shares[lane as usize];
             let mut goes_on = false;
-            if let Some(due) = self.due_behind::<FAR>(share) {
+            if let Some(due) = self.head_due::<FAR>(share) {
                 share.due = due;
                 let is_due = due.time.as_ns() < self.time.end;
                 goes_on = is_due & (due.microstep == 0);
