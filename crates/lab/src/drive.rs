@@ -14,6 +14,7 @@
 //! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
 
+mod admission;
 mod ahead;
 mod changes;
 mod door;
@@ -40,6 +41,7 @@ use longhaul_proto::traffic::Traffic;
 use crate::clock::RealClock;
 use crate::fidelity::{Delays, Measured, Second, second_of};
 use crate::schedule::Timeline;
+use admission::Admission;
 use ahead::Ahead;
 pub(crate) use changes::apply_steps;
 pub use changes::{Command, Look};
@@ -202,6 +204,7 @@ pub struct Drive<I> {
     arrivals: usize,
     /// With frames of TCP, and with others.
     patience: [Patience; 2],
+    admission: Admission,
     overrun: Overrun,
     steps_seen: u64,
     pool_seen: u64,
@@ -274,6 +277,7 @@ impl<I: PacketIo> Drive<I> {
             totals: Totals::default(),
             arrivals: ARRIVALS,
             patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
+            admission: Admission::new(parts.tolerance),
             overrun: Overrun::default(),
             steps_seen: 0,
             pool_seen: 0,
@@ -303,6 +307,7 @@ impl<I: PacketIo> Drive<I> {
             let turn = now.since(before);
             add(&self.load.busy_ns, turn.as_ns());
             self.adapt(turn, taken);
+            self.admission.learn(now, self.load.busy());
             self.second.stall = self.second.stall.max(turn);
             before = now;
             self.clock.refresh(now);
@@ -412,6 +417,7 @@ impl<I: PacketIo> Drive<I> {
             for egress in self.leaving.drain(..) {
                 let lateness = clock.distance(egress.due);
                 self.lateness.record(lateness);
+                self.admission.left(lateness, egress.path_delay);
                 let host = self.hosts[egress.host.index()];
                 self.second.packet(
                     lateness,
@@ -480,6 +486,7 @@ impl<I: PacketIo> Drive<I> {
         // The run takes reports all the time; if it hangs, the engine does not wait for it.
         let _ = self.reports.try_send(report);
         self.patience.iter_mut().for_each(Patience::renew);
+        self.admission.renew();
         self.second_began = now;
         self.second.number = second_of(now);
     }

@@ -2,7 +2,8 @@
 //!
 //! Arrivals enter the engine at their stamps, in bounded batches, so that what is due does not wait
 //! for a crowd. A frame that would come out of its first pipe too late is shed, once the loop's
-//! patience is spent (see `patience.rs`). One that would have waited there for others has lost
+//! patience is spent (see `patience.rs`), and with far too many of them also what the loop cannot
+//! carry in time (see `admission.rs`). One that would have waited there for others has lost
 //! nothing by waiting at the door.
 
 use longhaul_core::engine::{Engine, Refused};
@@ -93,13 +94,22 @@ impl<I: PacketIo> Drive<I> {
             {
                 add(&self.load.stale, 1);
             }
-            if stale.as_ns() > self.tolerance.as_ns() / SHEDDING
-                && is_excess(&mut self.patience, &arrival, stale, self.tolerance, now)
-            {
+            let booked = !self.admission.admits(stamp);
+            let tolerance = self.tolerance;
+            if is_excess(
+                &mut self.patience,
+                &arrival,
+                (stale, tolerance),
+                booked,
+                now,
+            ) {
                 shed += 1;
                 self.second.drops.shed += packets_in(&arrival);
+                self.admission.shed(now, self.load.busy());
             } else {
-                taken += 1 + arrival.frame.len() / COPIED_BYTES;
+                let work = 1 + arrival.frame.len() / COPIED_BYTES;
+                taken += work;
+                self.admission.take(stamp, work as u64);
                 self.load.count(arrival.host, arrival.frame.len(), waits);
                 if arrival.vnet.is_super() {
                     self.load.count_bulk(arrival.host, arrival.frame.len());
@@ -154,16 +164,27 @@ fn enter(engine: &mut Engine, nodes: &[NodeId], stamp: Time, arrival: &Arrival<'
     refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
 }
 
-/// Whether a frame that is so `stale`, more than a part of the tolerance, is to be shed.
+/// Whether a frame that is so stale, of what is tolerated, is to be shed. Frames that nothing else
+/// holds back also are where the loop is `booked`.
 fn is_excess(
     patience: &mut [Patience; 2],
     arrival: &Arrival<'_>,
-    stale: Span,
-    tolerance: Span,
+    (stale, tolerance): (Span, Span),
+    booked: bool,
     now: Time,
 ) -> bool {
-    let patience = &mut patience[usize::from(!is_tcp(arrival.frame))];
-    (stale > tolerance || patience.is_spent()) && patience.is_over(stale, now)
+    if !booked && stale.as_ns() <= tolerance.as_ns() / SHEDDING {
+        return false;
+    }
+    let is_free = !is_tcp(arrival.frame);
+    let patience = &mut patience[usize::from(is_free)];
+    let may_wait = if patience.is_spent() {
+        Span::from_ns(tolerance.as_ns() / SHEDDING)
+    } else {
+        tolerance
+    };
+    let is_old = stale > may_wait && patience.is_over(stale, now);
+    is_old || booked && is_free
 }
 
 /// Whether a frame is of TCP, as far as its first bytes tell.
