@@ -6,7 +6,7 @@ use std::path::Path;
 
 use longhaul_lab::fidelity::{Quantiles, State, Verdict};
 use longhaul_lab::flows::GroupSummary;
-use longhaul_lab::summary::{Packets, ProgramSummary, Summary};
+use longhaul_lab::summary::{AttemptSummary, Packets, ProgramSummary, Summary};
 
 use crate::style::{self, Style};
 
@@ -46,6 +46,9 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
             &quantiles(lateness, summary.verdict.tolerance_ns),
         );
     }
+    if !summary.attempts.is_empty() {
+        line("attempts", &attempts(&summary.attempts));
+    }
     line("packets", &packets(&summary.packets));
     for group in summary.flow_groups.iter().take(GROUPS) {
         line("flows", &flows(group));
@@ -81,6 +84,13 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
     text
 }
 
+/// How each attempt came out.
+fn attempts(attempts: &[AttemptSummary]) -> String {
+    let states = attempts.iter().zip(1..);
+    let states = states.map(|(attempt, number)| format!("{number} {}", attempt.state.name()));
+    states.collect::<Vec<_>>().join(", ")
+}
+
 /// The flows of an entry of the file.
 fn flows(group: &GroupSummary) -> String {
     let time = |s: f64| style::measured((s * 1e9) as u64);
@@ -114,44 +124,31 @@ fn flows(group: &GroupSummary) -> String {
 
 /// The word, what speaks against the run, and what that means.
 fn verdict(verdict: &Verdict, style: Style) -> String {
-    let seconds = |n: u64| style::number(n as usize, "second");
-    let (bad, all) = (verdict.bad_seconds, seconds(verdict.seconds));
-    let mut text = match verdict.state {
-        State::Faithful if verdict.lateness_ns.is_none() => {
-            format!(
-                "{}: time was virtual, nothing could be late",
-                style.good("faithful")
-            )
+    let word = match verdict.state {
+        State::Faithful => style.good("faithful"),
+        State::Degraded => style.doubtful("degraded"),
+        State::Broken => style.bad("broken"),
+    };
+    let holds = verdict.holds.as_deref().map(style::clean);
+    let mut text = match (verdict.state, holds) {
+        (_, None) if verdict.lateness_ns.is_none() => {
+            format!("{word}: time was virtual, nothing could be late")
         }
-        State::Faithful => {
-            format!(
-                "{}: the emulation kept its promise ({all} judged)",
-                style.good("faithful")
-            )
-        }
-        State::Degraded => format!(
-            "{}: {bad} of {all} broke the promise (at most 1 in 100 may)",
-            style.doubtful("degraded")
-        ),
-        State::Broken => format!(
-            "{}: {bad} of {all} broke the promise: do not trust figures of this run",
-            style.bad("broken")
-        ),
+        (_, None) => word,
+        (State::Broken, Some(_)) => format!("{word}: do not rely on figures of this run"),
+        (_, Some(holds)) => format!("{word}: {holds}"),
     };
     for reason in &verdict.reasons {
-        text.push_str(&format!("\n           - {reason}"));
-    }
-    if verdict.physical_drops > 0 {
-        let packets = style::number(verdict.physical_drops as usize, "packet");
-        text.push_str(&format!(
-            "\n           the machine, not the network, lost {packets}"
-        ));
+        text.push_str(&format!("\n           - {}", style::clean(reason)));
     }
     if verdict.state != State::Faithful {
-        text.push_str(
-            "\n           a quieter machine, lower rates or a wider `tolerance` help; \
-             `longhaul doctor` looks at the machine",
-        );
+        text.push_str(if verdict.blames_stalls() {
+            "\n           run it again with --attempts, or on a quieter machine; `longhaul doctor` \
+             looks at this one"
+        } else {
+            "\n           lower rates, fewer programs or a wider `tolerance` help; `longhaul \
+             calibrate` says what this machine carries"
+        });
     }
     text
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use longhaul_lab::elements::Elements;
 use longhaul_lab::fidelity::State;
 use longhaul_lab::folder::FolderError;
-use longhaul_lab::run::{self, RunError, RunOptions};
+use longhaul_lab::run::{self, Attempts, RunError, RunOptions};
 use longhaul_lab::summary::Summary;
 use longhaul_linux::sandbox::SandboxError;
 
@@ -20,13 +20,14 @@ Examples:
   longhaul run wan.yaml
   longhaul run wan.yaml --set links.a-b.delay='20 ms' --set programs.client.timeout='5 s'
   longhaul run wan.yaml --out results/first --force
+  longhaul run wan.yaml --attempts 5 --accept degraded
   longhaul run wan.yaml --json --quiet | jq .verdict.state
 
 Exit codes, the first that applies:
   2  the experiment file or the command line is wrong
   1  a program of the run, or the run itself, failed
-  3  the run finished, but was not faithful
-  0  done and faithful
+  3  the run finished, but was not faithful (or worse than --accept)
+  0  done and faithful (or as good as --accept)
 
 Ctrl-C winds a run up in good order and still writes its summary.";
 
@@ -44,12 +45,37 @@ pub(crate) struct Args {
     /// Overwrite an earlier run in the run folder
     #[arg(long)]
     force: bool,
+    /// Repeat a run, at most so often in all, that came out worse than --accept because the machine
+    /// stood still; each attempt has a folder attempt-N in the run folder
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    attempts: u32,
+    /// The worst verdict that is good enough: exit 0, and no further attempt
+    #[arg(long, value_name = "GRADE", value_enum, default_value_t = Grade::Faithful)]
+    accept: Grade,
     /// Print the summary as JSON, and nothing else, to standard output
     #[arg(long)]
     json: bool,
     /// No progress, and a result only where something is wrong
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// A verdict that is good enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Grade {
+    /// Every figure is as it should be
+    Faithful,
+    /// Figures are off by no more than the verdict says
+    Degraded,
+}
+
+impl Grade {
+    const fn state(self) -> State {
+        match self {
+            Self::Faithful => State::Faithful,
+            Self::Degraded => State::Degraded,
+        }
+    }
 }
 
 pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
@@ -75,7 +101,11 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         let ahead = Outlook::warnings_of(plan);
         ahead.iter().for_each(|warning| reporter.warn(warning));
     }
-    let outcome = run::run(plan, &options, &mut reporter);
+    let attempts = Attempts {
+        most: args.attempts,
+        accept: args.accept.state(),
+    };
+    let outcome = run::run_until(plan, &options, attempts, &mut reporter);
     reporter.finish();
     match outcome {
         Ok(summary) => finished(args, &summary),
@@ -85,7 +115,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
 
 /// Prints the result, and gives the code for it.
 fn finished(args: &Args, summary: &Summary) -> Exit {
-    let exit = exit_of(summary);
+    let exit = exit_of(summary, args.accept.state());
     if args.json {
         style::print(&summary.to_json());
     }
@@ -99,11 +129,11 @@ fn finished(args: &Args, summary: &Summary) -> Exit {
     exit
 }
 
-fn exit_of(summary: &Summary) -> Exit {
+fn exit_of(summary: &Summary, accept: State) -> Exit {
     match summary.verdict.state {
         _ if summary.failed() => Exit::Failed,
-        State::Faithful => Exit::Done,
-        State::Degraded | State::Broken => Exit::NotFaithful,
+        state if state <= accept => Exit::Done,
+        _ => Exit::NotFaithful,
     }
 }
 

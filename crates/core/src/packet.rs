@@ -102,6 +102,23 @@ pub fn parse_any(frame: &[u8]) -> Result<Headers, Refusal> {
     }
 }
 
+/// The source address of a frame whose headers have been parsed before; `None` where it is too
+/// short for one.
+pub fn source(frame: &[u8]) -> Option<Destination> {
+    let (ethernet, ip) = frame.split_first_chunk::<ETHERNET_LEN>()?;
+    match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
+        ETHERTYPE_IPV4 => {
+            let octets: [u8; 4] = ip.get(12..16)?.try_into().ok()?;
+            Some(Destination::V4(octets.into()))
+        }
+        ETHERTYPE_IPV6 => {
+            let octets: [u8; 16] = ip.get(8..24)?.try_into().ok()?;
+            Some(Destination::V6(octets.into()))
+        }
+        _ => None,
+    }
+}
+
 #[inline]
 fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
     let Some(fixed) = ip.first_chunk::<IPV4_LEN>() else {

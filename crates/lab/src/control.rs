@@ -19,6 +19,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::fidelity::{PhysicalDrops, Quantiles};
+use crate::folder;
 use crate::summary::PipeCounts;
 
 /// What a caller may ask.
@@ -271,7 +272,7 @@ impl Control {
     /// Connects to the run named `run` (its experiment or its folder), or to the only one.
     pub fn connect(run: Option<&str>) -> Result<Self, ControlError> {
         if let Some(folder) = run.map(Path::new).filter(|path| path.is_dir()) {
-            return Self::open(folder);
+            return Self::open(&folder::under_way(folder));
         }
         let mut runs = running();
         let names = |runs: &[Status]| {
@@ -282,7 +283,10 @@ impl Control {
         if let Some(name) = run {
             let all: Vec<String> = names(&runs);
             runs.retain(|status| {
-                status.experiment == name || status.run.file_name().is_some_and(|f| f == name)
+                let is_named = |folder: &Path| folder.file_name().is_some_and(|f| f == name);
+                status.experiment == name
+                    || is_named(&status.run)
+                    || folder::of_attempts(&status.run).is_some_and(is_named)
             });
             if runs.is_empty() && !all.is_empty() {
                 let running = all.join(", ");

@@ -9,6 +9,8 @@
 //! DIR/flows.csv          modelled flows
 //! DIR/summary.json report.html
 //! DIR/control.sock       while the run is under way
+//! DIR/attempt-N/         the same for each attempt, where a run may be repeated; DIR itself then holds
+//!                        experiment.yaml and summary.json alone
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -52,6 +54,9 @@ pub struct RunFolder {
 
 /// What makes a folder a run's.
 const MARK: &str = "experiment.yaml";
+const SOCKET: &str = "control.sock";
+/// Folders of attempts begin so, and end in their number.
+const ATTEMPT: &str = "attempt-";
 /// Everything that a run writes.
 const OURS: [&str; 9] = [
     MARK,
@@ -62,13 +67,23 @@ const OURS: [&str; 9] = [
     "flows.csv",
     "summary.json",
     "report.html",
-    "control.sock",
+    SOCKET,
 ];
 
 impl RunFolder {
     /// Makes a new folder with `experiment` as its mark; an earlier run in it is removed with
     /// `force` and refused without.
     pub fn create(path: &Path, experiment: &str, force: bool) -> Result<Self, FolderError> {
+        let folder = Self::claim(path, experiment, force)?;
+        for name in ["logs", "hosts", "series"] {
+            let path = folder.path.join(name);
+            fs::create_dir(&path).map_err(|error| FolderError::Io { path, error })?;
+        }
+        Ok(folder)
+    }
+
+    /// The same for a folder that only holds the folders of attempts.
+    pub fn claim(path: &Path, experiment: &str, force: bool) -> Result<Self, FolderError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| FolderError::Io { path, error }
@@ -91,16 +106,21 @@ impl RunFolder {
             for name in OURS {
                 remove(&path.join(name)).map_err(failed(&path))?;
             }
+            for attempt in attempts(&path) {
+                remove(&attempt).map_err(failed(&path))?;
+            }
         }
         let folder = Self {
             path,
             _lock: Arc::new(lock),
         };
-        for name in ["logs", "hosts", "series"] {
-            fs::create_dir(folder.path.join(name)).map_err(failed(&folder.path))?;
-        }
         folder.write(MARK, experiment)?;
         Ok(folder)
+    }
+
+    /// The folder of an attempt, from 1.
+    pub fn attempt(&self, number: u32) -> PathBuf {
+        self.path.join(format!("{ATTEMPT}{number}"))
     }
 
     /// Makes the first folder of `NAME`, `NAME-2`, … below `parent` that is free: no other run
@@ -160,7 +180,7 @@ impl RunFolder {
 
     /// The control socket.
     pub fn control_socket(&self) -> PathBuf {
-        self.path.join("control.sock")
+        self.path.join(SOCKET)
     }
 
     /// Makes the hosts' working folders.
@@ -186,6 +206,33 @@ impl RunFolder {
             FolderError::Io { path, error }
         })
     }
+}
+
+/// The folders of attempts in a run's folder: those that are run folders themselves.
+fn attempts(path: &Path) -> Vec<PathBuf> {
+    let is_attempt = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix(ATTEMPT));
+        number.is_some_and(|number| number.parse::<u32>().is_ok()) && path.join(MARK).is_file()
+    };
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(is_attempt)
+        .collect()
+}
+
+/// The folder of the run that is under way in a run's folder: the folder itself, or an attempt's.
+pub(crate) fn under_way(path: &Path) -> PathBuf {
+    let has_socket = |path: &PathBuf| path.join(SOCKET).exists();
+    let attempt = attempts(path).into_iter().find(has_socket);
+    attempt.unwrap_or_else(|| path.to_owned())
+}
+
+/// The folder that the folder of an attempt lies in.
+pub(crate) fn of_attempts(attempt: &Path) -> Option<&Path> {
+    let name = attempt.file_name()?.to_str()?;
+    name.starts_with(ATTEMPT).then(|| attempt.parent())?
 }
 
 fn remove(path: &Path) -> io::Result<()> {

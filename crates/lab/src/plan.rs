@@ -62,6 +62,8 @@ const MTU_MIN: u32 = 1280;
 /// The largest MTU: jumbo frames.
 const MTU_MAX: u32 = 9216;
 const MTU_DEFAULT: u32 = 1500;
+/// A run with packets later than this is broken whatever it tolerates.
+const TOLERANCE_MAX: Span = Span::from_ms(100);
 /// The largest and smallest TCP buffers that a file may ask for.
 const TCP_BUFFER: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
 
@@ -346,6 +348,15 @@ fn lower(
         "no packet can be on time to 0 s",
         faults,
     );
+    if let (Some(field), Some(wide)) = (&spec.tolerance, tolerance)
+        && wide > TOLERANCE_MAX
+    {
+        faults.add(
+            field.at(),
+            "a tolerance above 100 ms means nothing: packets that late break a run",
+            "write a time such as `500 us`, or leave it out for `200 us`",
+        );
+    }
     let framing = spec
         .framing
         .as_ref()

@@ -24,9 +24,7 @@ mod text;
 use std::fmt::Write;
 use std::path::Path;
 
-use longhaul_core::Span;
-
-use crate::fidelity::{Quantiles, STALL, State, Verdict};
+use crate::fidelity::{Quantiles, Stalls, State, Verdict};
 use crate::summary::Summary;
 use series::Series;
 use tables::{Cell, table};
@@ -80,26 +78,38 @@ fn head(summary: &Summary) -> String {
 /// The verdict in one word, one sentence and its reasons.
 fn headline(summary: &Summary) -> String {
     let verdict = &summary.verdict;
-    let (sign, advice) = match verdict.state {
-        State::Faithful => ("✓", ""),
-        State::Degraded => ("!", " Read this run's figures with care."),
-        State::Broken => ("✗", " Do not rely on this run's figures."),
+    let sign = match verdict.state {
+        State::Faithful => "✓",
+        State::Degraded => "!",
+        State::Broken => "✗",
     };
-    let seconds = of(verdict.seconds, "second");
-    let is_virtual = verdict.lateness_ns.is_none();
-    let sentence = match (verdict.seconds, verdict.bad_seconds) {
-        (_, 0) if is_virtual => "Time was virtual: nothing could be late.".to_owned(),
-        (0, _) => "No second of this run was judged.".to_owned(),
-        (1, 0) => "The run's only second kept the promise.".to_owned(),
-        (_, 0) => format!("All {seconds} kept the promise."),
-        (_, bad) => format!("{} of {seconds} did not keep the promise.", count(bad)),
+    let holds = verdict
+        .holds
+        .as_deref()
+        .map(|holds| escape(&sentence(holds)));
+    let sentence = match (verdict.state, holds) {
+        (_, None) if verdict.lateness_ns.is_none() => {
+            "Time was virtual: nothing could be late.".to_owned()
+        }
+        (_, None) => String::new(),
+        (State::Faithful | State::Degraded, Some(holds)) => holds,
+        (State::Broken, Some(holds)) => {
+            format!("Do not rely on this run's figures. At best: {holds}")
+        }
     };
     let state = verdict.state.name();
     format!(
         "<section class=\"card {state}\">\n<p class=\"word\"><span class=\"sign\">{sign}</span> \
-         {state}</p>\n<p>{sentence}{advice}</p>\n{}</section>\n",
+         {state}</p>\n<p>{sentence}</p>\n{}</section>\n",
         reasons(&verdict.reasons),
     )
+}
+
+/// A phrase as a sentence.
+fn sentence(phrase: &str) -> String {
+    let mut letters = phrase.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
 }
 
 /// The first reasons, and the others folded away.
@@ -202,13 +212,13 @@ fn timing(summary: &Summary) -> String {
     let rows = [
         row(
             "lateness",
-            "how far from due the send call of a packet ended",
+            "how far from due the kernel put a packet on its host's cable",
             &verdict.lateness_ns,
         ),
         row(
-            "on the cable",
-            "how far from due the kernel put it on the host's cable, asked now and then",
-            &verdict.on_cable_ns,
+            "after the call",
+            "how far from due the call ended that sent it, with the receiving stack's work",
+            &verdict.after_call_ns,
         ),
         row(
             "staleness",
@@ -225,23 +235,57 @@ fn timing(summary: &Summary) -> String {
         );
     }
     format!(
-        "<section>\n<h2>Fidelity</h2>\n{}<p>A second keeps the promise when at most one packet \
-         in 1000 is later than tolerated (by {tolerance}, or 1 % of its own path's delay where that is \
-         more), and the machine loses none, steps no clock and starves no host of CPU.</p>\n\
-         {}{}</section>\n",
+        "<section>\n<h2>Fidelity</h2>\n{}<p>A packet is late when it is on its host's cable more \
+         than {tolerance} after it was due, or 1 % of its path's delay where that is more (1 ms at \
+         most).</p>\n{}{}{}</section>\n",
         table(&head, rows),
+        late(&summary.verdict),
         physical(summary),
         stalls(&summary.verdict),
     )
 }
 
+/// How many packets were late, and where that was worst.
+fn late(verdict: &Verdict) -> String {
+    if verdict.episodes == 0 {
+        return "<p>No packet was late.</p>\n".to_owned();
+    }
+    let share = |share: f64| format!("{:.3} %", 100.0 * share);
+    let mut html = format!(
+        "<p>{} of packets were late, in {}.",
+        share(verdict.late_share),
+        of(verdict.episodes, "episode"),
+    );
+    if let Some(worst) = &verdict.worst_pair {
+        let from = worst.from.as_deref().unwrap_or("all hosts");
+        let _ = write!(
+            html,
+            " Worst of all: {} to {}, {} late and at most {} lost of {}.",
+            escape(from),
+            escape(&worst.to),
+            share(worst.late_share),
+            share(worst.lost_share),
+            of(worst.packets, "packet"),
+        );
+    }
+    html + "</p>\n"
+}
+
 /// For how long the core and the machine stood still, where that is worth a word.
 fn stalls(verdict: &Verdict) -> String {
-    let [stall, stolen] = [verdict.stall_ns, verdict.stolen_ns].map(Option::unwrap_or_default);
+    let Stalls {
+        count,
+        total_ns,
+        longest_ns,
+    } = verdict.stalls;
+    let stolen = verdict.stolen_ns.unwrap_or_default();
     let mut stalls = String::new();
-    if Span::from_ns(stall) > STALL {
-        let stall = nanoseconds(stall);
-        stalls += &format!("<p>The core stood still for up to {stall} at a time.</p>\n");
+    if count > 0 {
+        let [total, longest] = [total_ns, longest_ns].map(nanoseconds);
+        stalls += &format!(
+            "<p>The machine stood still {}, for {total} in all and {longest} at most.</p>\n",
+            of(count, "time")
+        );
     }
     if stolen > 0 {
         let stolen = nanoseconds(stolen);

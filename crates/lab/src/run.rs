@@ -4,12 +4,14 @@
 //! nothing but packets; this one, beside the programs, starts and watches them, copies their
 //! logs, serves the control socket, judges each second and tells the observer.
 
+mod attempts;
 mod callers;
 mod govern;
 mod links;
 mod supervise;
 mod top;
 
+pub use attempts::{Attempts, run_until};
 pub(crate) use links::EVENTS_MAX;
 
 use std::io;
@@ -34,7 +36,7 @@ use longhaul_linux::wait::{Bell, take_signal, termination_signals};
 use longhaul_proto::RouterReplies;
 use thiserror::Error;
 
-use crate::drive::{Command, Drive, Load, ModelledHosts, Parts, Report, Totals};
+use crate::drive::{Command, Drive, LinuxPlatform, Load, ModelledHosts, Parts, Report, Totals};
 use crate::endpoints::Endpoints;
 use crate::fidelity::State;
 use crate::folder::{FolderError, RunFolder};
@@ -214,6 +216,7 @@ fn run_in(
     folder.create_hosts(names)?;
     folder.write("hosts.txt", &host_list(plan))?;
     let placement = Placement::choose();
+    let _home = placement.home();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, &placement))?;
     let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
@@ -261,7 +264,19 @@ fn write_down(mut summary: Summary, folder: &RunFolder, begun: Begun) -> Summary
 struct Placement {
     core: Option<CoreCpu>,
     programs: Vec<usize>,
-    all: usize,
+    all: Vec<usize>,
+}
+
+/// The CPUs that a thread had before a run.
+struct Home(Vec<usize>);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            // Where it may not, the next run has those of this one's programs.
+            let _ = cpu::pin(&self.0);
+        }
+    }
 }
 
 impl Placement {
@@ -276,12 +291,17 @@ impl Placement {
         Self {
             core,
             programs,
-            all: all.len(),
+            all,
         }
     }
 
+    /// Gives the calling thread all CPUs back when it is dropped: another run may follow.
+    fn home(&self) -> Home {
+        Home(self.all.clone())
+    }
+
     fn machine(&self, core: CoreFacts) -> Machine {
-        summary::machine(core, self.programs.clone(), self.all)
+        summary::machine(core, self.programs.clone(), self.all.len())
     }
 }
 
@@ -473,20 +493,19 @@ impl Core {
                 scheduling: thread.scheduling().name(),
                 kept_awake: thread.is_kept_awake(),
             };
+            let platform = LinuxPlatform::start(ring, ring_bell, thread);
+            let _ = started.send((platform.start_ns(), facts));
             let drive = Drive::new(Parts {
                 engine,
-                io: ring,
+                platform,
                 nodes,
                 tolerance,
-                bell: ring_bell,
                 commands: command_end,
                 timeline,
                 modelled,
                 reports: report_end,
                 load: loop_load,
-                thread,
             });
-            let _ = started.send((drive.start_ns(), facts));
             drive.run()
         };
         let thread = std::thread::Builder::new()

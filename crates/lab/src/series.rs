@@ -24,9 +24,9 @@ impl Series {
         let (mut seconds, mut pipes) = (open("seconds.csv")?, open("pipes.csv")?);
         writeln!(
             seconds,
-            "second,packets,late,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
+            "second,packets,late,late_stall,late_overload,late_other,episodes,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
              physical_drops,inside,core_busy,core_wait_ns,core_load,\
-             core_stall_ns,stolen_ns"
+             stalls,stalled_ns,core_stall_ns,stolen_ns"
         )?;
         writeln!(
             pipes,
@@ -47,10 +47,14 @@ impl Series {
         let l = &second.lateness;
         writeln!(
             self.seconds,
-            "{},{},{},{},{},{},{},{},{},{:.3},{},{:.3},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.3},{},{:.3},{},{},{},{}",
             second.number,
-            second.packets,
-            second.late,
+            second.shares.packets,
+            second.shares.late,
+            second.by_cause.stall,
+            second.by_cause.overload,
+            second.by_cause.other,
+            second.shares.episodes,
             l.p50,
             l.p99,
             l.p999,
@@ -60,7 +64,9 @@ impl Series {
             second.core_busy,
             second.core_wait.as_ns(),
             second.core_load,
-            second.stall.as_ns(),
+            second.stalls.count,
+            second.stalls.total_ns,
+            second.stalls.longest_ns,
             second.stolen.as_ns(),
         )?;
         for ((name, now), before) in self.names.iter().zip(&report.pipes).zip(&mut self.before) {

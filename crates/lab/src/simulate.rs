@@ -107,12 +107,11 @@ impl<'a> Simulation<'a> {
             ..=PIPES_MAX => names.collect(),
             _ => Vec::new(),
         };
-        let hosts = plan.hosts.iter().map(|host| host.name.clone()).collect();
         Ok(Self {
             plan,
             drive,
             series: Series::create(folder, names).map_err(io_error("time series"))?,
-            judge: Judge::new(plan.tolerance, hosts),
+            judge: Judge::new(plan.tolerance, Vec::new(), Vec::new()),
             signals,
             second: 0,
             received: 0,
@@ -182,12 +181,12 @@ impl<'a> Simulation<'a> {
         let number = second_of(engine.now() - Span::from_ns(1));
         let mut second = Second {
             number,
-            packets: self.drive.received - self.received,
             ..Second::default()
         };
+        second.shares.packets = self.drive.received - self.received;
+        second.run.packets = self.drive.received;
         second.drops.pool = counters.pool_exhausted - self.pool_seen;
         (self.received, self.pool_seen) = (self.drive.received, counters.pool_exhausted);
-        self.judge.idle_until(number);
         self.judge.second(&second);
         let pipes = match engine.topology().pipes().len() {
             pipes if pipes <= PIPES_MAX => pipes,
@@ -279,9 +278,9 @@ impl<'a> Simulation<'a> {
                 packets: counters.entered + counters.created,
                 cross_core: 0,
                 busy: self.cpu.as_s() / end.as_s().max(1e-9),
-                ahead_ns: 0,
             }],
             efficiency: None,
+            attempts: Vec::new(),
         })
     }
 }

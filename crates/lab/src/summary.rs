@@ -6,7 +6,7 @@ use longhaul_core::topology::{Pipe, PipeParams};
 use longhaul_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::fidelity::Verdict;
+use crate::fidelity::{Stalls, State, Verdict};
 use crate::flows::{FlowSummary, GroupSummary};
 
 /// The machine that a run was made on: the parameters of hardware and system that its figures
@@ -265,8 +265,21 @@ pub struct CoreSummary {
     pub cross_core: u64,
     /// The part of the run that it was on its CPU.
     pub busy: f64,
-    /// How much earlier than due its send calls began at the end, in nanoseconds.
-    pub ahead_ns: u64,
+}
+
+/// One attempt of a run that may be repeated.
+#[derive(Debug, Clone, Serialize)]
+pub struct AttemptSummary {
+    /// Its folder.
+    pub run: String,
+    /// Its verdict.
+    pub state: State,
+    /// Late packets as a share of those that left.
+    pub late_share: f64,
+    /// Packets that the machine lost.
+    pub physical_drops: u64,
+    /// How often the machine stood still, and for how long.
+    pub stalls: Stalls,
 }
 
 /// The whole.
@@ -326,6 +339,8 @@ pub struct Summary {
     pub cores: Vec<CoreSummary>,
     /// Edge packets over all packets that cores processed; `null` with one core.
     pub efficiency: Option<f64>,
+    /// All attempts, of which this is one; empty for a run that was not to be repeated.
+    pub attempts: Vec<AttemptSummary>,
 }
 
 impl Summary {

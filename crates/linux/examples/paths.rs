@@ -1,5 +1,5 @@
 //! What a frame costs on its way to a host: through a packet socket and a veth cable, as runs
-//! do it, and through a TAP device.
+//! do it, with and without the kernel's stamp of it, and through a TAP device.
 //!
 //! ```sh
 //! cargo run --release -p longhaul-linux --example paths
@@ -26,6 +26,11 @@ const BATCH: usize = 16;
 const ROUNDS: usize = 5;
 const SPAN_NS: u64 = 500_000_000;
 const SIZES: [usize; 2] = [64, 1400];
+/// `SOF_TIMESTAMPING_*` of include/uapi/linux/net_tstamp.h.
+const STAMP_SENT: u32 = 1 << 1;
+const TELL_SOFTWARE: u32 = 1 << 4;
+const NUMBER_ANSWERS: u32 = 1 << 7;
+const TELL_STAMP_ONLY: u32 = 1 << 11;
 
 fn main() -> io::Result<()> {
     enter_namespaces()?;
@@ -45,26 +50,28 @@ fn main() -> io::Result<()> {
     for size in SIZES {
         let packet = PacketWay::new("va", frame(&mac("vb")?, [10, 8, 0, 1], size))?;
         let tapped = frame(&mac("t0")?, [10, 9, 0, 1], size);
-        // One after the other, round after round: whatever the machine does hits both alike.
-        let mut costs = [Vec::new(), Vec::new()];
+        // One after the other, round after round: whatever the machine does hits all alike.
+        let batches = [(BATCH, 0), (BATCH, 1), (BATCH, BATCH), (1, 0), (1, 1)];
+        let mut costs = vec![Vec::new(); batches.len() + 1];
         for _ in 0..ROUNDS {
-            costs[0].push(cost(&sink, || packet.send().map(|()| BATCH))?);
-            costs[1].push(cost(&sink, || (&tap).write(&tapped).map(|_| 1))?);
+            for ((batch, stamped), costs) in batches.into_iter().zip(&mut costs) {
+                let send = || packet.send(batch, stamped).map(|()| batch);
+                costs.push(cost(&sink, send)?);
+            }
+            let tap = || (&tap).write(&tapped).map(|_| 1);
+            costs[batches.len()].push(cost(&sink, tap)?);
         }
-        let [socket, tap] = costs.map(|mut all| {
+        let mut shown = costs.into_iter().map(|mut all| {
             all.sort_by(f64::total_cmp);
-            (all[ROUNDS / 2], all[0], all[ROUNDS - 1])
+            let (p50, low, high) = (all[ROUNDS / 2], all[0], all[ROUNDS - 1]);
+            format!("{p50:.0} ns a frame ({low:.0}-{high:.0})")
         });
-        let shown = |(p50, low, high)| format!("{p50:.0} ns a frame ({low:.0}-{high:.0})");
-        println!(
-            "{size} B: packet socket and veth, {BATCH} a call: {}",
-            shown(socket)
-        );
-        println!(
-            "{size} B: TAP device, 1 a call: {}, x{:.2}",
-            shown(tap),
-            tap.0 / socket.0
-        );
+        for ((batch, stamped), shown) in batches.into_iter().zip(&mut shown) {
+            println!("{size} B: packet socket, {batch} a call, {stamped} stamped: {shown}");
+        }
+        for shown in shown {
+            println!("{size} B: TAP device, 1 a call: {shown}");
+        }
     }
     Ok(())
 }
@@ -131,31 +138,78 @@ impl PacketWay {
                 (&raw const yes).cast(),
                 len,
             ))?;
+            let flags = TELL_SOFTWARE | TELL_STAMP_ONLY | NUMBER_ANSWERS;
+            check(libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPING,
+                (&raw const flags).cast(),
+                len,
+            ))?;
             Ok(Self { socket, frame })
         }
     }
 
-    fn send(&self) -> io::Result<()> {
+    /// Sends a batch of frames in a call, and reads the kernel's stamps of the last ones.
+    fn send(&self, batch: usize, stamped: usize) -> io::Result<()> {
         let mut vector = libc::iovec {
             iov_base: self.frame.as_ptr().cast_mut().cast(),
             iov_len: self.frame.len(),
         };
-        // SAFETY: an all-zero header is valid; each points at the one vector, which outlives the call.
+        // SAFETY: an all-zero header is valid; each points at the one vector and the one question,
+        // which outlive the call.
         let sent = unsafe {
+            let mut question = [0u64; 3];
+            let header = question.as_mut_ptr().cast::<libc::cmsghdr>();
+            (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SO_TIMESTAMPING;
+            libc::CMSG_DATA(header)
+                .cast::<u32>()
+                .write_unaligned(STAMP_SENT);
             let mut headers: [libc::mmsghdr; BATCH] = mem::zeroed();
-            for header in &mut headers {
-                header.msg_hdr.msg_iov = &raw mut vector;
-                header.msg_hdr.msg_iovlen = 1;
+            for (number, message) in headers[..batch].iter_mut().enumerate() {
+                message.msg_hdr.msg_iov = &raw mut vector;
+                message.msg_hdr.msg_iovlen = 1;
+                if number + stamped >= batch {
+                    message.msg_hdr.msg_control = header.cast();
+                    message.msg_hdr.msg_controllen = mem::size_of_val(&question) as _;
+                }
             }
             check(libc::sendmmsg(
                 self.socket.as_raw_fd(),
                 headers.as_mut_ptr(),
-                BATCH as u32,
+                batch as u32,
                 0,
             ))?
         };
-        assert_eq!(sent as usize, BATCH, "the cable refused a frame");
+        assert_eq!(sent as usize, batch, "the cable refused a frame");
+        if stamped > 0 {
+            assert_eq!(self.stamps()?, stamped, "a frame without a stamp");
+        }
         Ok(())
+    }
+
+    /// Empties the error queue; how many messages were in it.
+    fn stamps(&self) -> io::Result<usize> {
+        // SAFETY: an all-zero header is valid; each points at control messages of its own, which
+        // outlive the call.
+        let read = unsafe {
+            let mut control = [[0u64; 32]; 2 * BATCH];
+            let mut headers: [libc::mmsghdr; 2 * BATCH] = mem::zeroed();
+            for (header, control) in headers.iter_mut().zip(&mut control) {
+                header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                header.msg_hdr.msg_controllen = mem::size_of_val(control) as _;
+            }
+            check(libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                2 * BATCH as u32,
+                libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            ))?
+        };
+        Ok(read as usize)
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! AF_PACKET sockets, bound to no interface, see every cable of the core's network namespace:
 //! arrivals come through shared TPACKET_V2 rings with the kernel's stamp ([`ring`]), departures go
-//! through `sendmmsg` ([`outbox`]), and now and then the kernel says when one left ([`departed`]). A
+//! through `sendmmsg` ([`outbox`]), and the kernel says when they left ([`departed`]). A
 //! ring is used in order, so a frame is taken out and its slot given back at once. Kernel side:
 //! `net/packet/af_packet.c`.
 //!
-//! [`PacketIo`] is what the drive loop knows; it carries the virtio-net header of each frame.
+//! [`Rings`] is the way of packets in and out; it carries the virtio-net header of each frame.
 //! With `offload` the kernel puts one in front of each frame and takes one with each
 //! (`PACKET_VNET_HDR`, `include/uapi/linux/virtio_net.h`), so that hosts may hand over
 //! super-packets and unfinished checksums, and be handed them. Frames that are longer than the
@@ -17,8 +17,6 @@ mod departed;
 mod outbox;
 mod ring;
 mod rings;
-
-use std::os::fd::BorrowedFd;
 
 pub(crate) use outbox::says_full;
 pub use ring::RingConfig;
@@ -100,39 +98,29 @@ pub struct Departure<'a> {
     pub vnet: VnetHeader,
     /// The frame without FCS, in two parts, of which the second may be empty.
     pub parts: [&'a [u8]; 2],
-    /// How many packets it is.
-    pub packets: usize,
 }
 
-/// What came of a call to [`PacketIo::send`].
+/// Which frames of a send call the kernel is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    /// Packets that the kernel refused.
-    pub refused: usize,
-    /// When the first frame was put on its cable, in nanoseconds of `CLOCK_REALTIME`, where the
-    /// kernel was asked.
-    pub left_ns: Option<u64>,
+pub enum Ask {
+    /// Each of them; an answer costs about a microsecond.
+    Each,
+    /// The last one, whose stamp bounds those before it.
+    Last,
 }
 
-/// Most frames that one call to [`PacketIo::send`] takes.
+/// What became of a frame in a send call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departed {
+    /// The kernel put it on its cable then, in nanoseconds of `CLOCK_REALTIME`.
+    At(u64),
+    /// The kernel was not asked: no later than the next stamp of the call, or than its end.
+    Unasked,
+    /// The kernel was asked, and did not answer.
+    Unanswered,
+    /// The kernel refused it.
+    Refused,
+}
+
+/// Most frames that one send call takes.
 pub const SEND_BATCH: usize = 64;
-
-/// The way of packets in and out.
-pub trait PacketIo {
-    /// The oldest arrival, left in place.
-    fn peek(&mut self) -> Option<Arrival<'_>>;
-
-    /// Gives the place of the oldest arrival back.
-    fn release(&mut self);
-
-    /// Sends at most [`SEND_BATCH`] frames in order; returns how many packets the kernel refused,
-    /// and now and then when the first frame left. Before Linux 6.7 a frame that a full cable refuses is not among them: its interface counts
-    /// it ([`crate::sandbox::HostCounters`]).
-    fn send(&mut self, batch: &[Departure<'_>]) -> Sent;
-
-    /// Arrivals lost since the last call because there was no room for them.
-    fn take_drops(&mut self) -> u64;
-
-    /// A descriptor that is readable when there are arrivals.
-    fn readiness(&self) -> BorrowedFd<'_>;
-}

@@ -183,6 +183,19 @@ pub struct HostCounters {
     pub processes: u32,
 }
 
+/// What the TCP of all hosts has counted since their start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpCounters {
+    /// Segments sent again (`RetransSegs`).
+    pub retransmissions: u64,
+    /// Of them, those that their receivers reported to have had already (`TCPDSACKRecv`).
+    pub spurious_retransmissions: u64,
+    /// Retransmission time-outs (`TCPTimeouts`).
+    pub timeouts: u64,
+    /// Of them, those found to be needless (`TCPSpuriousRTOs`).
+    pub spurious_timeouts: u64,
+}
+
 /// Why a sandbox cannot be made or asked.
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -220,6 +233,7 @@ enum Request {
     Signal { id: ProgramId, signal: i32 },
     Listening { host: usize, port: u16 },
     Counters,
+    TcpCounters,
     SetShaper { host: usize, shaper: Shaper },
     OpenSteering { host: usize },
     Shutdown,
@@ -234,6 +248,7 @@ enum Answer {
     Spawned(ProgramId),
     Listening(bool),
     Counters(Vec<HostCounters>),
+    TcpCounters(TcpCounters),
     Steering,
     Failed(String),
     Event(Event),
@@ -365,6 +380,14 @@ impl Sandbox {
     pub fn listening(&mut self, host: usize, port: u16) -> Result<bool, SandboxError> {
         match self.ask(&Request::Listening { host, port }, &[])?.0 {
             Answer::Listening(yes) => Ok(yes),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// What the TCP of all hosts together has counted.
+    pub fn tcp_counters(&mut self) -> Result<TcpCounters, SandboxError> {
+        match self.ask(&Request::TcpCounters, &[])?.0 {
+            Answer::TcpCounters(counters) => Ok(counters),
             other => Err(unexpected(other)),
         }
     }

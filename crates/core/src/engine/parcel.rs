@@ -14,7 +14,7 @@
 //! Left out: joining packets of different super-packets.
 
 use super::{Egress, Engine, Refused};
-use crate::packet::{Destination, ETHERNET_LEN, Headers, Refusal};
+use crate::packet::{self, Destination, ETHERNET_LEN, Headers, Refusal};
 use crate::pool::BufferId;
 use crate::segment::{self, Kind, MOST_SEGMENTS, Offload, Partial, Super};
 use crate::time::{Span, Time};
@@ -195,6 +195,15 @@ impl Engine {
     /// second may be empty.
     pub fn parts(&self, parcel: &Parcel) -> [&[u8]; 2] {
         self.pool.parts(parcel.index, parcel.packets)
+    }
+
+    /// The node that a polled parcel says it comes from; `None` where its source address is no node's.
+    pub fn source(&self, parcel: &Parcel) -> Option<NodeId> {
+        match packet::source(self.parts(parcel)[0])? {
+            Destination::V4(address) => self.topology.by_ipv4(address),
+            Destination::V6(address) => self.topology.by_ipv6(address),
+            Destination::Group => None,
+        }
     }
 
     /// Super-packets whose bytes are still needed.

@@ -11,9 +11,8 @@ use longhaul_core::Time;
 use longhaul_core::engine::Engine;
 use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{PipeId, PipeParams};
-use longhaul_linux::packet_io::PacketIo;
 
-use super::Drive;
+use super::{Drive, Platform};
 use crate::patch::Patch;
 use crate::schedule::{Change, Timeline};
 
@@ -64,7 +63,7 @@ pub struct Look {
     pub waiting: (u32, u64),
 }
 
-impl<I: PacketIo> Drive<I> {
+impl<P: Platform> Drive<P> {
     /// Carries out what the run asks; false when it asks for nothing more.
     pub(super) fn obey(&mut self) -> bool {
         loop {

@@ -11,9 +11,9 @@ use longhaul_core::packet::Refusal;
 use longhaul_core::segment::{Kind, Super};
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_linux::packet_io::{Arrival, PacketIo};
 
 use super::patience::Patience;
+use super::platform::{Arrival, Platform};
 use super::{Drive, add, offload};
 
 /// Most arrivals taken before what is due is sent, and most while turns take too long.
@@ -44,7 +44,7 @@ pub(super) enum Reached {
     Stamp(Time),
 }
 
-impl<I: PacketIo> Drive<I> {
+impl<P: Platform> Drive<P> {
     /// Adapts to how long a turn with so many arrivals took.
     pub(super) fn adapt(&mut self, turn: Span, taken: usize) {
         if taken < self.arrivals {
@@ -62,15 +62,14 @@ impl<I: PacketIo> Drive<I> {
     pub(super) fn take_arrivals(&mut self, now: Time, step: Option<Time>) -> (usize, Reached) {
         let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
         while taken < self.arrivals && shed < SHED {
-            let Some(arrival) = self.io.peek() else {
+            let Some(arrival) = self.platform.peek() else {
                 self.caught_up();
                 return (taken + shed, Reached::All);
             };
-            let stamp = self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO);
             // Far ahead, it was stamped before somebody set the clock back: it arrives now.
-            let stamp = match stamp.since(now) > STAMP_AHEAD_MAX {
+            let stamp = match arrival.stamp.since(now) > STAMP_AHEAD_MAX {
                 true => now,
-                false => stamp,
+                false => arrival.stamp,
             };
             if stamp > now {
                 self.caught_up();
@@ -80,7 +79,7 @@ impl<I: PacketIo> Drive<I> {
                 return (taken + shed, Reached::All);
             }
             let age = now.since(stamp);
-            self.totals.measured.staleness.record(age);
+            self.meter.measured.staleness.record(age);
             last = last.max(stamp);
             add(&self.load.read, 1);
             let waits = match self.nodes.get(arrival.host) {
@@ -104,7 +103,7 @@ impl<I: PacketIo> Drive<I> {
                 now,
             ) {
                 shed += 1;
-                self.second.drops.shed += packets_in(&arrival);
+                self.meter.shed(arrival.host, packets_in(&arrival));
                 self.admission.shed(now, self.load.busy());
             } else {
                 let work = 1 + arrival.frame.len() / COPIED_BYTES;
@@ -117,7 +116,7 @@ impl<I: PacketIo> Drive<I> {
                 let multicast = enter(&mut self.engine, &self.nodes, stamp, &arrival);
                 self.multicast_data += u64::from(multicast);
             }
-            self.io.release();
+            self.platform.release();
         }
         (taken + shed, Reached::Stamp(last + self.lead))
     }

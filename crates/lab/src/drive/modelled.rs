@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longhaul_core::Time;
 use longhaul_core::engine::{Engine, Modelled, Parcel};
 use longhaul_core::packet::ETHERNET_LEN;
-use longhaul_linux::packet_io::PacketIo;
 use longhaul_proto::traffic::Traffic;
 
-use super::Drive;
+use super::{Drive, Platform};
+use crate::fidelity::meter::Left;
 
 /// Modelled hosts, and what others know of them.
 pub struct ModelledHosts {
@@ -66,7 +66,7 @@ impl ModelledHosts {
     }
 }
 
-impl<I: PacketIo> Drive<I> {
+impl<P: Platform> Drive<P> {
     /// Gives a parcel to the modelled host that it is for; false where it is for a kernel. Such
     /// parcels are one packet each: runs with modelled hosts take no super-packets.
     pub(super) fn keep(&mut self, parcel: &Parcel) -> bool {
@@ -88,15 +88,16 @@ impl<I: PacketIo> Drive<I> {
             .traffic
             .handle_packet(egress.due, host, headers, ip_len);
         hosts.transmit(&mut self.engine);
-        let lateness = self.clock.now().distance(egress.due);
-        self.lateness.record(lateness);
-        self.second.packet(
-            lateness,
-            egress.staleness,
-            egress.path_delay,
-            self.tolerance,
-            self.hosts[host.index()],
-        );
+        // It handles the packet when that was due, whenever that is: only the shift is an error.
+        self.meter.left(&Left {
+            from: self.engine.source(parcel),
+            to: host,
+            host: self.hosts[host.index()],
+            due: egress.due,
+            error: egress.staleness,
+            path_delay: egress.path_delay,
+            is_unknown: false,
+        });
         self.engine.release(egress);
         true
     }

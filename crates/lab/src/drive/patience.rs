@@ -7,8 +7,9 @@
 
 use longhaul_core::{Span, Time};
 
-use crate::fidelity::STALL;
-
+/// A stall of the machine makes the first stale frame older than this at once; in a flood frames
+/// become stale little by little.
+const STALL: Span = Span::from_ms(1);
 /// How much of each second the loop may spend catching up before it sheds TCP.
 pub(super) const HELD_BACK: Span = Span::from_ms(100);
 /// The same for all else.

@@ -6,7 +6,7 @@ use longhaul_core::observe::PipeCounters;
 use super::html;
 use super::series::{COLUMNS, Grid, Series};
 use super::text::{count, escape, link, ranges, si};
-use crate::fidelity::{PhysicalDrops, Quantiles, State, Verdict};
+use crate::fidelity::{ByCause, PhysicalDrops, Quantiles, Stalls, State, Verdict, WorstPair};
 use crate::flows::{FlowSummary, GroupSummary};
 use crate::summary::*;
 
@@ -112,18 +112,41 @@ fn summary() -> Summary {
     };
     let verdict = Verdict {
         state: State::Faithful,
+        holds: Some("delay percentiles of c > s are off by at most 200.0 us".into()),
         reasons: Vec::new(),
         tolerance_ns: 200_000,
+        late_share: 0.0002,
+        lost_share: 0.0,
+        percentile_shift: 0.004,
+        rate_share: 1.0,
+        worst_pair: Some(WorstPair {
+            from: Some("c".into()),
+            to: "s".into(),
+            packets: 1000,
+            late: 4,
+            late_share: 0.004,
+            lost_share: 0.0,
+            episodes: 1,
+            allowance_ns: 200_000,
+        }),
+        episodes: 1,
+        by_cause: ByCause::default(),
+        stalls: Stalls {
+            count: 1,
+            total_ns: 5_300_000,
+            longest_ns: 5_300_000,
+        },
         seconds: 3,
-        bad_seconds: 0,
+        late_seconds: 0,
         lateness_ns: Some(quantiles),
+        after_call_ns: Some(quantiles),
         staleness_ns: None,
-        on_cable_ns: None,
         physical_drops: 0,
         physical_drops_by_place: PhysicalDrops::default(),
         clock_steps: 0,
-        stall_ns: Some(5_300_000),
+        starved_hosts: Vec::new(),
         stolen_ns: Some(10_000_000),
+        tcp: None,
     };
     let machine = Machine {
         cpus: 4,
@@ -171,9 +194,9 @@ fn summary() -> Summary {
             packets: 1_234_565,
             cross_core: 0,
             busy: 0.5,
-            ahead_ns: 4_000,
         }],
         efficiency: None,
+        attempts: Vec::new(),
     }
 }
 
@@ -229,8 +252,8 @@ fn a_plain_run_makes_a_whole_page() {
                <span><b>1,234,200</b> delivered</span> + <span><b>345</b> dropped</span> + \
                <span><b>20</b> inside</span>";
     assert!(html.contains(sum));
-    assert!(html.contains("All 3 seconds kept the promise."));
-    assert!(html.contains("The core stood still for up to 5.3"));
+    assert!(html.contains("Delay percentiles of c &gt; s are off by at most 200.0 us."));
+    assert!(html.contains("The machine stood still 1 time, for 5.3"));
     assert!(html.contains("The hypervisor took 10"));
     assert!(html.contains("href=\"logs/client.out\"") && !html.contains("client.err"));
     assert_eq!(html.matches("<svg").count(), 4);
@@ -244,7 +267,10 @@ fn hostile_texts_stay_texts() {
     summary.experiment = hostile();
     summary.machine.processor = hostile();
     summary.verdict.state = State::Broken;
-    summary.verdict.bad_seconds = 1;
+    summary.verdict.holds = Some(hostile());
+    if let Some(worst) = &mut summary.verdict.worst_pair {
+        (worst.from, worst.to) = (Some(hostile()), hostile());
+    }
     summary.verdict.reasons = vec![hostile(); 21];
     summary.error = Some(hostile());
     summary.warnings = vec![hostile()];
@@ -321,6 +347,7 @@ fn a_million_flows_make_a_page_of_bounded_size() {
     let mut summary = summary();
     summary.clock = "virtual".into();
     summary.verdict.lateness_ns = None;
+    summary.verdict.holds = None;
     summary.flows = (0..10_000).map(flow).collect();
     summary.flows_seen = 1_000_000;
     summary.flow_groups = (0..5_000).map(|_| group()).collect();
@@ -425,6 +452,7 @@ fn odd_figures_make_a_page_too() {
         summary.simulated_s = total;
         summary.verdict.tolerance_ns = u64::MAX;
         summary.verdict.lateness_ns = None;
+        summary.verdict.holds = None;
         let html = html(&summary, &folder.0);
         check_markup(&html);
         assert!(!html.contains("NaN") && !html.contains("inf\""), "{total}");

@@ -19,12 +19,12 @@ use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
-use super::govern::{governor, trim};
+use super::govern::{card, governor, trim};
 use super::{Core, Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::drive::{Report, Totals};
 use crate::endpoints;
-use crate::fidelity::{Judge, STARVED_NS};
+use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::flows::Flows;
 use crate::folder::RunFolder;
 use crate::governor::Governor;
@@ -44,6 +44,8 @@ pub(super) const TICK: Duration = Duration::from_millis(20);
 /// How often the observer hears of a run under way.
 const PROGRESS: Span = Span::from_ms(200);
 const SIGTERM: i32 = 15;
+/// The most packets that a frame for a host holds where there is offload.
+const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
 
 /// Where the run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,12 @@ pub(super) struct Supervisor<'a> {
     pub(super) programs: Programs,
     pub(super) series: Series,
     pub(super) judge: Judge,
+    /// What hosts' kernels said of their TCP at the end.
+    pub(super) tcp: Spurious,
+    /// The most packets that a frame of each host has held so far.
+    pub(super) segments: Vec<u64>,
+    /// Packets from and to each host by the last second.
+    pub(super) packets_seen: Vec<u64>,
     pub(super) env: Vec<(String, String)>,
     pub(super) host_counters: Vec<HostCounters>,
     /// CPU time that the hypervisor had taken by the last second.
@@ -109,7 +117,9 @@ impl<'a> Supervisor<'a> {
             .iter()
             .map(|pipe| pipe.name.clone())
             .collect();
-        let host_names = plan.hosts.iter().map(|host| host.name.clone()).collect();
+        let hosts = plan.hosts.iter().map(|host| host.node).collect();
+        let nodes = plan.topology.nodes().iter();
+        let names = nodes.map(|node| node.name.to_string()).collect();
         let cards = plan
             .hosts
             .iter()
@@ -127,7 +137,10 @@ impl<'a> Supervisor<'a> {
             callers: Vec::new(),
             programs: programs.map_err(io_error("preparing programs"))?,
             series: Series::create(folder, pipe_names).map_err(io_error("time series"))?,
-            judge: Judge::new(plan.tolerance, host_names),
+            judge: Judge::new(plan.tolerance, hosts, names),
+            tcp: Spurious::default(),
+            segments: vec![1; plan.hosts.len()],
+            packets_seen: vec![0; plan.hosts.len()],
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
             stolen_seen_ns: cpu::stolen_ns(),
@@ -319,13 +332,25 @@ impl<'a> Supervisor<'a> {
             seen.to_core_dropped = before.to_core_dropped.max(now.to_core_dropped);
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
-            report.second.drops.to_core += seen.to_core_dropped - before.to_core_dropped;
-            report.second.drops.from_core += seen.from_core_dropped - before.from_core_dropped;
-            let waited = seen.run_wait_ns - before.run_wait_ns;
-            if waited >= STARVED_NS {
-                report.second.starved.push((host, Span::from_ns(waited)));
+            // A lost frame counts as all the packets that it may have held.
+            let segments = card(self.plan, host, &self.params, self.offload).segments();
+            let most = self.segments[host].max(segments.into());
+            self.segments[host] = most;
+            let to_core = most * (seen.to_core_dropped - before.to_core_dropped);
+            let most = if self.offload { SEGMENTS_MAX } else { 1 };
+            let from_core = most * (seen.from_core_dropped - before.from_core_dropped);
+            report.second.drops.to_core += to_core;
+            report.second.drops.from_core += from_core;
+            self.judge.cables_lost(host, to_core, from_core);
+            let waited = Span::from_ns(seen.run_wait_ns - before.run_wait_ns);
+            let packets = self.core.load.packets(host);
+            let had_traffic = packets > std::mem::replace(&mut self.packets_seen[host], packets);
+            if waited >= STARVED && had_traffic {
+                report.second.starved.push((host, waited));
             }
         }
+        let most = self.segments.iter().max().copied().unwrap_or(1);
+        report.second.drops.ring *= most;
         report.second.left = self.trim.left();
         let stolen_ns = cpu::stolen_ns();
         report.second.stolen = Span::from_ns(stolen_ns.saturating_sub(self.stolen_seen_ns));
@@ -348,10 +373,11 @@ impl<'a> Supervisor<'a> {
                 .get_or_insert(format!("writing a program's log: {error}"));
         }
         self.note_leftovers();
+        self.ask_kernels();
         let simulated = self.core.now();
         self.core.commands = None;
         self.core.bell.ring();
-        let mut totals = Totals::default();
+        let mut totals = Totals::none();
         loop {
             match self.core.reports.recv_timeout(Duration::from_secs(5)) {
                 Ok(report) => {
@@ -390,6 +416,18 @@ impl<'a> Supervisor<'a> {
             None => {}
         }
         self.summarise(simulated, machine, &totals)
+    }
+
+    /// Asks hosts' kernels what they say of their TCP, before they are gone.
+    fn ask_kernels(&mut self) {
+        if let Ok(tcp) = self.sandbox.tcp_counters() {
+            self.tcp = Spurious {
+                retransmissions: tcp.retransmissions,
+                spurious_retransmissions: tcp.spurious_retransmissions,
+                timeouts: tcp.timeouts,
+                spurious_timeouts: tcp.spurious_timeouts,
+            };
+        }
     }
 
     /// Warns of processes that outlived their programs; the sandbox's end is theirs too.
@@ -467,7 +505,7 @@ impl<'a> Supervisor<'a> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             run: self.folder.path().display().to_string(),
             machine,
-            verdict: self.judge.verdict(&totals.measured),
+            verdict: self.judge.verdict(&totals.measured, self.tcp),
             packets: Packets::new(&counters, inside, multicast_data),
             trace_hash: None,
             simulated_s: seconds(simulated),
@@ -498,9 +536,9 @@ impl<'a> Supervisor<'a> {
                 packets: counters.entered + counters.created,
                 cross_core: 0,
                 busy: totals.cpu.as_s() / simulated.as_s().max(1e-9),
-                ahead_ns: totals.ahead.as_ns(),
             }],
             efficiency: None,
+            attempts: Vec::new(),
         };
         drop(self.listener);
         drop(self.callers);

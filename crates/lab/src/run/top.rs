@@ -9,8 +9,6 @@ use crate::summary::PipeCounts;
 
 /// The most pipes that an answer tells of.
 const PIPES_MAX: usize = 1000;
-/// The most reasons that it quotes.
-const REASONS: usize = 3;
 
 impl Supervisor<'_> {
     /// Packets delivered in the last second.
@@ -27,7 +25,7 @@ impl Supervisor<'_> {
             SecondNow {
                 number: second.number,
                 packets: self.delivered(),
-                late: second.late,
+                late: second.shares.late,
                 lateness_ns: second.lateness,
                 physical_drops: second.drops,
                 inside: report.inside,
@@ -41,7 +39,7 @@ impl Supervisor<'_> {
             time_s: self.core.now().as_s(),
             duration_s: self.plan.duration.map(|duration| duration.as_s()),
             verdict: self.judge.state().name().to_owned(),
-            reasons: self.judge.newest_reasons(REASONS).to_vec(),
+            reasons: self.judge.reasons_so_far(),
             second,
             pipes: self.busiest(pipes.min(PIPES_MAX)),
         }

@@ -1,20 +1,32 @@
-//! When a frame was put on its cable, by the kernel's own stamp.
+//! When frames were put on their cables, by the kernel's own stamps.
 //!
-//! A send call takes microseconds before its first frame is with the receiver, and more after
-//! that. A clock that is read before or after the call cannot tell the two apart; the cable's
-//! driver can (`skb_tx_timestamp` in `veth_xmit`, drivers/net/veth.c). It is asked for single
-//! messages (`SO_TIMESTAMPING` as a control message, Documentation/networking/timestamping.rst),
-//! and answers on the socket's error queue before the send call returns.
+//! A send call takes microseconds before its first frame is with the receiver, and it ends only
+//! when the receivers' stacks have run: a clock read before or after it says neither. The
+//! cable's driver stamps a frame as it goes (`skb_tx_timestamp` in `veth_xmit`,
+//! drivers/net/veth.c). A control message asks for the stamp of the message it goes with
+//! (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), and the answer is on the
+//! socket's error queue before the send call returns.
+//!
+//! Answers carry the number of the question (`SOF_TIMESTAMPING_OPT_ID`), so that a missing one
+//! is not taken for the next. A frame that the kernel refused may have used up a number or not;
+//! the count then starts again from 0.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use super::SEND_BATCH;
 use crate::sys::check;
 
 /// `SOF_TIMESTAMPING_*` of include/uapi/linux/net_tstamp.h.
 const STAMP_SENT: u32 = 1 << 1;
 const TELL_SOFTWARE: u32 = 1 << 4;
+const NUMBER_ANSWERS: u32 = 1 << 7;
 const TELL_STAMP_ONLY: u32 = 1 << 11;
+/// `PACKET_TX_TIMESTAMP` of include/uapi/linux/if_packet.h: what a packet socket tells of a frame.
+const TX_TIMESTAMP: i32 = 16;
+/// Room for an answer's control messages: a stamp of three times 16 bytes and an extended error,
+/// with their headers 112 bytes, and what a kernel may add.
+const CONTROL_WORDS: usize = 32;
 
 /// A control message that asks for the stamp of the message that it goes with.
 #[derive(Debug, Clone, Copy)]
@@ -46,59 +58,109 @@ impl Question {
     }
 }
 
-/// Lets a socket answer questions.
+/// Lets a socket answer questions, numbered from 0.
 pub(super) fn allow(socket: &OwnedFd) -> io::Result<()> {
-    let flags = TELL_SOFTWARE | TELL_STAMP_ONLY;
-    // SAFETY: the value is valid for its length.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPING,
-            (&raw const flags).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
-}
-
-/// Empties a socket's error queue; the last answer, in nanoseconds of `CLOCK_REALTIME`.
-pub(super) fn take_answer(socket: &OwnedFd) -> Option<u64> {
-    let mut answer = None;
-    while let Some(stamp) = read_one(socket) {
-        answer = stamp.or(answer);
+    let plain = TELL_SOFTWARE | TELL_STAMP_ONLY;
+    // The kernel starts the count when numbers are asked for and were not before.
+    for flags in [plain, plain | NUMBER_ANSWERS] {
+        // SAFETY: the value is valid for its length.
+        check(unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPING,
+                (&raw const flags).cast(),
+                size_of::<u32>() as libc::socklen_t,
+            )
+        })?;
     }
-    answer
+    Ok(())
 }
 
-/// Reads one message of the error queue: `None` where there is none, an empty answer where it is
-/// about something else.
-fn read_one(socket: &OwnedFd) -> Option<Option<u64>> {
+/// The stamp of a frame, in nanoseconds of `CLOCK_REALTIME`, and the number of its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) number: u32,
+    pub(super) stamp_ns: u64,
+}
+
+/// Room for the answers to a send call.
+#[derive(Debug)]
+pub(super) struct Answers {
+    control: [[u64; CONTROL_WORDS]; SEND_BATCH],
+    messages: [libc::mmsghdr; SEND_BATCH],
+}
+
+impl Answers {
+    pub(super) fn new() -> Self {
+        // SAFETY: both are valid when all zero.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// Empties a socket's error queue and hands each stamp to `take`.
+    pub(super) fn drain(&mut self, socket: &OwnedFd, mut take: impl FnMut(Answer)) {
+        loop {
+            for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
+                message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                message.msg_hdr.msg_controllen = size_of_val(control) as _;
+            }
+            // SAFETY: the headers point to `control`, which outlives the call; there is no other
+            // buffer in them.
+            let read = unsafe {
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    self.messages.as_mut_ptr(),
+                    SEND_BATCH as u32,
+                    libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT,
+                    std::ptr::null_mut(),
+                )
+            };
+            let read = usize::try_from(read).unwrap_or(0);
+            // SAFETY: the kernel has filled in the headers and control messages of so many.
+            let answers = self.messages[..read]
+                .iter()
+                .filter_map(|message| unsafe { parse(&message.msg_hdr) });
+            answers.for_each(&mut take);
+            if read < SEND_BATCH {
+                return;
+            }
+        }
+    }
+}
+
+/// The answer that a message of the error queue is, if it is one.
+///
+/// # Safety
+/// The control messages of `header` are the kernel's.
+unsafe fn parse(header: &libc::msghdr) -> Option<Answer> {
     /// `struct scm_timestamping`, of which the first is the software stamp.
     type Stamps = [libc::timespec; 3];
-    let mut control = [0u64; 32];
-    // SAFETY: an all-zero header is valid; it points to `control`, which outlives the call, and the
-    // kernel writes whole control messages into it, which the macros step through.
+    let (mut stamp_ns, mut number) = (None, None);
+    // SAFETY: the macros step through whole control messages, and each is read as far as its
+    // length says that it goes.
     unsafe {
-        let mut header: libc::msghdr = std::mem::zeroed();
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&control) as _;
-        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        if libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) < 0 {
-            return None;
-        }
-        let mut item = libc::CMSG_FIRSTHDR(&raw const header);
+        let mut item = libc::CMSG_FIRSTHDR(header);
         while !item.is_null() {
             let len = (*item).cmsg_len as usize;
+            let holds = |bytes: usize| len >= libc::CMSG_LEN(bytes as u32) as usize;
             let kind = ((*item).cmsg_level, (*item).cmsg_type);
-            let whole = len >= libc::CMSG_LEN(size_of::<Stamps>() as u32) as usize;
-            if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && whole {
+            if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && holds(size_of::<Stamps>()) {
                 let [sent, ..] = libc::CMSG_DATA(item).cast::<Stamps>().read_unaligned();
-                let ns = sent.tv_sec as u64 * 1_000_000_000 + sent.tv_nsec as u64;
-                return Some((ns > 0).then_some(ns));
+                stamp_ns = Some(sent.tv_sec as u64 * 1_000_000_000 + sent.tv_nsec as u64);
+            } else if kind == (libc::SOL_PACKET, TX_TIMESTAMP)
+                && holds(size_of::<libc::sock_extended_err>())
+            {
+                let error = libc::CMSG_DATA(item).cast::<libc::sock_extended_err>();
+                let error = error.read_unaligned();
+                if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+                    number = Some(error.ee_data);
+                }
             }
-            item = libc::CMSG_NXTHDR(&raw const header, item);
+            item = libc::CMSG_NXTHDR(header, item);
         }
     }
-    Some(None)
+    Some(Answer {
+        number: number?,
+        stamp_ns: stamp_ns.filter(|ns| *ns > 0)?,
+    })
 }

@@ -16,16 +16,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use super::departed::{self, Question};
-use super::{Departure, SEND_BATCH, Sent, VNET_BYTES, VnetHeader, interface_of};
+use super::departed::{self, Answers, Question};
+use super::{Ask, Departed, Departure, SEND_BATCH, VNET_BYTES, VnetHeader, interface_of};
 use crate::clock::monotonic_ns;
 
 /// Offload state, then the frame in two parts.
 const PARTS: usize = 3;
-/// The kernel is asked when the first frame left: for all of the first calls, then for one in so
-/// many, since it costs a microsecond.
-const ASK_FIRST: u64 = 256;
-const ASK_EVERY: u64 = 32;
 /// For so long from its first refusal on, a call offers a frame again that finds no room, and how
 /// long it sleeps in between: each attempt copies the frame.
 const PATIENCE_NS: u64 = 5_000_000;
@@ -49,48 +45,80 @@ pub(super) struct Outbox {
     parts: [[libc::iovec; PARTS]; SEND_BATCH],
     messages: [libc::mmsghdr; SEND_BATCH],
     question: Question,
-    /// Whether the socket answers.
-    asks: bool,
-    calls: u64,
+    /// Whether the socket answers, and the number of the next question.
+    answers: Option<(Answers, u32)>,
 }
 
 impl Outbox {
     /// With or without offload state in front of each frame; `asks` where the socket answers.
     pub(super) fn new(offload: bool, asks: bool) -> Self {
-        // SAFETY: all four structures are valid when all zero.
-        let mut outbox: Self = unsafe { std::mem::zeroed() };
-        (outbox.offload, outbox.says_full) = (offload, says_full());
-        outbox.asks = asks;
-        outbox.question = Question::new();
-        for address in &mut outbox.addresses {
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_halen = 6;
+        // SAFETY: all these structures are valid when all zero.
+        Self {
+            offload,
+            says_full: says_full(),
+            addresses: [libc::sockaddr_ll {
+                sll_family: libc::AF_PACKET as u16,
+                sll_halen: 6,
+                ..unsafe { std::mem::zeroed() }
+            }; SEND_BATCH],
+            headers: [VnetHeader::default(); SEND_BATCH],
+            parts: unsafe { std::mem::zeroed() },
+            messages: unsafe { std::mem::zeroed() },
+            question: Question::new(),
+            answers: asks.then(|| (Answers::new(), 0)),
         }
-        outbox
     }
 
-    /// Sends through `socket`; see [`super::PacketIo::send`].
-    pub(super) fn send(&mut self, socket: &OwnedFd, batch: &[Departure<'_>]) -> Sent {
+    /// Sends through `socket`; see [`super::Rings::send`].
+    pub(super) fn send(
+        &mut self,
+        socket: &OwnedFd,
+        batch: &[Departure<'_>],
+        ask: Ask,
+        departed: &mut [Departed],
+    ) {
         let batch = &batch[..batch.len().min(SEND_BATCH)];
+        let departed = &mut departed[..batch.len()];
+        departed.fill(Departed::Unasked);
         self.join_up(batch);
-        self.calls = self.calls.saturating_add(1);
-        let turn = self.calls <= ASK_FIRST || self.calls.is_multiple_of(ASK_EVERY);
-        let asks = self.asks && turn;
-        if let Some(first) = self.messages.first_mut() {
-            let question = std::ptr::from_mut(&mut self.question);
-            first.msg_hdr.msg_control = question.cast();
-            first.msg_hdr.msg_controllen = if asks { size_of::<Question>() } else { 0 };
+        let asked = match (&self.answers, ask) {
+            (None, _) => batch.len()..batch.len(),
+            (Some(_), Ask::Each) => 0..batch.len(),
+            (Some(_), Ask::Last) => batch.len().saturating_sub(1)..batch.len(),
+        };
+        for message in &mut self.messages[asked.clone()] {
+            message.msg_hdr.msg_control = std::ptr::from_mut(&mut self.question).cast();
+            message.msg_hdr.msg_controllen = size_of::<Question>();
         }
-        let refused = self.send_batch(socket, batch);
-        Sent {
-            refused,
-            left_ns: asks.then(|| departed::take_answer(socket)).flatten(),
+        let is_clean = self.send_batch(socket, departed);
+        let Some((answers, next)) = &mut self.answers else {
+            return;
+        };
+        if asked.is_empty() {
+            return;
         }
+        if !is_clean {
+            // Which attempts used up a number is not known: their stamps say nothing.
+            answers.drain(socket, |_| {});
+            *next = 0;
+            if departed::allow(socket).is_err() {
+                self.answers = None;
+            }
+            return;
+        }
+        departed[asked.clone()].fill(Departed::Unanswered);
+        answers.drain(socket, |answer| {
+            let place = answer.number.wrapping_sub(*next) as usize;
+            if let Some(departed) = departed[asked.clone()].get_mut(place) {
+                *departed = Departed::At(answer.stamp_ns);
+            }
+        });
+        *next = next.wrapping_add(asked.len() as u32);
     }
 
-    fn send_batch(&mut self, socket: &OwnedFd, batch: &[Departure<'_>]) -> usize {
+    /// Sends what has been joined up, and notes what is refused. False where any attempt failed.
+    fn send_batch(&mut self, socket: &OwnedFd, departed: &mut [Departed]) -> bool {
         let messages = self.messages.as_mut_ptr();
-        let packets = |index: usize| batch[index].packets;
         let mut until_ns = None;
         let wait = || {
             let now_ns = monotonic_ns();
@@ -100,14 +128,15 @@ impl Outbox {
             }
             is_patient
         };
-        send_all(batch.len(), self.says_full, packets, wait, |done| {
-            // SAFETY: the messages up to `batch.len()` point to frames that outlive the call, and
-            // to what `join_up` has written, which nobody touches meanwhile.
+        let len = departed.len();
+        send_all(departed, self.says_full, wait, |done| {
+            // SAFETY: the messages up to `len` point to frames that outlive the call, and to what
+            // `join_up` has written, which nobody touches meanwhile.
             let sent = unsafe {
                 libc::sendmmsg(
                     socket.as_raw_fd(),
                     messages.add(done),
-                    (batch.len() - done) as u32,
+                    (len - done) as u32,
                     0,
                 )
             };
@@ -136,22 +165,24 @@ impl Outbox {
             };
             header.msg_iov = parts.as_mut_ptr();
             header.msg_iovlen = parts.len();
+            header.msg_controllen = 0;
         }
     }
 }
 
-/// Sends `len` messages by calls of `send` from the given one on, which answer how many went; one
-/// that there is no room for again, as long as somebody will `wait` for it.
-/// Returns how many packets were refused; those of which an interface's counter tells are none.
+/// Sends as many messages as there is room for answers, by calls of `send` from the given one on,
+/// which say how many went; one that there is no room for again, as long as somebody will `wait`
+/// for it. Notes the refused ones, without those of which an interface's counter tells. False
+/// where any attempt failed.
 fn send_all(
-    len: usize,
+    departed: &mut [Departed],
     says_full: bool,
-    packets: impl Fn(usize) -> usize,
     mut wait: impl FnMut() -> bool,
     mut send: impl FnMut(usize) -> io::Result<usize>,
-) -> usize {
-    let (mut done, mut refused) = (0, 0);
-    while done < len {
+) -> bool {
+    let (mut done, mut calls) = (0, 0);
+    while done < departed.len() {
+        calls += 1;
         match send(done) {
             Ok(sent) => done += sent,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -163,16 +194,15 @@ fn send_all(
                     continue;
                 }
                 // Where the kernel may say that all went well, the interface counts.
-                refused += if is_full && !says_full {
-                    0
-                } else {
-                    packets(done)
-                };
+                if !is_full || says_full {
+                    departed[done] = Departed::Refused;
+                }
                 done += 1;
             }
         }
     }
-    refused
+    // A call that sends all there is has met no refusal.
+    calls <= 1
 }
 
 // SAFETY: its pointers are used in the call that writes them, and in no other.
@@ -203,49 +233,51 @@ mod tests {
     }
 
     /// Without patience.
-    fn refused(refusals: &[(usize, i32)], says_full: bool) -> usize {
+    fn refused(refusals: &[(usize, i32)], says_full: bool) -> Vec<usize> {
         refused_after(0, refusals, says_full)
     }
 
-    fn refused_after(mut waits: u32, refusals: &[(usize, i32)], says_full: bool) -> usize {
-        let packets = |index: usize| 10 * (index + 1);
+    /// Which of four messages are refused by a kernel like that, and that any refusal is told.
+    fn refused_after(mut waits: u32, refusals: &[(usize, i32)], says_full: bool) -> Vec<usize> {
         let wait = || waits.checked_sub(1).map(|left| waits = left).is_some();
-        let kernel = kernel(refusals.to_vec(), 4);
-        send_all(4, says_full, packets, wait, kernel)
+        let mut departed = [Departed::Unasked; 4];
+        let kernel = kernel(refusals.to_vec(), departed.len());
+        let is_clean = send_all(&mut departed, says_full, wait, kernel);
+        assert_eq!(is_clean, refusals.is_empty());
+        let refused = |index: &usize| departed[*index] == Departed::Refused;
+        (0..departed.len()).filter(refused).collect()
     }
 
     #[test]
-    fn a_refused_message_counts_its_packets_once() {
+    fn a_refused_message_counts_once() {
         const FULL: i32 = libc::ENOBUFS;
-        assert_eq!(refused(&[], true), 0);
+        assert!(refused(&[], true).is_empty());
         // Refused twice, of which the first time is not told.
-        assert_eq!(refused(&[(2, FULL), (2, FULL)], true), 30);
+        assert_eq!(refused(&[(2, FULL), (2, FULL)], true), [2]);
         // There was room at the second attempt.
-        assert_eq!(refused(&[(2, FULL)], true), 0);
-        assert_eq!(
-            refused(&[(0, FULL), (1, FULL), (3, FULL), (3, FULL)], true),
-            70
-        );
-        assert_eq!(refused(&[(0, libc::EINTR)], true), 0);
-        assert_eq!(refused(&[(0, libc::ENETDOWN)], true), 10);
+        assert!(refused(&[(2, FULL)], true).is_empty());
+        let four = [(0, FULL), (1, FULL), (3, FULL), (3, FULL)];
+        assert_eq!(refused(&four, true), [0, 1, 3]);
+        assert!(refused(&[(0, libc::EINTR)], true).is_empty());
+        assert_eq!(refused(&[(0, libc::ENETDOWN)], true), [0]);
     }
 
     #[test]
     fn a_message_without_room_is_offered_again() {
         const FULL: i32 = libc::ENOBUFS;
         let full_twice = [(0, FULL), (0, FULL), (3, FULL), (3, FULL), (3, FULL)];
-        assert_eq!(refused_after(4, &full_twice, true), 0);
+        assert!(refused_after(4, &full_twice, true).is_empty());
         let buffer_full = [(0, libc::EAGAIN), (0, libc::EAGAIN)];
-        assert_eq!(refused_after(2, &buffer_full, false), 0);
-        assert_eq!(refused_after(1, &buffer_full, false), 10);
+        assert!(refused_after(2, &buffer_full, false).is_empty());
+        assert_eq!(refused_after(1, &buffer_full, false), [0]);
         // The last one finds no patience left.
-        assert_eq!(refused_after(3, &full_twice, true), 40);
-        assert_eq!(refused_after(9, &[(0, libc::ENETDOWN)], true), 10);
+        assert_eq!(refused_after(3, &full_twice, true), [3]);
+        assert_eq!(refused_after(9, &[(0, libc::ENETDOWN)], true), [0]);
     }
 
     #[test]
     fn what_an_interface_counts_is_not_counted_again() {
-        assert_eq!(refused(&[(0, libc::ENOBUFS)], false), 0);
-        assert_eq!(refused(&[(0, libc::ENETDOWN)], false), 10);
+        assert!(refused(&[(0, libc::ENOBUFS)], false).is_empty());
+        assert_eq!(refused(&[(0, libc::ENETDOWN)], false), [0]);
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::outbox::Outbox;
 use super::ring::{self, Ring};
-use super::{Arrival, Departure, PacketIo, RingConfig, Sent};
+use super::{Arrival, Ask, Departed, Departure, RingConfig};
 use crate::sys::check;
 
 /// One ring or two, and `sendmmsg` on the socket of the first.
@@ -33,7 +33,7 @@ impl Rings {
             .next()
             .ok_or_else(|| io::Error::other("no ring at all"))?;
         let first = Ring::new(fd, config)?;
-        // Where it may not, nothing is told, and frames leave a little later.
+        // Where it may not, a frame's time is bounded by the end of its send call.
         let asks = super::departed::allow(first.fd()).is_ok();
         // Where it may not, it has what `wmem_max` allows for.
         let _ = ring::force_send_buffer(first.fd());
@@ -77,9 +77,10 @@ fn either(one: &OwnedFd, other: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(epoll)
 }
 
-impl PacketIo for Rings {
+impl Rings {
+    /// The oldest arrival, left in place.
     #[inline]
-    fn peek(&mut self) -> Option<Arrival<'_>> {
+    pub fn peek(&mut self) -> Option<Arrival<'_>> {
         let Some(second) = &mut self.second else {
             return self.first.peek();
         };
@@ -101,24 +102,30 @@ impl PacketIo for Rings {
         }
     }
 
+    /// Gives the place of the oldest arrival back.
     #[inline]
-    fn release(&mut self) {
+    pub fn release(&mut self) {
         match &mut self.second {
             Some(second) if self.in_second => second.release(),
             _ => self.first.release(),
         }
     }
 
-    fn send(&mut self, batch: &[Departure<'_>]) -> Sent {
-        self.outbox.send(self.first.fd(), batch)
+    /// Sends at most [`SEND_BATCH`](super::SEND_BATCH) frames in order and says in `departed` what
+    /// became of each. Before Linux 6.7 a frame that a full cable refuses is not among the refused:
+    /// its interface counts it ([`crate::sandbox::HostCounters`]).
+    pub fn send(&mut self, batch: &[Departure<'_>], ask: Ask, departed: &mut [Departed]) {
+        self.outbox.send(self.first.fd(), batch, ask, departed);
     }
 
-    fn take_drops(&mut self) -> u64 {
+    /// Arrivals lost since the last call because there was no room for them.
+    pub fn take_drops(&mut self) -> u64 {
         let second = self.second.as_mut().map_or(0, Ring::take_drops);
         self.first.take_drops() + second
     }
 
-    fn readiness(&self) -> BorrowedFd<'_> {
+    /// A descriptor that is readable when there are arrivals.
+    pub fn readiness(&self) -> BorrowedFd<'_> {
         self.either.as_ref().unwrap_or(self.first.fd()).as_fd()
     }
 }

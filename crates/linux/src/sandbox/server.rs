@@ -184,6 +184,10 @@ impl Server {
                 Answer::Listening(usage::listening(self.host(host)?.pid, port))
             }
             Request::Counters => Answer::Counters(self.counters()),
+            Request::TcpCounters => {
+                let hosts = self.hosts.iter().map(|host| host.pid);
+                Answer::TcpCounters(usage::tcp_counters(hosts))
+            }
             Request::SetShaper { host, shaper } => {
                 self.set_shaper(host, shaper)?;
                 Answer::Done

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 
-use super::HostCounters;
 use super::boot::INTERFACE;
+use super::{HostCounters, TcpCounters};
 
 /// Frames that an interface dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,6 +54,33 @@ pub(super) fn listening(pid: i32, port: u16) -> bool {
             local && words.nth(1) == Some(LISTEN)
         })
     })
+}
+
+/// What the TCP of these processes' network namespaces has counted.
+pub(super) fn tcp_counters(pids: impl Iterator<Item = i32>) -> TcpCounters {
+    let mut sum = TcpCounters::default();
+    for pid in pids {
+        let table = |name| fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+        let snmp = table("snmp").unwrap_or_default();
+        let netstat = table("netstat").unwrap_or_default();
+        sum.retransmissions += counter(&snmp, "Tcp:", "RetransSegs");
+        sum.spurious_retransmissions += counter(&netstat, "TcpExt:", "TCPDSACKRecv");
+        sum.timeouts += counter(&netstat, "TcpExt:", "TCPTimeouts");
+        sum.spurious_timeouts += counter(&netstat, "TcpExt:", "TCPSpuriousRTOs");
+    }
+    sum
+}
+
+/// A counter of a table that has a line of names and one of values for each protocol; 0 where the
+/// kernel does not have it.
+fn counter(table: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = table.lines().filter(|line| line.starts_with(protocol));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
+    let place = names.split_whitespace().position(|word| word == name);
+    let value = place.and_then(|place| values.split_whitespace().nth(place));
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 /// Run-queue wait of every host's tasks, added up over the run.
@@ -142,6 +169,16 @@ pub(super) fn restore_open_files(limit: &libc::rlimit) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let table = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: RtoMin MaxConn RetransSegs\n\
+                     Tcp: 200 -1 17\nTcpExt: RetransSegs\nTcpExt: 5\n";
+        assert_eq!(counter(table, "Tcp:", "RetransSegs"), 17);
+        assert_eq!(counter(table, "TcpExt:", "RetransSegs"), 5);
+        assert_eq!(counter(table, "Tcp:", "MaxConn"), 0, "it says -1");
+        assert_eq!(counter(table, "Udp:", "InErrors"), 0);
+    }
 
     #[test]
     fn an_interface_has_two_counters_of_drops() {

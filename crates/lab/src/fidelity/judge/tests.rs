@@ -1,0 +1,217 @@
+use longhaul_core::Time;
+
+use super::*;
+use crate::fidelity::meter::{Left, Meter};
+
+const TOLERANCE: Span = Span::from_us(200);
+const HOSTS: u32 = 3;
+
+/// A run whose packets go between hosts a, b and c, a millisecond after one another.
+struct Run {
+    meter: Meter,
+    judge: Judge,
+    now: Time,
+}
+
+impl Run {
+    fn new() -> Self {
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let hosts = (0..HOSTS).map(NodeId).collect();
+        Self {
+            meter: Meter::new(TOLERANCE, Measured::new(HOSTS as usize, HOSTS as usize)),
+            judge: Judge::new(TOLERANCE, hosts, names),
+            now: Time::ZERO,
+        }
+    }
+
+    /// So many packets, late by so much.
+    fn packets(&mut self, [from, to]: [u32; 2], count: u64, late: Span) {
+        for _ in 0..count {
+            self.now += Span::from_ms(1);
+            self.meter.left(&Left {
+                from: Some(NodeId(from)),
+                to: NodeId(to),
+                host: to as usize,
+                due: self.now,
+                error: late,
+                path_delay: Span::from_ms(1),
+                is_unknown: false,
+            });
+            self.meter.lateness(late);
+        }
+    }
+
+    /// Ends a second, in which something else may have happened.
+    fn second(&mut self, change: impl FnOnce(&mut Second)) {
+        let number = self.meter.second.number;
+        let mut second = self.meter.close(number + 1);
+        change(&mut second);
+        self.judge.second(&second);
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.judge
+            .verdict(&self.meter.measured, Spurious::default())
+    }
+}
+
+#[test]
+fn a_clean_run_is_faithful_and_says_what_holds() {
+    let mut run = Run::new();
+    run.packets([0, 1], 1000, Span::from_us(10));
+    run.second(|_| {});
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Faithful);
+    assert_eq!(verdict.reasons, Vec::<String>::new());
+    let holds = "delay percentiles of a > b are off by at most 200.0 us";
+    assert_eq!(verdict.holds.as_deref(), Some(holds));
+    assert_eq!((verdict.percentile_shift, verdict.worst_pair), (0.0, None));
+}
+
+#[test]
+fn the_line_follows_the_worst_pair() {
+    let mut run = Run::new();
+    run.packets([0, 1], 100_000, Span::from_us(10));
+    run.packets([1, 0], 200, Span::from_us(10));
+    for _ in 0..2 {
+        run.meter.watch.woken(run.now, run.now);
+        run.now += Span::from_ms(5);
+        run.meter.watch.look(run.now);
+        run.packets([1, 0], 3, Span::from_ms(2));
+        run.now += Span::from_ms(100);
+    }
+    run.second(|second| second.stolen = Span::from_ms(160));
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Degraded);
+    let worst = verdict.worst_pair.as_ref().expect("one that is late");
+    let pair = (worst.from.as_deref(), worst.to.as_str());
+    assert_eq!(pair, (Some("b"), "a"));
+    assert_eq!((worst.packets, worst.late, worst.episodes), (206, 6, 2));
+    assert!((verdict.percentile_shift - 6.0 / 206.0).abs() < 1e-12);
+    assert_eq!(verdict.episodes, 2);
+    let by_cause = ByCause {
+        stall: 6,
+        ..ByCause::default()
+    };
+    assert_eq!(verdict.by_cause, by_cause);
+    let holds = "delay percentiles of b > a are off by at most 3.0 points and 200.0 us, rates by at \
+                 most 1.0 % (this machine stood still 2 times, 5.0 ms at most)";
+    assert_eq!(verdict.holds.as_deref(), Some(holds));
+    let reason = "0.0060 % of packets late: the machine stood still 2 times, 5.0 ms at most; its \
+                  hypervisor took 160.0 ms of CPU time";
+    assert_eq!(verdict.reasons, [reason]);
+    assert!(verdict.blames_stalls());
+}
+
+#[test]
+fn what_a_pair_may_have_lost_is_in_its_share() {
+    let mut run = Run::new();
+    run.packets([0, 1], 99_999, Span::ZERO);
+    run.packets([2, 1], 99, Span::ZERO);
+    run.packets([1, 2], 199, Span::ZERO);
+    run.meter.refused(2, 1);
+    run.second(|second| second.drops.ring = 1);
+    run.judge.cables_lost(1, 2, 0);
+    let verdict = run.verdict();
+    // b > c: one for c that was refused, two of b's, and one that may have been anybody's.
+    let worst = verdict.worst_pair.expect("one that may have lost most");
+    assert_eq!((worst.from.as_deref(), worst.to.as_str()), (Some("b"), "c"));
+    assert!((worst.lost_share - 4.0 / 203.0).abs() < 1e-12);
+    let reason = "the machine, not the network, lost 2 packets, 1 in 50149: 1 in the core's receive \
+                  ring, 1 refused by the kernel on sending";
+    assert_eq!(verdict.reasons, [reason]);
+    assert_eq!(verdict.state, State::Degraded);
+}
+
+#[test]
+fn each_cause_has_a_line() {
+    let mut run = Run::new();
+    run.packets([0, 1], 1000, Span::ZERO);
+    run.meter.watch.woken(run.now, run.now);
+    run.packets([0, 1], 20, Span::from_us(300));
+    run.meter.watch.woken(run.now, run.now);
+    for _ in 0..22 {
+        run.now += Span::from_us(500);
+        run.meter.watch.look(run.now);
+    }
+    run.packets([0, 1], 20, Span::from_us(400));
+    run.second(|second| {
+        second.clock_steps = 2;
+        second.left = Some(0.962);
+        second.starved = vec![(0, Span::from_ms(700)), (2, Span::from_ms(600))];
+        second.core_load = 1.0;
+    });
+    let verdict = run.verdict();
+    let expected = [
+        "2.0 % of packets late: there was more to do than this machine can (the core was busy for \
+         up to 100 % of a second)",
+        "2.0 % of packets late: wake-ups or send calls took longer than the tolerance, 400.0 us \
+         late at most",
+        "the machine's clock was stepped 2 times",
+        "the machine did not keep up: hosts that wanted all of their links' rates had 96.2 % of \
+         them",
+        "programs on a, c waited for a CPU, up to 700.0 ms within a second",
+    ];
+    assert_eq!(verdict.reasons, expected);
+    assert_eq!(verdict.starved_hosts, ["a", "c"]);
+    assert_eq!(verdict.state, State::Degraded);
+    assert!(!verdict.blames_stalls(), "it never stood still");
+}
+
+#[test]
+fn overload_is_not_blamed_on_stalls() {
+    let mut run = Run::new();
+    run.packets([0, 1], 1000, Span::ZERO);
+    run.second(|second| {
+        second.drops.shed = 500;
+        second.stalls = Stalls {
+            count: 1,
+            total_ns: 1_000_000,
+            longest_ns: 1_000_000,
+        };
+    });
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Broken);
+    assert!(!verdict.blames_stalls());
+}
+
+#[test]
+fn slow_receiving_stacks_are_told_of() {
+    let mut run = Run::new();
+    run.packets([0, 1], 1000, Span::from_us(10));
+    (0..1000).for_each(|_| run.meter.measured.after_call.record(Span::from_us(250)));
+    run.second(|_| {});
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Faithful);
+    assert!(verdict.reasons[0].starts_with("hosts were slow to take packets"));
+}
+
+#[test]
+fn without_a_packet_there_is_nothing_to_judge() {
+    let mut run = Run::new();
+    run.second(|_| {});
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Faithful);
+    assert_eq!(
+        verdict.reasons,
+        ["no packet was due, so there was nothing to judge"]
+    );
+    assert_eq!((verdict.holds, verdict.worst_pair), (None, None));
+}
+
+#[test]
+fn figures_are_rounded_up() {
+    let cases = [
+        (0.0, "0"),
+        (0.00601, "0.0061"),
+        (0.5201, "0.53"),
+        (0.52, "0.52"),
+        (1.0, "1.0"),
+        (9.91, "10.0"),
+        (42.0, "42"),
+        (99.1, "100"),
+    ];
+    for (number, text) in cases {
+        assert_eq!(at_most(number), text, "{number}");
+    }
+}

@@ -1,0 +1,291 @@
+//! The rule of the verdict: what a run's figures can claim, and its grade.
+//!
+//! **Theory.** Of the packets that were due at a host, let a share `d` be lost by the machine, and of
+//! those that left let a share `l` be late, which means later than due by more than the allowance `t`.
+//! Nothing leaves early. Let `Q` be the quantile function of the delays that the emulated network
+//! gives, and `m(p)` what is measured as percentile `p`.
+//!
+//! - *From below*: a lost packet leaves the sample, and if the lost ones were the quickest, then the
+//!   p-quantile of the rest is the (p + d)-quantile of all at most, and, if they were the slowest, the
+//!   (p − d)-quantile at least (for p(1 − d) ≥ p − d). No packet is quicker than it should be, so
+//!   `m(p) ≥ Q(p − d)`.
+//! - *From above*: take the late packets to be infinitely slow. All others are slower than they
+//!   should be by `t` at most, and are a share of at least 1 − l − d of all. So
+//!   `m(p) ≤ Q(p + l + d) + t`. Where p + l + d > 1 the percentile may be one of a late packet, and
+//!   nothing is claimed.
+//!
+//! A round trip is two packets: shares and allowances of both directions add up (union bound).
+//! A distribution of a subset of the packets (one pair of hosts) has shares of its own: a busy flow
+//! hides a ping that is always late. So the claim is that of the worst pair of at least
+//! [`JUDGED_FROM`] packets.
+//!
+//! Rates follow from delays only where senders are open loops. A closed loop sends nothing while the
+//! machine stands still, and a host held back by the machine sends less than its link allows. So a rate is
+//! too low by at most the time for which the machine stood still and what hosts lacked of their
+//! links' rates.
+//!
+//! **Grades** bound these figures. Late packets come in bursts, so one burst is no evidence of a
+//! second or a host that is late as a rule: those count from two episodes on.
+//!
+//! Left out: what a program does with its packets later (a retransmission after a late
+//! acknowledgement); the kernels' own counts of spurious retransmissions are reported beside.
+
+use longhaul_core::Span;
+use serde::{Deserialize, Serialize};
+
+use super::shares::{Shares, share};
+
+/// A path's own delay divided by this is allowed too, up to [`PATH_MAX`].
+const PATH_PART: u64 = 100;
+const PATH_MAX: Span = Span::from_ms(1);
+/// Hosts and pairs of hosts are judged by themselves from so many packets on.
+pub(crate) const JUDGED_FROM: u64 = 100;
+/// One burst of late packets is an accident; two are evidence.
+const EPISODES: u64 = 2;
+/// Of a faithful run's packets, and of each host's, pair's and second's.
+const FAITHFUL: f64 = 0.001;
+const FAITHFUL_PART: f64 = 0.01;
+/// Of a faithful run's seconds one in so many may be worse.
+const FAITHFUL_SECONDS: u64 = 100;
+/// Of a degraded run's packets, and of each host's and pair's.
+const DEGRADED: f64 = 0.05;
+/// No packet of a degraded run is later, and no single burst makes a run broken that is shorter.
+const DEGRADED_ERROR: Span = Span::from_ms(100);
+/// Packets that the machine may lose in a degraded run.
+const DEGRADED_LOST: f64 = 1e-4;
+/// What rates must have kept of what they should be.
+const FAITHFUL_RATES: f64 = 0.99;
+const DEGRADED_RATES: f64 = 0.95;
+
+/// How much later than due a packet may leave whose path has this delay.
+#[inline]
+pub(crate) fn allowance(tolerance: Span, path_delay: Span) -> Span {
+    tolerance.max(Span::from_ns(path_delay.as_ns() / PATH_PART).min(PATH_MAX))
+}
+
+/// How a run is judged, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Figures are as on the network that was asked for.
+    Faithful,
+    /// Figures are off by no more than the verdict says.
+    Degraded,
+    /// Neither.
+    Broken,
+}
+
+impl State {
+    /// As `summary.json` and the terminal name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faithful => "faithful",
+            Self::Degraded => "degraded",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// All that a grade follows from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evidence<'a> {
+    /// All packets of the run.
+    pub(crate) run: &'a Shares,
+    /// Those of each host and pair that is judged by itself.
+    pub(crate) parts: &'a [Shares],
+    /// Packets that the machine lost.
+    pub(crate) lost: u64,
+    /// Seconds, and those of them that were late by themselves ([`is_late`]).
+    pub(crate) seconds: u64,
+    pub(crate) late_seconds: u64,
+    pub(crate) clock_steps: u64,
+    /// Whether hosts were starved of CPU time.
+    pub(crate) is_starved: bool,
+    /// What rates have kept of what they should be.
+    pub(crate) rates: f64,
+}
+
+/// Whether a second, a host or a pair is late more than now and then.
+pub(crate) fn is_late(shares: &Shares) -> bool {
+    shares.episodes >= EPISODES && shares.late_share() > FAITHFUL_PART
+}
+
+/// The share of what was due that the machine lost.
+pub(crate) fn lost_share(lost: u64, left: u64) -> f64 {
+    share(lost, lost + left)
+}
+
+/// The grade of a run.
+pub(crate) fn grade(evidence: &Evidence<'_>) -> State {
+    let Evidence {
+        run,
+        parts,
+        lost,
+        seconds,
+        late_seconds,
+        clock_steps,
+        is_starved,
+        rates,
+    } = *evidence;
+    let is_faithful = run.late_share() <= FAITHFUL
+        && !parts.iter().any(is_late)
+        && late_seconds * FAITHFUL_SECONDS <= seconds
+        && lost == 0
+        && clock_steps == 0
+        && !is_starved
+        && rates >= FAITHFUL_RATES;
+    let is_too_late =
+        |shares: &Shares| shares.episodes >= EPISODES && shares.late_share() > DEGRADED;
+    let is_degraded = !is_too_late(run)
+        && !parts.iter().any(is_too_late)
+        && run.worst <= DEGRADED_ERROR
+        && lost_share(lost, run.packets) <= DEGRADED_LOST
+        && rates >= DEGRADED_RATES;
+    match (is_faithful, is_degraded) {
+        (true, true) => State::Faithful,
+        (false, true) => State::Degraded,
+        (_, false) => State::Broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::Time;
+    use proptest::prelude::*;
+
+    /// So many packets, of which `late` are late by a millisecond, in so many episodes.
+    fn shares(packets: u64, late: u64, episodes: u64) -> Shares {
+        let mut shares = Shares::default();
+        (0..packets).for_each(|_| shares.count(Span::ZERO));
+        for number in 0..late {
+            let due = Time::ZERO + Span::from_ms(100 * (number % episodes.max(1)));
+            shares.is_late(due, Span::from_ms(1));
+        }
+        shares.episodes = episodes;
+        shares
+    }
+
+    fn of<'a>(run: &'a Shares, parts: &'a [Shares]) -> Evidence<'a> {
+        Evidence {
+            run,
+            parts,
+            lost: 0,
+            seconds: 10,
+            late_seconds: 0,
+            clock_steps: 0,
+            is_starved: false,
+            rates: 1.0,
+        }
+    }
+
+    #[test]
+    fn the_allowance_is_the_tolerance_or_a_part_of_the_path() {
+        let tolerance = Span::from_us(200);
+        let allowed = |path| allowance(tolerance, path);
+        assert_eq!(allowed(Span::ZERO), tolerance);
+        assert_eq!(allowed(Span::from_ms(20)), tolerance);
+        assert_eq!(allowed(Span::from_ms(50)), Span::from_us(500));
+        assert_eq!(allowed(Span::from_s(1)), Span::from_ms(1));
+        let wide = Span::from_ms(5);
+        assert_eq!(allowance(wide, Span::from_s(1)), wide);
+    }
+
+    #[test]
+    fn a_run_is_graded_by_its_late_packets() {
+        let graded = |packets, late, episodes| {
+            let run = shares(packets, late, episodes);
+            grade(&of(&run, &[run]))
+        };
+        assert_eq!(graded(0, 0, 0), State::Faithful);
+        assert_eq!(graded(1000, 1, 1), State::Faithful);
+        assert_eq!(graded(999, 1, 1), State::Degraded);
+        assert_eq!(graded(1000, 50, 9), State::Degraded);
+        assert_eq!(graded(1000, 51, 9), State::Broken);
+        // One burst is an accident.
+        assert_eq!(graded(40, 20, 1), State::Degraded);
+        assert_eq!(graded(40, 20, 2), State::Broken);
+    }
+
+    #[test]
+    fn a_busy_flow_hides_no_ping() {
+        let run = shares(100_000, 20, 10);
+        let quiet = |late, episodes| [shares(99_800, 0, 0), shares(200, late, episodes)];
+        assert_eq!(grade(&of(&run, &quiet(2, 2))), State::Faithful);
+        assert_eq!(grade(&of(&run, &quiet(3, 1))), State::Faithful);
+        assert_eq!(grade(&of(&run, &quiet(3, 2))), State::Degraded);
+        assert_eq!(grade(&of(&run, &quiet(11, 5))), State::Broken);
+    }
+
+    #[test]
+    fn everything_else_counts_too() {
+        let run = shares(20_000, 0, 0);
+        let clean = of(&run, &[]);
+        let graded = |change: fn(&mut Evidence<'_>)| {
+            let mut evidence = clean;
+            change(&mut evidence);
+            grade(&evidence)
+        };
+        assert_eq!(graded(|_| {}), State::Faithful);
+        assert_eq!(graded(|e| e.lost = 1), State::Degraded);
+        assert_eq!(graded(|e| e.lost = 3), State::Broken);
+        assert_eq!(graded(|e| e.clock_steps = 1), State::Degraded);
+        assert_eq!(graded(|e| e.is_starved = true), State::Degraded);
+        assert_eq!(graded(|e| e.late_seconds = 1), State::Degraded);
+        assert_eq!(
+            graded(|e| (e.late_seconds, e.seconds) = (1, 100)),
+            State::Faithful
+        );
+        assert_eq!(graded(|e| e.rates = 0.99), State::Faithful);
+        assert_eq!(graded(|e| e.rates = 0.98), State::Degraded);
+        assert_eq!(graded(|e| e.rates = 0.94), State::Broken);
+        let mut far = run;
+        far.is_late(Time::ZERO, Span::from_ms(101));
+        assert_eq!(grade(&of(&far, &[])), State::Broken);
+    }
+
+    /// The quantile of a sorted sample: the smallest value that so large a share does not exceed.
+    fn quantile(sorted: &[u64], p: f64) -> u64 {
+        let rank = (p * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+        sorted[rank.min(sorted.len()) - 1]
+    }
+
+    proptest! {
+        /// The claim holds for any delays, whichever packets are late or lost, and however late.
+        #[test]
+        fn percentiles_lie_within_what_is_claimed(
+            packets in prop::collection::vec((0u64..1_000_000, 0u8..100, 0u64..10_000_000), 1..300),
+            late_below in 0u8..30,
+            lost_from in 80u8..100,
+            t in 0u64..300,
+        ) {
+            let mut truth: Vec<u64> = packets.iter().map(|(delay, ..)| *delay).collect();
+            truth.sort_unstable();
+            let (mut measured, mut late, mut lost) = (Vec::new(), 0u64, 0u64);
+            for (delay, dice, error) in packets {
+                if dice >= lost_from {
+                    lost += 1;
+                } else if dice < late_below {
+                    late += 1;
+                    measured.push(delay + t + 1 + error);
+                } else {
+                    measured.push(delay + error % (t + 1));
+                }
+            }
+            measured.sort_unstable();
+            prop_assume!(!measured.is_empty());
+            let d = lost_share(lost, measured.len() as u64);
+            let l = share(late, measured.len() as u64);
+            for percent in 1..100 {
+                let p = f64::from(percent) / 100.0;
+                let m = quantile(&measured, p);
+                if p - d > 0.0 {
+                    prop_assert!(m >= quantile(&truth, p - d), "p{percent} from below");
+                }
+                if p + l + d <= 1.0 {
+                    prop_assert!(m <= quantile(&truth, p + l + d) + t, "p{percent} from above");
+                }
+            }
+        }
+    }
+}
