@@ -200,3 +200,11 @@ pub(crate) fn number(value: &Value) -> u64 {
         .as_u64()
         .unwrap_or_else(|| panic!("{value} is no whole number"))
 }
+
+/// The median of several attempts: the lower one of the two middle values.
+pub(crate) fn median<T: PartialOrd + Copy>(values: impl IntoIterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.into_iter().collect();
+    values.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+    let middle = values.len().checked_sub(1).expect("at least one attempt") / 2;
+    values[middle]
+}
