@@ -24,7 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 10] = [
+    ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("isolated.py", include_str!("py/isolated.py")),
     ("lan.py", include_str!("py/lan.py")),

@@ -28,6 +28,7 @@ mod network;
 mod offload;
 mod outcome;
 mod programs;
+mod rates;
 mod scale;
 mod traces;
 mod traffic;
