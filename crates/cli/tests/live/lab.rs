@@ -24,10 +24,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 10] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("isolated.py", include_str!("py/isolated.py")),
+    ("jumbo.py", include_str!("py/jumbo.py")),
     ("lan.py", include_str!("py/lan.py")),
     ("network.py", include_str!("py/network.py")),
     ("offload.py", include_str!("py/offload.py")),

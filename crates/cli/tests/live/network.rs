@@ -283,3 +283,39 @@ programs:
         );
     }
 }
+
+#[test]
+fn a_long_datagram_crosses_long_links_whole_and_no_short_one() {
+    let lab = Lab::new();
+    let outcome = lab.succeed(
+        "
+topology:
+  nodes: { a: {}, b: {}, c: {}, r: { kind: router } }
+  links:
+    - { ends: [a, r], delay: 1 ms, mtu: 9000 }
+    - { ends: [r, b], delay: 1 ms, mtu: 9000 }
+    - { ends: [r, c], delay: 1 ms, mtu: 1500 }
+programs:
+  long:  { on: b, run: python3 $DIR/jumbo.py serve, ready: log ready, service: true }
+  short: { on: c, run: python3 $DIR/jumbo.py serve, ready: log ready, service: true }
+  probe: { on: a, run: python3 $DIR/jumbo.py probe b c, after: [long, short] }
+",
+    );
+    let report = outcome.report("probe");
+    let prefix = "fd6c:6f6e:6768:";
+    for (family, router) in [
+        ("4", "10.128.0.1".to_owned()),
+        ("6", format!("{prefix}1::1")),
+    ] {
+        let found = &report[family];
+        assert_eq!(found["echoed"], serde_json::json!([8000, 8900]), "{report}");
+        // The router of the short link says so, and what fits.
+        assert_eq!(found["refused_by"], router, "{report}");
+        assert_eq!(number(&found["mtu"]), 1500, "{report}");
+    }
+    assert_eq!(number(&report["fragments"]), 0, "{report}");
+    assert_eq!(outcome.dropped_by("too_big"), 2, "{outcome}");
+    if outcome.physical_drops() == 0 {
+        assert_eq!(outcome.dropped(), 2, "{outcome}");
+    }
+}
