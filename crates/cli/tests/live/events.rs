@@ -104,6 +104,50 @@ programs:
     );
 }
 
+/// A router fails with all its links, and whoever is behind it waits until it is back.
+#[test]
+fn a_router_that_fails_loses_what_meets_it_and_comes_back() {
+    let lab = Lab::new();
+    let outcome = lab.succeed(
+        "
+topology:
+  nodes: { a: {}, b: {}, r: { kind: router }, s: { kind: router } }
+  links:
+    - { ends: [a, r], delay: 1 ms }
+    - { ends: [r, s], delay: 5 ms }
+    - { ends: [s, b], delay: 1 ms }
+routing: { convergence: 10 s }
+events:
+  - { at: 1500 ms, router: s, down: 600 ms }
+programs:
+  recv: { on: b, run: $BENCH udp-recv --port 9 --idle 1.5 --deadline 25, ready: log ready }
+  wait: { on: a, run: sleep 0.2, after: recv }
+  send: { on: a, run: $BENCH udp-send --to 10.0.0.2:9 --size 200 --rate 500 --seconds 3, after: wait }
+",
+    );
+    let (sent, got) = (outcome.report("send"), outcome.report("recv"));
+    let (sent, received) = (number(&sent["sent"]), number(&got["received"]));
+    outcome.assert_arrived(sent, received);
+    let down = outcome.dropped_by("link_down");
+    assert_eq!(outcome.dropped(), down, "{outcome}");
+    // 500 a second for 0.6 s, and what was on the two links or on its way to them; a sender that was
+    // late sends faster afterwards.
+    assert!((270..=340).contains(&down), "{down} of {sent}");
+    // The first links go on working: what is lost is lost at the router's links.
+    let pipes = outcome.summary["pipes"].as_array().expect("pipes");
+    let packets = |name: &str| {
+        let pipe = pipes.iter().find(|pipe| pipe["name"] == name);
+        number(&pipe.expect("the pipe")["packets"])
+    };
+    assert!(packets("a>r") >= sent, "{outcome}");
+    // It has come back: the last numbers have arrived, so all gaps are seen.
+    assert_eq!(number(&got["lost"]), sent - received, "{got}");
+    assert!(got["seconds"].as_f64().expect("a time") > 2.5, "{got}");
+    let events = outcome.summary["events"].as_array().expect("events");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["event"], "s: down for 600 ms");
+}
+
 /// The shaper of a host's card follows its link, also when an event changes it.
 #[test]
 fn cards_follow_the_events_of_their_links() {
