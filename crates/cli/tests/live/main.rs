@@ -30,6 +30,8 @@ mod outcome;
 mod programs;
 mod rates;
 mod scale;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod traces;
 mod traffic;
 mod tunnels;
