@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::lab::{Lab, have};
-use crate::outcome::{Outcome, number};
+use crate::outcome::{Outcome, ROUND_TRIP_LATE_NS, number};
 
 /// The round trips of a probe, in nanoseconds.
 fn rtt(outcome: &Outcome, program: &str, field: &str) -> u64 {
@@ -43,10 +43,14 @@ fn check_failure(event: &str, text: &str) {
         assert_eq!(lost, down, "{report}");
     }
     assert!(received > sent / 4, "answers come again: {report}");
-    // By the short way 2.4 ms, by the detour 80.4 ms.
-    let (least, most) = (rtt(&outcome, "probe", "min"), rtt(&outcome, "probe", "max"));
-    assert!((2_400_000..60_000_000).contains(&least), "{least} ns");
-    assert!((80_400_000..300_000_000).contains(&most), "{most} ns");
+    // By the short way, which most probes take, 2.4 ms; by the detour 80.4 ms.
+    let short = 2_400_000..2_400_000 + ROUND_TRIP_LATE_NS;
+    for quantile in ["min", "p50"] {
+        let trip = rtt(&outcome, "probe", quantile);
+        assert!(short.contains(&trip), "{quantile}: {trip} ns");
+    }
+    let most = rtt(&outcome, "probe", "max");
+    assert!(most >= 80_400_000, "{most} ns");
     let events = &outcome.summary["events"];
     assert_eq!(events[0]["event"], text, "{events}");
     assert_eq!(events[0]["at_s"], 1.5);
@@ -82,8 +86,9 @@ programs:
     );
     let least = rtt(&outcome, "probe", "min");
     let most = rtt(&outcome, "probe", "max");
-    assert!((2_000_000..60_000_000).contains(&least), "{least} ns");
-    assert!((102_000_000..400_000_000).contains(&most), "{most} ns");
+    let first = 2_000_000..2_000_000 + ROUND_TRIP_LATE_NS;
+    assert!(first.contains(&least), "{least} ns");
+    assert!(most >= 102_000_000, "{most} ns");
     // One at a time and every 10 ms at most, about a hundred of the 140 meet the ramp.
     let middle = rtt(&outcome, "probe", "p50");
     assert!((3_000_000..100_000_000).contains(&middle), "{middle} ns");

@@ -225,13 +225,15 @@ fn routers_answer_pings_and_return_what_goes_nowhere() {
     }
     let outcome = lab.succeed(&text);
     for (name, _, round_trip) in pings {
-        for line in outcome.log(&format!("{name}.out")).lines() {
-            let trip: f64 = line.parse().expect("seconds");
-            assert!(
-                trip >= round_trip && trip < round_trip + 1.0,
-                "{name}: {trip} s"
-            );
-        }
+        let log = outcome.log(&format!("{name}.out"));
+        let trips: Vec<f64> = log.lines().map(|s| s.parse().expect("seconds")).collect();
+        assert_eq!(trips.len(), 3, "{name}: {trips:?}");
+        let quickest = trips.into_iter().fold(f64::INFINITY, f64::min);
+        // Python's own wake-ups are on the way too.
+        assert!(
+            (round_trip..round_trip + 0.003).contains(&quickest),
+            "{name}: {quickest} s"
+        );
     }
     for (name, _, error) in knocks {
         let log = outcome.log(&format!("{name}.out"));

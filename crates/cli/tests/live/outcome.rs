@@ -30,6 +30,10 @@ pub(crate) struct Outcome {
     out: PathBuf,
 }
 
+/// How much longer than its links' delays the quickest or the median round trip of a program may
+/// take: four wake-ups, two of them the programs' own.
+pub(crate) const ROUND_TRIP_LATE_NS: u64 = 1_000_000;
+
 impl Outcome {
     /// Reads the run folder and checks what always holds.
     pub(crate) fn new(status: ExitStatus, stdout: String, stderr: String, out: PathBuf) -> Self {
