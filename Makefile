@@ -3,8 +3,11 @@ CARGO ?= cargo
 BIN := target/release/longhaul
 FUZZ_SECONDS ?= 60
 EXPERIMENT ?= *
+# Tests that skip write a line here; see tests/skip.rs.
+SKIPS ?= $(CURDIR)/target/skips
+FAULTS ?= --times 1
 
-.PHONY: help build demo test lint gallery bench links fuzz clean
+.PHONY: help build demo test faults lint gallery bench links fuzz clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +20,16 @@ demo: build     ## two clusters over a wide-area path, with real programs (about
 	@sh experiments/two-clusters/demo.sh $(BIN)
 
 test: tools     ## every test, live ones included (needs user namespaces, not root)
-	$(CARGO) test --locked --workspace
+	@mkdir -p $(dir $(SKIPS)) && : >$(SKIPS)
+	@echo $(CARGO) test --locked --workspace
+	@LONGHAUL_SKIPS=$(SKIPS) $(CARGO) test --locked --workspace; code=$$?; \
+		sort -u -o $(SKIPS) $(SKIPS); count=$$(wc -l <$(SKIPS)); \
+		if [ $$count = 0 ]; then echo "no test skipped"; \
+		else echo "$$count tests skipped:"; cat $(SKIPS); fi; \
+		exit $$code
+
+faults: tools   ## planted faults fail the live tests about them (FAULTS: options of tests/faults.sh)
+	CARGO=$(CARGO) tests/faults.sh $(FAULTS)
 
 lint: tools     ## formatting, clippy, dependency licences where cargo-deny is installed
 	$(CARGO) fmt --all --check

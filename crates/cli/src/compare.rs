@@ -17,7 +17,8 @@ Examples:
 
 Exit codes:
   2  the command line is wrong, or a folder holds no run that has ended
-  1  the runs differ: flows beyond the tolerance, and lateness does not explain it
+  1  the runs differ: flows beyond the tolerance, and the median lateness does not explain it,
+     or drops and segments sent again beyond it and beyond chance
   0  they agree";
 
 /// Rows of a list that are shown; `--json` shows all.
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     first: PathBuf,
     /// The folder of the second run
     second: PathBuf,
-    /// By how much completion times, and goodputs of flows without end, may differ
+    /// By how much completion times, goodputs of flows without end, drops and segments sent again
+    /// may differ
     #[arg(long, value_name = "PERCENT", default_value = "1 %", value_parser = percent)]
     tolerance: f64,
     /// Print the comparison as JSON
@@ -116,6 +118,10 @@ fn runs(found: &Comparison) -> Vec<Vec<String>> {
         row("clock", &|run| run.clock.clone()),
         row("seed", &|run| run.seed.to_string()),
         row("verdict", &|run| run.verdict.state.name().to_owned()),
+        row("lateness, median", &|run| {
+            let lateness = run.verdict.lateness_ns;
+            lateness.map_or("—".to_owned(), |lateness| style::measured(lateness.p50))
+        }),
         row("lateness, worst", &|run| {
             let lateness = run.verdict.lateness_ns;
             lateness.map_or("—".to_owned(), |lateness| style::measured(lateness.max))
@@ -172,7 +178,7 @@ fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
     let mut rows = vec![head(&["flow", "completion", "", "", "goodput", "", "", ""])];
     let mut list: Vec<_> = found.flows.iter().collect();
     let by = |flow: &longhaul_lab::compare::FlowPair| flow.completion_s.unwrap_or(flow.goodput_bps);
-    list.sort_by(|a, b| more_apart(&by(a), &by(b)));
+    list.sort_by(|a, b| (a.agrees.cmp(&b.agrees)).then(more_apart(&by(a), &by(b))));
     for flow in list.iter().take(ROWS) {
         let time = |pick: fn(&Pair) -> f64| {
             let time = flow.completion_s.as_ref();
@@ -187,9 +193,9 @@ fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
             rate(flow.goodput_bps.second),
             difference(&flow.goodput_bps),
             match (flow.agrees, flow.explained) {
-                (_, true) => "late".to_owned(),
-                (true, _) => String::new(),
                 (false, _) => "differs".to_owned(),
+                (true, true) => "late".to_owned(),
+                (true, false) => String::new(),
             },
         ]);
     }
@@ -197,9 +203,9 @@ fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
 }
 
 fn pipes(found: &Comparison) -> (Vec<Vec<String>>, usize) {
-    let mut rows = vec![head(&["pipe", "packets", "", "", "drops", "", ""])];
+    let mut rows = vec![head(&["pipe", "packets", "", "", "drops", "", "", ""])];
     let mut list: Vec<_> = found.pipes.iter().collect();
-    list.sort_by(|a, b| more_apart(&a.packets, &b.packets));
+    list.sort_by(|a, b| (a.agrees.cmp(&b.agrees)).then(more_apart(&a.packets, &b.packets)));
     for pipe in list.iter().take(ROWS) {
         rows.push(vec![
             pipe.name.clone(),
@@ -209,6 +215,10 @@ fn pipes(found: &Comparison) -> (Vec<Vec<String>>, usize) {
             count(pipe.drops.first),
             count(pipe.drops.second),
             difference(&pipe.drops),
+            match pipe.agrees {
+                true => String::new(),
+                false => "differs".to_owned(),
+            },
         ]);
     }
     (rows, list.len().saturating_sub(ROWS))

@@ -130,6 +130,15 @@ fn run_small(file: &Path, run: &Path) -> Option<i32> {
     code
 }
 
+/// Flows that have finished: an end is part of what a figure is checked by.
+fn finished(summary: &Value) -> u64 {
+    let groups = summary["flow_groups"]
+        .as_array()
+        .expect("entries of traffic");
+    let finished = groups.iter().map(|group| group["finished"].as_u64());
+    finished.map(|count| count.expect("a count")).sum()
+}
+
 /// A folder for the runs of a test.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("longhaul-gallery-{}-{name}", std::process::id()))
@@ -163,6 +172,10 @@ fn every_virtual_experiment_is_the_same_again() {
             assert_eq!(run_small(file, &run), Some(0), "{name} is not faithful");
             let summary = fs::read(run.join("summary.json")).expect("a summary");
             let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+            assert!(
+                finished(&summary) > 0,
+                "{name}: no flow has come to its end"
+            );
             summary["trace_hash"].as_str().expect("a hash").to_owned()
         });
         assert_eq!(hashes[0], hashes[1], "{name}");

@@ -13,6 +13,8 @@ pub mod described;
 pub mod drive;
 pub mod elements;
 mod endpoints;
+#[cfg(debug_assertions)]
+mod faults;
 pub mod fidelity;
 pub mod file;
 pub mod flows;

@@ -453,6 +453,10 @@ impl Core {
             config,
             Box::new(RouterReplies::new()),
         );
+        #[cfg(debug_assertions)]
+        for (pipe, params) in crate::faults::in_pipes(&plan.topology) {
+            engine.set(pipe, params);
+        }
         if offloads(plan) {
             for &pipe in plan.hosts.iter().flat_map(|host| &host.nic) {
                 let params = PipeParams {

@@ -92,7 +92,18 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
     }
     assert_eq!(list(&printed, "hosts").len(), 2);
     assert!(number(&printed["memory"]["packet_bytes"]) > 1500);
-    for point in list(&printed["region"], "points") {
+    // Every kind of packet that was carried faithfully at any rate has a limit, and no other.
+    let carried = [1, 12].map(|hops| {
+        let own = |step: &&Value| step["hops"] == hops && step["state"] == "faithful";
+        steps.iter().any(|step| own(&step))
+    });
+    let points = list(&printed["region"], "points");
+    let kinds = [1, 12].map(|hops| points.iter().any(|point| point["hops"] == hops));
+    assert_eq!(kinds, carried, "{printed:#}");
+    let count = carried.iter().filter(|carried| **carried).count();
+    assert_eq!(points.len(), count, "{points:#?}");
+    for point in points {
+        assert!(real(&point["packets_per_s"]) > 0.0, "{point:#}");
         // Without a model, where all limits were noise, there is nothing to compare with.
         if let Some(fitted) = point["fitted_packets_per_s"].as_f64() {
             let rate = real(&point["packets_per_s"]) * (1.0 + real(&point["residual"]));

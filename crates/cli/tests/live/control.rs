@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, Run};
-use crate::outcome::number;
+use crate::outcome::{ROUND_TRIP_LATE_NS, number};
 
 const PAIR: &str = "
 name: pair
@@ -63,15 +63,19 @@ fn round_trips(lab: &Lab, run: &Run<'_>) -> (u64, Option<u64>) {
     )
 }
 
+/// The quickest of several round trips takes the delay of the links, and wake-ups.
+fn assert_trip(quickest: Option<u64>, delay_ns: u64) {
+    let quickest = quickest.expect("an answer");
+    let possible = delay_ns..delay_ns + ROUND_TRIP_LATE_NS;
+    assert!(possible.contains(&quickest), "{quickest} ns of {delay_ns}");
+}
+
 #[test]
 fn a_link_is_changed_while_it_carries_traffic() {
     let lab = Lab::new();
     let run = begin(&lab);
     let (_, before) = round_trips(&lab, &run);
-    assert!(
-        (2_000_000..50_000_000).contains(&before.unwrap()),
-        "{before:?} ns"
-    );
+    assert_trip(before, 2_000_000);
 
     let (code, said) = set(&lab, &run, &["a-b", "delay=50 ms"]);
     assert!(
@@ -79,19 +83,13 @@ fn a_link_is_changed_while_it_carries_traffic() {
         "{code}: {said}"
     );
     let (_, slow) = round_trips(&lab, &run);
-    assert!(
-        (100_000_000..300_000_000).contains(&slow.unwrap()),
-        "{slow:?} ns"
-    );
+    assert_trip(slow, 100_000_000);
 
-    // One direction only: 1 Mbit/s takes 0.8 ms for the 64 bytes of payload and their headers.
+    // One direction only: 1 Mbit/s takes 0.88 ms for the 64 bytes of payload and 46 around them.
     assert_eq!(set(&lab, &run, &["a-b", "delay=1 ms"]).0, 0);
     assert_eq!(set(&lab, &run, &["a>b", "rate=1 Mbit/s"]).0, 0);
     let (_, narrow) = round_trips(&lab, &run);
-    assert!(
-        (2_800_000..50_000_000).contains(&narrow.unwrap()),
-        "{narrow:?} ns"
-    );
+    assert_trip(narrow, 2_880_000);
 
     assert_eq!(set(&lab, &run, &["b>a", "loss=100 %"]).0, 0);
     assert_eq!(round_trips(&lab, &run).0, 0);
@@ -120,10 +118,8 @@ fn wrong_changes_are_refused_and_change_nothing() {
         );
     }
     let (_, fast) = round_trips(&lab, &run);
-    assert!(
-        fast.unwrap() < 50_000_000,
-        "nothing has changed: {fast:?} ns"
-    );
+    // Nothing has changed.
+    assert_trip(fast, 2_000_000);
     end(run);
 }
 

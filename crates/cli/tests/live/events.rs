@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::lab::{Lab, have};
-use crate::outcome::{Outcome, number};
+use crate::outcome::{Outcome, ROUND_TRIP_LATE_NS, number};
 
 /// The round trips of a probe, in nanoseconds.
 fn rtt(outcome: &Outcome, program: &str, field: &str) -> u64 {
@@ -43,10 +43,14 @@ fn check_failure(event: &str, text: &str) {
         assert_eq!(lost, down, "{report}");
     }
     assert!(received > sent / 4, "answers come again: {report}");
-    // By the short way 2.4 ms, by the detour 80.4 ms.
-    let (least, most) = (rtt(&outcome, "probe", "min"), rtt(&outcome, "probe", "max"));
-    assert!((2_400_000..60_000_000).contains(&least), "{least} ns");
-    assert!((80_400_000..300_000_000).contains(&most), "{most} ns");
+    // By the short way, which most probes take, 2.4 ms; by the detour 80.4 ms.
+    let short = 2_400_000..2_400_000 + ROUND_TRIP_LATE_NS;
+    for quantile in ["min", "p50"] {
+        let trip = rtt(&outcome, "probe", quantile);
+        assert!(short.contains(&trip), "{quantile}: {trip} ns");
+    }
+    let most = rtt(&outcome, "probe", "max");
+    assert!(most >= 80_400_000, "{most} ns");
     let events = &outcome.summary["events"];
     assert_eq!(events[0]["event"], text, "{events}");
     assert_eq!(events[0]["at_s"], 1.5);
@@ -82,8 +86,9 @@ programs:
     );
     let least = rtt(&outcome, "probe", "min");
     let most = rtt(&outcome, "probe", "max");
-    assert!((2_000_000..60_000_000).contains(&least), "{least} ns");
-    assert!((102_000_000..400_000_000).contains(&most), "{most} ns");
+    let first = 2_000_000..2_000_000 + ROUND_TRIP_LATE_NS;
+    assert!(first.contains(&least), "{least} ns");
+    assert!(most >= 102_000_000, "{most} ns");
     // One at a time and every 10 ms at most, about a hundred of the 140 meet the ramp.
     let middle = rtt(&outcome, "probe", "p50");
     assert!((3_000_000..100_000_000).contains(&middle), "{middle} ns");
@@ -102,6 +107,50 @@ programs:
             "b>a: loss 0 %"
         ]
     );
+}
+
+/// A router fails with all its links, and whoever is behind it waits until it is back.
+#[test]
+fn a_router_that_fails_loses_what_meets_it_and_comes_back() {
+    let lab = Lab::new();
+    let outcome = lab.succeed(
+        "
+topology:
+  nodes: { a: {}, b: {}, r: { kind: router }, s: { kind: router } }
+  links:
+    - { ends: [a, r], delay: 1 ms }
+    - { ends: [r, s], delay: 5 ms }
+    - { ends: [s, b], delay: 1 ms }
+routing: { convergence: 10 s }
+events:
+  - { at: 1500 ms, router: s, down: 600 ms }
+programs:
+  recv: { on: b, run: $BENCH udp-recv --port 9 --idle 1.5 --deadline 25, ready: log ready }
+  wait: { on: a, run: sleep 0.2, after: recv }
+  send: { on: a, run: $BENCH udp-send --to 10.0.0.2:9 --size 200 --rate 500 --seconds 3, after: wait }
+",
+    );
+    let (sent, got) = (outcome.report("send"), outcome.report("recv"));
+    let (sent, received) = (number(&sent["sent"]), number(&got["received"]));
+    outcome.assert_arrived(sent, received);
+    let down = outcome.dropped_by("link_down");
+    assert_eq!(outcome.dropped(), down, "{outcome}");
+    // 500 a second for 0.6 s, and what was on the two links or on its way to them; a sender that was
+    // late sends faster afterwards.
+    assert!((270..=340).contains(&down), "{down} of {sent}");
+    // The first links go on working: what is lost is lost at the router's links.
+    let pipes = outcome.summary["pipes"].as_array().expect("pipes");
+    let packets = |name: &str| {
+        let pipe = pipes.iter().find(|pipe| pipe["name"] == name);
+        number(&pipe.expect("the pipe")["packets"])
+    };
+    assert!(packets("a>r") >= sent, "{outcome}");
+    // It has come back: the last numbers have arrived, so all gaps are seen.
+    assert_eq!(number(&got["lost"]), sent - received, "{got}");
+    assert!(got["seconds"].as_f64().expect("a time") > 2.5, "{got}");
+    let events = outcome.summary["events"].as_array().expect("events");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["event"], "s: down for 600 ms");
 }
 
 /// The shaper of a host's card follows its link, also when an event changes it.

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::outcome::Outcome;
+use crate::skip::skip;
 use crate::traces::{self, Machine, Namespaces, Process};
 
 /// The binary under test.
@@ -24,9 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 11] = [
+    ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("isolated.py", include_str!("py/isolated.py")),
+    ("jumbo.py", include_str!("py/jumbo.py")),
     ("lan.py", include_str!("py/lan.py")),
     ("network.py", include_str!("py/network.py")),
     ("offload.py", include_str!("py/offload.py")),
@@ -342,12 +345,25 @@ pub(crate) fn signal(pid: u32, name: &str) {
     status.expect("starting sh");
 }
 
-/// Whether a program is there; says so when it is not.
+/// The Debian packages of programs that tests can do without.
+const PACKAGES: [(&str, &str); 7] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("python3", "python3"),
+    ("setsid", "util-linux"),
+    ("tracepath", "iputils-tracepath"),
+    ("traceroute", "traceroute"),
+    ("unshare", "util-linux"),
+];
+
+/// Whether a program is there; where it is not, what needs it is skipped.
 pub(crate) fn have(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     if !found {
-        eprintln!("note: {program} is not installed, so what needs it is left out");
+        let package = PACKAGES.iter().find(|(name, _)| *name == program);
+        let (_, package) = package.expect("the package of every program that may be missing");
+        skip(&format!("install {package}"));
     }
     found
 }

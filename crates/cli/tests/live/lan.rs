@@ -1,6 +1,7 @@
 //! Lan segments: broadcast and multicast of real programs, and who hears them.
 
 use crate::lab::Lab;
+use crate::skip::skip;
 
 /// `a`, `b`, `c` and a router on one segment, and `x` behind the router.
 const SEGMENT: &str = "
@@ -31,7 +32,7 @@ fn groups_are_heard_on_a_segment_and_not_beyond() {
     };
     if outcome.physical_drops() > 0 {
         // What the machine lost may be what would have been heard.
-        eprintln!("note: the machine lost packets, so who heard what is left out");
+        skip("run it again: the machine lost packets");
         return;
     }
     // A segment lowers no TTL: 64 of what goes to one host, 1 of what goes to a group.

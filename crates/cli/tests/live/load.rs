@@ -92,8 +92,13 @@ programs:
     let link = 100e6 / (8.0 * 1446.0);
     let rate = sent["pps"].as_f64().unwrap();
     assert!(
-        (0.8 * link..1.2 * link).contains(&rate),
+        (0.95 * link..1.05 * link).contains(&rate),
         "{rate} datagrams/s on a link of {link}"
+    );
+    let arrived = got["pps"].as_f64().unwrap();
+    assert!(
+        (0.97 * link..1.03 * link).contains(&arrived),
+        "{arrived} datagrams/s arrived over a link of {link}"
     );
 }
 

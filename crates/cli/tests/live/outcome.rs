@@ -30,6 +30,10 @@ pub(crate) struct Outcome {
     out: PathBuf,
 }
 
+/// How much longer than its links' delays the quickest or the median round trip of a program may
+/// take: four wake-ups, two of them the programs' own.
+pub(crate) const ROUND_TRIP_LATE_NS: u64 = 1_000_000;
+
 impl Outcome {
     /// Reads the run folder and checks what always holds.
     pub(crate) fn new(status: ExitStatus, stdout: String, stderr: String, out: PathBuf) -> Self {
@@ -199,4 +203,12 @@ pub(crate) fn number(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+
+/// The median of several attempts: the lower one of the two middle values.
+pub(crate) fn median<T: PartialOrd + Copy>(values: impl IntoIterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.into_iter().collect();
+    values.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+    let middle = values.len().checked_sub(1).expect("at least one attempt") / 2;
+    values[middle]
 }

@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, have};
 use crate::outcome::{Outcome, number};
+use crate::skip::skip;
 
 const BYTES: u64 = 5_000_000;
 
@@ -32,7 +33,7 @@ programs:
     ));
     let log = outcome.log("tunnel.err");
     if log.contains("Unknown device type") || log.contains("not supported") {
-        eprintln!("note: this kernel has no VXLAN, so what needs it is left out");
+        skip("load the kernel module vxlan");
         return None;
     }
     Some(outcome.succeeded())

@@ -5,3 +5,5 @@ mod common;
 mod formats;
 mod hostile;
 mod published;
+#[path = "../../../../tests/skip.rs"]
+mod skip;

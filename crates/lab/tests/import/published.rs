@@ -7,12 +7,13 @@ use longhaul_lab::topology::import::{self, ImportOptions};
 use longhaul_lab::topology::{Kind, Sketch};
 
 use crate::common::{names, trunks, us};
+use crate::skip::skip;
 
 /// The folder of real data, or none with a message.
 fn data() -> Option<PathBuf> {
     let folder = std::env::var_os("LONGHAUL_DATA").map(PathBuf::from);
     if folder.is_none() {
-        eprintln!("skipped: LONGHAUL_DATA does not name the folder of published topologies");
+        skip("set LONGHAUL_DATA to the folder of topology-zoo/");
     }
     folder
 }

@@ -2,12 +2,15 @@
 //! nanosecond, opportunities handed out one by one, values found by reading the whole trace.
 
 mod models;
+#[path = "../../../../../tests/skip.rs"]
+mod skip;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::trace::Sample;
 use models::{budget, handed_out, summed};
+use skip::skip;
 
 const NEVER: Time = Time::MAX;
 
@@ -506,12 +509,12 @@ proptest! {
 #[test]
 fn a_recorded_link_delivers_what_was_recorded() {
     let Ok(data) = std::env::var("LONGHAUL_DATA") else {
-        println!("skipped: LONGHAUL_DATA names no folder with mahimahi/");
+        skip("set LONGHAUL_DATA to the folder of mahimahi/");
         return;
     };
     let path = std::path::Path::new(&data).join("mahimahi/ATT-LTE-driving-2016.down");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: {} cannot be read", path.display());
+        skip(&format!("{} cannot be read", path.display()));
         return;
     };
     let at: Vec<u64> = text
