@@ -6,7 +6,8 @@
 //! any end.
 //!
 //! Rules: one run at a time; no exact timing (a set delay is a lower bound, upper bounds are
-//! generous); a run may be called unfaithful on a busy machine, so exit 0 and 3 are both fine.
+//! generous; those of `oracle.rs` are what the verdict itself grants); a run may be called
+//! unfaithful on a busy machine, so exit 0 and 3 are both fine.
 //! Random choices come from `LONGHAUL_SEED` if it is set, and the seed is printed.
 
 // Tests wait for other processes, by the clock.
@@ -24,6 +25,7 @@ mod load;
 mod modelled;
 mod network;
 mod offload;
+mod oracle;
 mod outcome;
 mod programs;
 mod scale;
