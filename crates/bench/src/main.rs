@@ -23,6 +23,7 @@ mod net;
 mod pace;
 mod sequence;
 mod spacing;
+mod spin;
 mod stamp;
 mod suite;
 mod summary;
@@ -57,6 +58,7 @@ enum Command {
     TcpRecv(tcp::RecvOptions),
     Echo(echo::EchoOptions),
     Rtt(echo::RttOptions),
+    Spin(spin::Options),
     Flood(flood::Options),
     TcpModel(model::Options),
     Frames(frames::Options),
@@ -89,6 +91,7 @@ fn run(command: Command) -> io::Result<(String, bool)> {
         Command::TcpRecv(options) => json(&tcp::receive(&options)?),
         Command::Echo(options) => json(&echo::echo(&options)?),
         Command::Rtt(options) => json(&echo::rtt(&options)?),
+        Command::Spin(options) => json(&spin::run(&options)?),
         Command::Flood(options) => json(&flood::run(&options)?),
         Command::TcpModel(options) => json(&model::run(&options)?),
         Command::Frames(options) => json(&frames::run(&options)?),

@@ -185,6 +185,25 @@ fn round_trips_come_back() {
 }
 
 #[test]
+fn pings_are_answered_in_both_families() {
+    // A run's hosts allow echo sockets to everybody; the machine may not.
+    let allowed = command("spin --to 127.0.0.1 --count 1").output().unwrap();
+    if String::from_utf8_lossy(&allowed.stderr).contains("Permission denied") {
+        eprintln!("note: net.ipv4.ping_group_range allows no echo sockets, so they are not tested");
+        return;
+    }
+    for host in ["127.0.0.1", "::1"] {
+        let got = report(&format!("spin --to {host} --count 50 --interval 200"));
+        assert_eq!((&got["sent"], &got["answered"]), (&50.into(), &50.into()));
+        assert_eq!(got["duplicates"], 0);
+        assert_eq!(got["rtt_ns"]["count"], 50);
+        let most = |name: &str| got[name]["max"].as_i64().unwrap();
+        assert!(most("rtt_floor_ns") <= most("rtt_ns"), "{got}");
+        assert!(got["late_ns"]["min"].as_i64().unwrap() >= 0, "{got}");
+    }
+}
+
+#[test]
 fn errors_say_what_is_wrong() {
     let exit = |arguments: &str| {
         let output = command(arguments).output().unwrap();

@@ -327,7 +327,7 @@ impl<P: Platform> Drive<P> {
             if !self.obey() {
                 break;
             }
-            self.platform.turned(now, taken + sent);
+            self.platform.turned(now);
             if taken + sent == 0 && step.is_none() {
                 before = self.wait(now)?;
             }
@@ -467,7 +467,10 @@ impl<P: Platform> Drive<P> {
     fn close_second(&mut self, now: Time, last: bool) {
         let happened = self.platform.take_happened();
         let mut second = self.meter.close(second_of(now));
-        let counters = *self.engine.counters();
+        #[cfg_attr(not(debug_assertions), expect(unused_mut))]
+        let mut counters = *self.engine.counters();
+        #[cfg(debug_assertions)]
+        crate::faults::counters(&mut counters);
         second.drops.ring = happened.lost;
         second.drops.pool = counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;

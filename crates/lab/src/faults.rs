@@ -7,6 +7,7 @@
 //! Faults exist in builds with debug assertions alone, which the live tests run; a release binary
 //! has neither the variable nor the code. A virtual run has no faults.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -15,6 +16,7 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::topology::Topology;
 use longhaul_core::units::{QueueLimit, Rate};
 use longhaul_core::{PipeId, Span, Time};
+use longhaul_linux::packet_io::Departure;
 
 /// The variable that names the fault.
 const VARIABLE: &str = "LONGHAUL_FAULT";
@@ -149,14 +151,32 @@ fn lose_one(counters: &mut Counters) {
     }
 }
 
-/// Whether the `n`th departure of the run vanishes.
-pub(crate) fn swallows(n: u64) -> bool {
-    planted() == Some(Fault::UncountedDrop) && n % SWALLOWED_ONE_IN == SWALLOWED_ONE_IN - 1
+/// The frames of a send call that do not vanish; `n` counts the departures of the run.
+pub(crate) fn without_swallowed<'a, 'b>(
+    batch: &'a [Departure<'b>],
+    n: &mut u64,
+) -> Cow<'a, [Departure<'b>]> {
+    if planted() != Some(Fault::UncountedDrop) {
+        return Cow::Borrowed(batch);
+    }
+    let stays = |_: &&Departure<'b>| {
+        *n += 1;
+        !n.is_multiple_of(SWALLOWED_ONE_IN)
+    };
+    batch.iter().filter(stays).copied().collect()
+}
+
+/// Stands still where the fault says so.
+#[expect(clippy::disallowed_methods, reason = "sleeping is the fault")]
+pub(crate) fn stand_still(now: Time) {
+    if let Some(length) = stall_at(now) {
+        std::thread::sleep(std::time::Duration::from_nanos(length.as_ns()));
+    }
 }
 
 /// For how long the loop stands still at `now`: to the end of the period, where its last `length`
 /// has begun. After that the next period has, so nothing stands still twice.
-pub(crate) fn stall_at(now: Time) -> Option<Span> {
+fn stall_at(now: Time) -> Option<Span> {
     match planted() {
         Some(Fault::Stall { length, period }) => stall(now, length, period),
         _ => None,

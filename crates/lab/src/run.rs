@@ -495,7 +495,6 @@ impl Core {
             let facts = CoreFacts {
                 cpu,
                 scheduling: thread.scheduling().name(),
-                kept_awake: thread.is_kept_awake(),
             };
             let platform = LinuxPlatform::start(ring, ring_bell, thread);
             let _ = started.send((platform.start_ns(), facts));

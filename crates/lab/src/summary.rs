@@ -35,9 +35,6 @@ pub struct Machine {
     pub core_cpu: Option<usize>,
     /// How the kernel scheduled the core: real-time (root, on a CPU of its own) or short-slice.
     pub core_scheduling: String,
-    /// Whether the core's CPU was kept awake while there was much work.
-    #[serde(default)]
-    pub core_kept_awake: bool,
     /// The CPUs that programs had.
     pub program_cpus: Vec<usize>,
 }
@@ -366,8 +363,6 @@ pub struct CoreFacts {
     pub cpu: Option<usize>,
     /// How the kernel schedules it; empty before any run.
     pub scheduling: &'static str,
-    /// Whether its CPU is kept awake while there is much work.
-    pub kept_awake: bool,
 }
 
 /// The machine as it is now.
@@ -408,7 +403,6 @@ pub fn machine(core: CoreFacts, program_cpus: Vec<usize>, cpus: usize) -> Machin
             .unwrap_or(0.0),
         core_cpu: core.cpu,
         core_scheduling: core.scheduling.to_owned(),
-        core_kept_awake: core.kept_awake,
         program_cpus,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use crate::awake::Awake;
 use crate::cpu::{self, Scheduling};
 use crate::real_time::RealTime;
 
@@ -10,7 +9,6 @@ use crate::real_time::RealTime;
 #[derive(Debug)]
 pub struct CoreThread {
     real_time: Option<RealTime>,
-    awake: Option<Awake>,
 }
 
 impl CoreThread {
@@ -24,14 +22,12 @@ impl CoreThread {
             cpu::pin(&[cpu])?;
         }
         cpu::without_timer_slack();
-        // Both on a CPU of its own only: programs want their CPU to be free when they sleep, and
-        // real time on it shared with programs would starve them.
-        let awake = cpu.and_then(|_| Awake::keep());
+        // On a CPU of its own only: shared with programs it would starve them.
         let real_time = cpu.and_then(|_| RealTime::enter());
         if real_time.is_none() {
             Scheduling::ShortSlice.apply();
         }
-        Ok(Self { real_time, awake })
+        Ok(Self { real_time })
     }
 
     /// How the kernel schedules it.
@@ -39,18 +35,6 @@ impl CoreThread {
         match self.real_time {
             Some(_) => Scheduling::RealTime,
             None => Scheduling::ShortSlice,
-        }
-    }
-
-    /// Whether its CPU is kept awake while there is much work.
-    pub fn is_kept_awake(&self) -> bool {
-        self.awake.is_some()
-    }
-
-    /// Tells how many packets came in and went out.
-    pub fn worked(&self, packets: usize) {
-        if let Some(awake) = &self.awake {
-            awake.worked(packets);
         }
     }
 

@@ -1,10 +1,8 @@
 //! CPUs: which ones there are, and keeping the core and the programs apart.
 
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::{fs, io};
 
-use crate::groups::{self, Version};
 use crate::sys::check;
 
 /// The CPUs that this thread may use.
@@ -97,22 +95,6 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a control group rations the CPU time of this process: what it uses in vain, it will lack.
-pub fn are_rationed() -> bool {
-    groups::own("cpu").iter().any(is_rationed)
-}
-
-/// `cpu.max` has `max PERIOD` without a ration, `cpu.cfs_quota_us` has -1.
-fn is_rationed((version, group): &(Version, PathBuf)) -> bool {
-    let file = match version {
-        Version::First => "cpu.cfs_quota_us",
-        Version::Second => "cpu.max",
-    };
-    let text = fs::read_to_string(group.join(file)).unwrap_or_default();
-    let quota = text.split_whitespace().next();
-    quota.is_some_and(|quota| quota.parse::<u64>().is_ok())
-}
-
 /// How the kernel schedules a core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
@@ -123,8 +105,6 @@ pub enum Scheduling {
     Recall,
     /// As an ordinary program with a short slice (kernel 6.12 and later; needs no root).
     ShortSlice,
-    /// Behind every other program.
-    Idle,
 }
 
 impl Scheduling {
@@ -133,7 +113,6 @@ impl Scheduling {
         match self {
             Self::RealTime | Self::Recall => "real-time",
             Self::ShortSlice => "short-slice",
-            Self::Idle => "idle",
         }
     }
 
@@ -161,7 +140,6 @@ impl Scheduling {
             Self::RealTime => (libc::SCHED_FIFO as u32, 1, 0),
             Self::Recall => (libc::SCHED_FIFO as u32, 2, 0),
             Self::ShortSlice => (libc::SCHED_OTHER as u32, 0, SLICE_NS),
-            Self::Idle => (libc::SCHED_IDLE as u32, 0, 0),
         };
         let attr = SchedAttr {
             size: size_of::<SchedAttr>() as u32,
@@ -224,29 +202,5 @@ mod tests {
         assert_eq!(stolen_ticks(stat), Some(89));
         assert_eq!(stolen_ticks("cpu  1 2 3 4 5 6 7\n"), None);
         assert_eq!(stolen_ticks(""), None);
-    }
-
-    #[test]
-    fn a_ration_of_any_group_counts() {
-        let root = std::env::temp_dir().join(format!("longhaul-rations-{}", std::process::id()));
-        let write = |path: &str, text: &str| {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("free/cpu.max", "max 100000\n");
-        write("rationed/cpu.max", "150000 100000\n");
-        write("rationed/free/cpu.max", "max 100000\n");
-        write("cpu/free/cpu.cfs_quota_us", "-1\n");
-        write("cpu/rationed/cpu.cfs_quota_us", "50000\n");
-        let is_rationed = |text: &str| {
-            let groups = groups::folders(text, &root, "cpu");
-            groups.iter().any(is_rationed)
-        };
-        assert!(!is_rationed("0::/free\n3:cpu,cpuacct:/free\n"));
-        assert!(is_rationed("0::/rationed/free\n"));
-        assert!(is_rationed("3:cpu,cpuacct:/rationed/deep\n"));
-        assert!(!is_rationed("3:cpuset:/rationed\n"));
-        fs::remove_dir_all(&root).unwrap();
     }
 }

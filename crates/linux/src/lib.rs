@@ -2,14 +2,13 @@
 //!
 //! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
 //! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
-//! the microsecond ([`wait`]), reads clocks ([`clock`]), knows CPUs ([`cpu`], [`core_thread`], [`awake`]) and
+//! the microsecond ([`wait`]), reads clocks ([`clock`]), knows CPUs ([`cpu`], [`core_thread`]) and
 //! memory ([`memory`]).
 //!
 //! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
 // The one crate that may read clocks.
 #![allow(clippy::disallowed_methods)]
 
-pub mod awake;
 pub mod channel;
 pub mod clock;
 pub mod core_thread;

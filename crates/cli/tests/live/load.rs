@@ -153,47 +153,19 @@ programs:
     assert!(Duration::from_secs_f64(outcome.summary["wall_s"].as_f64().unwrap()).as_secs() < 20);
 }
 
-/// How the kernel schedules the threads of a process that have this name: their policies.
-fn policies(pid: u32, name: &str) -> Vec<u32> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let tasks = tasks.into_iter().flatten().flatten();
-    let named = tasks.filter_map(|task| {
-        let folder = task.path().display().to_string();
-        (read(&format!("{folder}/comm")).trim_end() == name).then_some(folder)
-    });
-    let policy = |folder: String| {
-        let stat = read(&format!("{folder}/stat"));
-        // Field 41 of proc_pid_stat(5); the name, field 2, may hold spaces.
-        let after_name = stat.rsplit_once(')')?.1;
-        after_name.split_whitespace().nth(38)?.parse().ok()
-    };
-    named.filter_map(policy).collect()
-}
-
 #[test]
-fn what_keeps_the_cores_cpu_awake_stands_behind_everybody() {
-    const SCHED_IDLE: u32 = 5;
+fn the_cores_cpu_time_is_a_part_of_all() {
     let lab = Lab::new();
-    let mut seen = Vec::new();
-    let outcome = lab
-        .start(
-            "
+    let outcome = lab.succeed(
+        "
 topology: { nodes: { a: {} } }
 programs: { nap: { on: a, run: sleep 1 } }
 ",
-        )
-        .wait_watching(|pid| seen.extend(policies(pid, "longhaul-awake")))
-        .succeeded();
-    let machine = &outcome.summary["machine"];
-    let kept_awake = machine["core_kept_awake"] == true;
-    assert_eq!(!seen.is_empty(), kept_awake, "{machine}");
-    // It may be caught before it has given up its first policy, once.
-    let others = seen.iter().filter(|policy| **policy != SCHED_IDLE);
-    assert!(others.count() <= 1, "{seen:?}");
-    assert!(!kept_awake || machine["core_cpu"].is_u64(), "{machine}");
+    );
     let of = |pointer: &str| outcome.summary.pointer(pointer).and_then(|v| v.as_f64());
     let core_s = of("/cores/0/busy").unwrap() * of("/simulated_s").unwrap();
     let all_s = of("/cpu_s").unwrap();
     assert!(core_s > 0.0 && all_s > core_s, "{core_s} s of {all_s} s");
+    // A loop with nothing to do sleeps.
+    assert!(core_s < 0.2, "{core_s} s");
 }

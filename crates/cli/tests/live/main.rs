@@ -7,7 +7,7 @@
 //!
 //! Rules: one run at a time; counters are exact; a set delay is a hard lower bound, and figures of
 //! time are medians over several attempts, held to bounds that `tests/faults.sh` proves sharp, never
-//! a maximum or a p99; a run may be called unfaithful on a busy machine, so exit 0 and 3 are both
+//! a maximum or a p99; those of `oracle.rs` are what the verdict itself grants; a run may be called unfaithful on a busy machine, so exit 0 and 3 are both
 //! fine.
 //! Random choices come from `LONGHAUL_SEED` if it is set, and the seed is printed.
 
@@ -26,6 +26,7 @@ mod load;
 mod modelled;
 mod network;
 mod offload;
+mod oracle;
 mod outcome;
 mod programs;
 mod rates;

@@ -13,6 +13,8 @@ use longhaul_linux::packet_io::{Ask, Departed, Departure, Rings, SEND_BATCH, Vne
 use longhaul_linux::wait::{Bell, Waiter};
 
 use crate::clock::RealClock;
+#[cfg(debug_assertions)]
+use crate::faults;
 
 /// A frame that a host has sent.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +76,8 @@ pub trait Platform {
     /// Waits for an arrival, a command, or the time `until`.
     fn wait(&mut self, until: Time) -> io::Result<()>;
 
-    /// A turn that began at `now` is over, in which so many packets came and went.
-    fn turned(&mut self, now: Time, packets: usize);
+    /// A turn that began at `now` is over.
+    fn turned(&mut self, now: Time);
 
     /// What has happened since this was called last.
     fn take_happened(&mut self) -> Happened;
@@ -91,6 +93,9 @@ pub struct LinuxPlatform {
     steps_seen: u64,
     cpu_seen_ns: u64,
     wait_seen_ns: u64,
+    /// Frames that were to be sent, for a planted fault.
+    #[cfg(debug_assertions)]
+    departures: u64,
 }
 
 impl LinuxPlatform {
@@ -114,6 +119,8 @@ impl LinuxPlatform {
             steps_seen: 0,
             cpu_seen_ns: cpu::own_cpu_ns(),
             wait_seen_ns: cpu::own_run_wait_ns(),
+            #[cfg(debug_assertions)]
+            departures: 0,
         }
     }
 
@@ -148,6 +155,8 @@ impl Platform for LinuxPlatform {
     }
 
     fn send(&mut self, batch: &[Departure<'_>], ask: Ask, outcomes: &mut [Outcome]) {
+        #[cfg(debug_assertions)]
+        let batch = &*faults::without_swallowed(batch, &mut self.departures);
         let mut departed = [Departed::Unasked; SEND_BATCH];
         self.rings.send(batch, ask, &mut departed);
         for (outcome, departed) in outcomes.iter_mut().zip(departed) {
@@ -161,13 +170,19 @@ impl Platform for LinuxPlatform {
     }
 
     fn wait(&mut self, until: Time) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        let until = faults::wait_until(until);
         let until_ns = self.clock.to_monotonic(until);
-        self.waiter.wait(until_ns, &mut self.rings, &self.bell)
+        self.waiter.wait(until_ns, &mut self.rings, &self.bell)?;
+        #[cfg(debug_assertions)]
+        faults::stand_still(self.clock.now());
+        Ok(())
     }
 
-    fn turned(&mut self, now: Time, packets: usize) {
+    fn turned(&mut self, now: Time) {
+        #[cfg(debug_assertions)]
+        faults::stand_still(self.clock.now());
         self.clock.refresh(now);
-        self.thread.worked(packets);
         let now_ns = self.clock.to_monotonic(now);
         self.thread.leave_room(now_ns, self.waiter.slept_ns());
     }

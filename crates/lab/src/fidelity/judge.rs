@@ -463,8 +463,7 @@ impl Judge {
 
     fn add_everything_else(&self, reasons: &mut Vec<String>) {
         let drops = self.drops.total();
-        if drops > 0 {
-            let one_in = (self.run.packets + drops) / drops;
+        if let Some(one_in) = (self.run.packets + drops).checked_div(drops) {
             let packets = if drops == 1 { "packet" } else { "packets" };
             reasons.push(format!(
                 "the machine, not the network, lost {drops} {packets}, 1 in {one_in}: {}",

@@ -160,7 +160,6 @@ fn summary() -> Summary {
         load_before: 0.25,
         core_cpu: Some(3),
         core_scheduling: "short-slice".to_owned(),
-        core_kept_awake: true,
         program_cpus: vec![0, 1, 2],
     };
     Summary {

@@ -52,18 +52,20 @@ pub(super) struct Outbox {
 impl Outbox {
     /// With or without offload state in front of each frame; `asks` where the socket answers.
     pub(super) fn new(offload: bool, asks: bool) -> Self {
-        // SAFETY: all these structures are valid when all zero.
+        // SAFETY: all three structures are valid when all zero.
+        let (address, parts, messages) = unsafe { std::mem::zeroed() };
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_halen: 6,
+            ..address
+        };
         Self {
             offload,
             says_full: says_full(),
-            addresses: [libc::sockaddr_ll {
-                sll_family: libc::AF_PACKET as u16,
-                sll_halen: 6,
-                ..unsafe { std::mem::zeroed() }
-            }; SEND_BATCH],
+            addresses: [address; SEND_BATCH],
             headers: [VnetHeader::default(); SEND_BATCH],
-            parts: unsafe { std::mem::zeroed() },
-            messages: unsafe { std::mem::zeroed() },
+            parts,
+            messages,
             question: Question::new(),
             answers: asks.then(|| (Answers::new(), 0)),
         }

@@ -189,7 +189,7 @@ impl Platform for TestPlatform {
         Ok(())
     }
 
-    fn turned(&mut self, _now: Time, _packets: usize) {}
+    fn turned(&mut self, _now: Time) {}
 
     fn take_happened(&mut self) -> Happened {
         self.fill_ring();
