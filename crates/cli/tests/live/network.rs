@@ -86,19 +86,18 @@ pub(crate) fn check_one_pipe(lab: &Lab, delay: &str, delay_ns: u64) {
 }
 
 #[test]
-fn send_calls_begin_in_good_time_where_pipes_are_long_enough() {
+fn the_kernel_says_of_each_packet_when_it_left() {
     let lab = Lab::new();
-    for (delay, possible) in [("0 ms", 0..=0), ("2 us", 1..=1_000), ("1 ms", 500..=20_000)] {
+    for delay in ["0 ms", "1 ms"] {
         let outcome = lab.succeed(&one_pipe(delay));
-        let ahead = number(&outcome.summary["cores"][0]["ahead_ns"]);
-        assert!(possible.contains(&ahead), "{delay}: {ahead} ns");
         let verdict = &outcome.summary["verdict"];
         let p50 = |figure: &str| number(&verdict[figure]["p50"]);
-        let (cable, lateness) = (p50("on_cable_ns"), p50("lateness_ns"));
-        assert!(
-            (1..=lateness).contains(&cable),
-            "{delay}: {cable} {lateness}"
-        );
+        // On its cable after it was due, and before the receiving stack had it.
+        let (cable, call) = (p50("lateness_ns"), p50("after_call_ns"));
+        assert!((1..call).contains(&cable), "{delay}: {cable} {call}");
+        let worst = &verdict["worst_pair"];
+        let counted = worst.is_null() || worst["from"] == "a" || worst["from"] == "b";
+        assert!(counted, "{worst}");
     }
 }
 
