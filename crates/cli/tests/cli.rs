@@ -109,6 +109,8 @@ fn a_wrong_command_line_exits_with_2() {
         &["run", small.path(), "--clock", "sundial"],
         "clock=sundial",
     );
+    assert_refused(&["run", small.path(), "--attempts", "0"], "1..=1000");
+    assert_refused(&["run", small.path(), "--accept", "broken"], "faithful");
     assert_refused(&["exec", "a0"], "<CMD>");
     assert_refused(&["traffic", "bulk", "b"], "--bytes <SIZES>");
     assert_refused(&["traffic", "bulk", "b", "--bytes", "5"], "`5` has no unit");

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -270,7 +270,19 @@ impl<'a> Run<'a> {
     }
 
     /// The same, with an eye on the process while it runs.
-    pub(crate) fn wait_watching(mut self, mut watch: impl FnMut(u32)) -> Outcome {
+    pub(crate) fn wait_watching(mut self, watch: impl FnMut(u32)) -> Outcome {
+        let (status, [stdout, stderr]) = self.end(watch);
+        Outcome::new(status, stdout, stderr, self.out.clone())
+    }
+
+    /// The same of a run whose exit code means something of its own: that, and standard output.
+    pub(crate) fn wait_for_code(mut self) -> (i32, String) {
+        let (status, [stdout, _]) = self.end(|_| {});
+        (status.code().expect("an exit code"), stdout)
+    }
+
+    /// Waits for the end with an eye on the process; what it has said on each stream.
+    fn end(&mut self, mut watch: impl FnMut(u32)) -> (ExitStatus, [String; 2]) {
         let begun = Instant::now();
         let (mut namespaces, mut looked) = (Namespaces::default(), None::<Instant>);
         while !self.has_ended() {
@@ -288,11 +300,9 @@ impl<'a> Run<'a> {
         }
         let status = self.child.wait().expect("the child's end");
         self.assert_gone(&namespaces, &format!("a run that ended with {status}"));
-        let [stdout, stderr] = self
-            .output
-            .each_ref()
-            .map(|path| fs::read_to_string(path).expect("UTF-8"));
-        Outcome::new(status, stdout, stderr, self.out.clone())
+        let said = self.output.each_ref();
+        let said = said.map(|path| fs::read_to_string(path).expect("UTF-8"));
+        (status, said)
     }
 
     /// Nothing of the run may be there any more, or very soon.
