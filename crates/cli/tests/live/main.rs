@@ -19,6 +19,9 @@ mod calibrate;
 mod cleanup;
 mod control;
 mod events;
+// Release builds have no faults to plant.
+#[cfg(debug_assertions)]
+mod faults;
 mod folder;
 mod isolation;
 mod lab;

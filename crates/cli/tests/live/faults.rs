@@ -1,0 +1,24 @@
+//! A fault that is to be told and not refused: a core that stands still, as virtual machines do.
+//!
+//! `tests/faults.sh` plants the others from outside, where the tests about them must fail.
+
+use crate::lab::{Lab, Run};
+use crate::network::one_pipe;
+use crate::outcome::number;
+
+#[test]
+fn a_core_that_stands_still_is_told() {
+    let lab = Lab::new();
+    let file = lab.write("stall.yaml", &one_pipe("1 ms"));
+    let out = lab.dir().join("run");
+    let [file, folder] = [&file, &out].map(|path| path.to_str().expect("a UTF-8 path"));
+    let mut command = lab.longhaul(&["run", file, "--out", folder, "--json"]);
+    command.env("LONGHAUL_FAULT", "stall:5ms/100ms");
+    let outcome = Run::spawn(&lab, command, out.clone(), 0).wait().succeeded();
+    let verdict = &outcome.summary["verdict"];
+    assert_ne!(verdict["state"], "faithful", "{outcome}");
+    // What came at the beginning of a stall waits for its end; one packet in twenty meets one.
+    let lateness = |quantile: &str| number(&verdict["lateness_ns"][quantile]);
+    assert!(lateness("p99") >= 3_000_000, "{outcome}");
+    assert!(lateness("p50") < 1_000_000, "{outcome}");
+}
