@@ -3,9 +3,9 @@
 use crate::lab::{Lab, have};
 use crate::outcome::{median, number};
 
-/// How much later than the set delay the median datagram of the median train may come: the wake-up
-/// of a debug build's loop takes a third of it on a busy machine, timers of whole milliseconds half
-/// a millisecond.
+/// How much later than the set delay the median datagram of the median train may come. It is 2 to 3 us
+/// where the core has a CPU of its own, also with both CPUs busy at nice 10; timers of whole
+/// milliseconds make it half a millisecond.
 const LATE_MAX_NS: u64 = 300_000;
 /// Trains of each family.
 const TRAINS: u64 = 5;
