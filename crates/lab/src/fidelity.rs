@@ -27,15 +27,17 @@ pub use rule::State;
 /// A host whose tasks waited this long for a CPU within a second was starved.
 pub const STARVED: Span = Span::from_ms(500);
 
-/// A span with three significant digits, for people.
+/// A span to a tenth of its unit, for people.
 pub fn readable(span: Span) -> String {
     let ns = span.as_ns();
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
+    let (unit_ns, unit) = match ns {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let tenths = format!("{:.1}", ns as f64 / f64::from(unit_ns));
+    format!("{} {unit}", tenths.strip_suffix(".0").unwrap_or(&tenths))
 }
 
 /// The second of the run that a point belongs to.

@@ -501,12 +501,12 @@ impl Judge {
     }
 }
 
-/// A positive number with two significant digits, rounded up.
+/// A positive number with two significant digits, but no more than two decimals, rounded up.
 fn at_most(number: f64) -> String {
     if number <= 0.0 {
         return "0".to_owned();
     }
-    let digits = (1 - number.log10().floor() as i32).clamp(0, 6);
+    let digits = (1 - number.log10().floor() as i32).clamp(0, 2);
     let scale = 10f64.powi(digits);
     // What was rounded up already stays.
     let rounded = (number * scale - 1e-9).ceil() / scale;

@@ -112,7 +112,7 @@ fn summary() -> Summary {
     };
     let verdict = Verdict {
         state: State::Faithful,
-        holds: Some("delay percentiles of c > s are off by at most 200.0 us".into()),
+        holds: Some("delay percentiles of c > s are off by at most 200 us".into()),
         reasons: Vec::new(),
         tolerance_ns: 200_000,
         late_share: 0.0002,
@@ -251,7 +251,7 @@ fn a_plain_run_makes_a_whole_page() {
                <span><b>1,234,200</b> delivered</span> + <span><b>345</b> dropped</span> + \
                <span><b>20</b> inside</span>";
     assert!(html.contains(sum));
-    assert!(html.contains("Delay percentiles of c &gt; s are off by at most 200.0 us."));
+    assert!(html.contains("Delay percentiles of c &gt; s are off by at most 200 us."));
     assert!(html.contains("The machine stood still 1 time, for 5.3"));
     assert!(html.contains("The hypervisor took 10"));
     assert!(html.contains("href=\"logs/client.out\"") && !html.contains("client.err"));
