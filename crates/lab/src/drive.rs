@@ -56,10 +56,10 @@ const DEPARTING_BYTES: u32 = 64 << 10;
 /// Neighbours of a super-packet leave as one where each is due at most so long after the one
 /// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Span = Span::from_us(10);
-/// Below so many packets a second the kernel is asked when it put each of them on its cable, which
-/// takes 2 % of a CPU at most; above, when it did the last of each send call.
-const ASK_EACH: u64 = 50_000;
-
+/// Up to so many frames a second the kernel is asked when it put each of them on its cable, which
+/// takes 2 % of a CPU; of more, when it did the last of each send call. So many may come at once.
+const ASKED_PER_S: u64 = 50_000;
+const ASKED_AT_ONCE: u64 = 500;
 /// What the loop saw in a second, and all counters at its end.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -218,8 +218,8 @@ pub struct Drive<P> {
     leads: Vec<Span>,
     lead: Span,
     meter: Meter,
-    /// Which frames the kernel is asked about.
-    ask: Ask,
+    /// When the questions that were asked so far are paid for, at their rate.
+    asked_until: Time,
     second_began: Time,
     /// Most arrivals taken in a turn, as turns have taken lately.
     arrivals: usize,
@@ -284,7 +284,7 @@ impl<P: Platform> Drive<P> {
             lead: leads.iter().min().copied().unwrap_or_default(),
             leads,
             meter: Meter::new(parts.tolerance, measured),
-            ask: Ask::Each,
+            asked_until: Time::ZERO,
             second_began: Time::ZERO,
             arrivals: ARRIVALS,
             patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
@@ -366,6 +366,7 @@ impl<P: Platform> Drive<P> {
             if len == 0 {
                 return sent;
             }
+            let ask = self.question(len as u64);
             let empty = Departure {
                 host: 0,
                 vnet: VnetHeader::default(),
@@ -382,10 +383,22 @@ impl<P: Platform> Drive<P> {
             }
             let mut outcomes = [Outcome::Unasked; DEPARTURES];
             self.platform
-                .send(&departures[..len], self.ask, &mut outcomes[..len]);
+                .send(&departures[..len], ask, &mut outcomes[..len]);
             sent += self.leaving.len();
             self.judge(batch.iter().flatten(), &outcomes[..len]);
         }
+    }
+
+    /// Which of so many frames the kernel is asked about: a token bucket of questions.
+    fn question(&mut self, frames: u64) -> Ask {
+        let price = |questions: u64| Span::from_ns(questions * 1_000_000_000 / ASKED_PER_S);
+        let now = self.meter.watch.looked();
+        let paid_until = self.asked_until.max(now) + price(frames);
+        if paid_until > now + price(ASKED_AT_ONCE) {
+            return Ask::Last;
+        }
+        self.asked_until = paid_until;
+        Ask::Each
     }
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
@@ -482,10 +495,6 @@ impl<P: Platform> Drive<P> {
         let worked = self.load.busy();
         second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
         self.worked_seen = worked;
-        self.ask = match second.shares.packets as f64 > ASK_EACH as f64 * length {
-            true => Ask::Last,
-            false => Ask::Each,
-        };
         let pipes = (0..self.engine.topology().pipes().len() as u32).map(PipeId);
         let report = Report {
             second,

@@ -20,7 +20,7 @@ mod rings;
 
 pub(crate) use outbox::says_full;
 pub use ring::RingConfig;
-pub(crate) use ring::open;
+pub(crate) use ring::{open, open_sender};
 pub use rings::Rings;
 
 /// Interface numbers of cables start here, above whatever a new namespace brings along.
@@ -103,7 +103,7 @@ pub struct Departure<'a> {
 /// Which frames of a send call the kernel is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Each of them; an answer costs about a microsecond.
+    /// Each of them; an answer takes about 0.4 us (example `paths`).
     Each,
     /// The last one, whose stamp bounds those before it.
     Last,

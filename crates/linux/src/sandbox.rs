@@ -229,6 +229,7 @@ enum Request {
     Begin(SandboxConfig),
     AddHosts(Vec<HostConfig>),
     OpenRing(RingConfig),
+    OpenSender { offload: bool },
     Spawn(SpawnSpec),
     Signal { id: ProgramId, signal: i32 },
     Listening { host: usize, port: u16 },
@@ -356,7 +357,13 @@ impl Sandbox {
                 (other, _) => return Err(unexpected(other)),
             }
         }
-        Rings::new(sockets).map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
+        let offload = configs.iter().any(|config| config.offload);
+        let (answer, mut fds) = self.ask(&Request::OpenSender { offload }, &[])?;
+        let sender = match (answer, fds.pop()) {
+            (Answer::Ring, Some(sender)) => sender,
+            (other, _) => return Err(unexpected(other)),
+        };
+        Rings::new(sockets, sender).map_err(|e| SandboxError::Setup(format!("packet ring: {e}")))
     }
 
     /// Starts a program with the three given standard streams.

@@ -98,6 +98,11 @@ impl Watch {
         }
     }
 
+    /// When the loop looked last.
+    pub(crate) fn looked(&self) -> Time {
+        self.looked
+    }
+
     /// The loop is back from a wait that was to end at `wanted` at the latest.
     pub(crate) fn woken(&mut self, now: Time, wanted: Time) {
         let late = now.since(wanted);

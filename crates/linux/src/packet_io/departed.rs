@@ -14,7 +14,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::SEND_BATCH;
+use super::{Departed, SEND_BATCH};
 use crate::sys::check;
 
 /// `SOF_TIMESTAMPING_*` of include/uapi/linux/net_tstamp.h.
@@ -97,35 +97,64 @@ impl Answers {
         unsafe { std::mem::zeroed() }
     }
 
-    /// Empties a socket's error queue and hands each stamp to `take`.
-    pub(super) fn drain(&mut self, socket: &OwnedFd, mut take: impl FnMut(Answer)) {
-        loop {
-            for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
-                message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-                message.msg_hdr.msg_controllen = size_of_val(control) as _;
+    /// Reads the answers to the questions `first`, `first + 1`, … about frames that have become what
+    /// `departed` is to say.
+    pub(super) fn read(&mut self, socket: &OwnedFd, first: u32, departed: &mut [Departed]) {
+        departed.fill(Departed::Unanswered);
+        let mut missing = departed.len();
+        while missing > 0 {
+            let read = self.receive(socket, missing);
+            for number in 0..read {
+                missing -= usize::from(match_answer(self.answer(number), first, departed));
             }
-            // SAFETY: the headers point to `control`, which outlives the call; there is no other
-            // buffer in them.
-            let read = unsafe {
-                libc::recvmmsg(
-                    socket.as_raw_fd(),
-                    self.messages.as_mut_ptr(),
-                    SEND_BATCH as u32,
-                    libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT,
-                    std::ptr::null_mut(),
-                )
-            };
-            let read = usize::try_from(read).unwrap_or(0);
-            // SAFETY: the kernel has filled in the headers and control messages of so many.
-            let answers = self.messages[..read]
-                .iter()
-                .filter_map(|message| unsafe { parse(&message.msg_hdr) });
-            answers.for_each(&mut take);
-            if read < SEND_BATCH {
+            if read == 0 {
                 return;
             }
         }
     }
+
+    /// Empties a socket's error queue.
+    pub(super) fn discard(&mut self, socket: &OwnedFd) {
+        while self.receive(socket, SEND_BATCH) > 0 {}
+    }
+
+    /// Takes at most so many messages off the error queue; how many there were.
+    fn receive(&mut self, socket: &OwnedFd, most: usize) -> usize {
+        let most = most.min(SEND_BATCH);
+        for (message, control) in self.messages[..most].iter_mut().zip(&mut self.control) {
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = size_of_val(control) as _;
+        }
+        // SAFETY: the headers point to `control`, which outlives the call; there is no other
+        // buffer in them.
+        let read = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                most as u32,
+                libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        usize::try_from(read).unwrap_or(0)
+    }
+
+    /// The `index`th of the messages that have just been received.
+    fn answer(&self, index: usize) -> Option<Answer> {
+        // SAFETY: the kernel has filled in its header and control messages.
+        unsafe { parse(&self.messages[index].msg_hdr) }
+    }
+}
+
+/// Notes an answer to one of the questions from `first` on; whether it is one.
+fn match_answer(answer: Option<Answer>, first: u32, departed: &mut [Departed]) -> bool {
+    let place = answer.map(|answer| answer.number.wrapping_sub(first) as usize);
+    let (Some(answer), Some(departed)) = (answer, place.and_then(|it| departed.get_mut(it))) else {
+        return false;
+    };
+    let is_first = *departed == Departed::Unanswered;
+    *departed = Departed::At(answer.stamp_ns);
+    is_first
 }
 
 /// The answer that a message of the error queue is, if it is one.
@@ -163,4 +192,43 @@ unsafe fn parse(header: &libc::msghdr) -> Option<Answer> {
         number: number?,
         stamp_ns: stamp_ns.filter(|ns| *ns > 0)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of three frames whose questions begin with `first`, with such answers.
+    fn matched(first: u32, answers: &[(u32, u64)]) -> ([Departed; 3], usize) {
+        let mut departed = [Departed::Unanswered; 3];
+        let answers = answers
+            .iter()
+            .map(|&(number, stamp_ns)| Answer { number, stamp_ns });
+        let taken = answers.filter(|&answer| match_answer(Some(answer), first, &mut departed));
+        let taken = taken.count();
+        (departed, taken)
+    }
+
+    #[test]
+    fn answers_belong_to_the_frames_of_their_numbers() {
+        use Departed::{At, Unanswered};
+        let all = [(7, 70), (8, 80), (9, 90)];
+        assert_eq!(matched(7, &all), ([At(70), At(80), At(90)], 3));
+        // One is missing, and not taken for the next.
+        assert_eq!(
+            matched(7, &[all[0], all[2]]),
+            ([At(70), Unanswered, At(90)], 2)
+        );
+        // Of an earlier call, and of one that was never made.
+        assert_eq!(matched(7, &[(6, 60), (10, 100)]), ([Unanswered; 3], 0));
+        // Numbers start again from 0 behind the last.
+        let around = [(u32::MAX, 1), (0, 2), (1, 3)];
+        assert_eq!(matched(u32::MAX, &around), ([At(1), At(2), At(3)], 3));
+        // An answer that comes twice is one.
+        assert_eq!(
+            matched(7, &[all[0], all[0]]),
+            ([At(70), Unanswered, Unanswered], 1)
+        );
+        assert!(!match_answer(None, 0, &mut [Unanswered]));
+    }
 }

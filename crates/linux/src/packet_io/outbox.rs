@@ -101,20 +101,14 @@ impl Outbox {
         }
         if !is_clean {
             // Which attempts used up a number is not known: their stamps say nothing.
-            answers.drain(socket, |_| {});
+            answers.discard(socket);
             *next = 0;
             if departed::allow(socket).is_err() {
                 self.answers = None;
             }
             return;
         }
-        departed[asked.clone()].fill(Departed::Unanswered);
-        answers.drain(socket, |answer| {
-            let place = answer.number.wrapping_sub(*next) as usize;
-            if let Some(departed) = departed[asked.clone()].get_mut(place) {
-                *departed = Departed::At(answer.stamp_ns);
-            }
-        });
+        answers.read(socket, *next, &mut departed[asked.clone()]);
         *next = next.wrapping_add(asked.len() as u32);
     }
 

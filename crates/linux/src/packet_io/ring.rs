@@ -113,22 +113,35 @@ pub(super) fn force_send_buffer(fd: &OwnedFd) -> io::Result<()> {
     set_option(fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_FORCED)
 }
 
-/// Opens a socket and its ring. Runs inside the sandbox, which may; the order matters.
-pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
-    const PACKET_IGNORE_OUTGOING: i32 = 23;
-    const TPACKET_V2: i32 = 1;
+/// A packet socket that receives nothing yet.
+fn socket(offload: bool) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked and owned at once.
     let fd = unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?)
     };
-    set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
-    set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
-    set_option(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)?;
-    if config.offload {
+    if offload {
         const PACKET_VNET_HDR: i32 = 15;
         set_option(&fd, libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;
     }
+    Ok(fd)
+}
+
+/// Opens the socket of departures, which never receives.
+pub(crate) fn open_sender(offload: bool) -> io::Result<OwnedFd> {
+    let fd = socket(offload)?;
+    set_option(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)?;
+    set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER)?;
+    Ok(fd)
+}
+
+/// Opens a socket and its ring. Runs inside the sandbox, which may; the order matters.
+pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
+    const PACKET_IGNORE_OUTGOING: i32 = 23;
+    const TPACKET_V2: i32 = 1;
+    let fd = socket(config.offload)?;
+    set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+    set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
     choose_lengths(&fd, config.shortest, config.longest)?;
     let slots_per_block = config.slots_per_block();
     let request = libc::tpacket_req {
@@ -138,7 +151,6 @@ pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
         tp_frame_nr: config.slots,
     };
     set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER)?;
     // SAFETY: an all-zero address is valid; it outlives the call.
     unsafe {
         let mut address: libc::sockaddr_ll = std::mem::zeroed();

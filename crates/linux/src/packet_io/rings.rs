@@ -13,9 +13,11 @@ use super::ring::{self, Ring};
 use super::{Arrival, Ask, Departed, Departure, RingConfig};
 use crate::sys::check;
 
-/// One ring or two, and `sendmmsg` on the socket of the first.
+/// One ring or two for arrivals, and a socket for departures: one of its own, so that the kernel's
+/// answers about them wake nobody who waits for arrivals.
 #[derive(Debug)]
 pub struct Rings {
+    sender: OwnedFd,
     first: Ring,
     second: Option<Ring>,
     /// Whether the oldest arrival is in the second ring.
@@ -26,17 +28,17 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Maps the rings of sockets from [`super::open`].
-    pub(crate) fn new(sockets: Vec<(OwnedFd, RingConfig)>) -> io::Result<Self> {
+    /// Maps the rings of sockets from [`super::open`]; `sender` is from [`super::open_sender`].
+    pub(crate) fn new(sockets: Vec<(OwnedFd, RingConfig)>, sender: OwnedFd) -> io::Result<Self> {
         let mut sockets = sockets.into_iter();
         let (fd, config) = sockets
             .next()
             .ok_or_else(|| io::Error::other("no ring at all"))?;
         let first = Ring::new(fd, config)?;
         // Where it may not, a frame's time is bounded by the end of its send call.
-        let asks = super::departed::allow(first.fd()).is_ok();
+        let asks = super::departed::allow(&sender).is_ok();
         // Where it may not, it has what `wmem_max` allows for.
-        let _ = ring::force_send_buffer(first.fd());
+        let _ = ring::force_send_buffer(&sender);
         let second = match sockets.next() {
             Some((fd, config)) => Some(Ring::new(fd, config)?),
             None => None,
@@ -46,6 +48,7 @@ impl Rings {
             None => None,
         };
         Ok(Self {
+            sender,
             first,
             second,
             in_second: false,
@@ -115,7 +118,7 @@ impl Rings {
     /// became of each. Before Linux 6.7 a frame that a full cable refuses is not among the refused:
     /// its interface counts it ([`crate::sandbox::HostCounters`]).
     pub fn send(&mut self, batch: &[Departure<'_>], ask: Ask, departed: &mut [Departed]) {
-        self.outbox.send(self.first.fd(), batch, ask, departed);
+        self.outbox.send(&self.sender, batch, ask, departed);
     }
 
     /// Arrivals lost since the last call because there was no room for them.

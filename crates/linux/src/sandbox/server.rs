@@ -166,6 +166,11 @@ impl Server {
                 let socket = packet_io::open(config).map_err(|e| format!("packet ring: {e}"))?;
                 return Ok((Answer::Ring, Some(socket)));
             }
+            Request::OpenSender { offload } => {
+                let socket = packet_io::open_sender(offload);
+                let socket = socket.map_err(|e| format!("packet socket: {e}"))?;
+                return Ok((Answer::Ring, Some(socket)));
+            }
             Request::Spawn(spec) => {
                 let host = spec.host;
                 let pid = launch::launch(self, &spec, &fds)?;
