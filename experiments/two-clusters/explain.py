@@ -9,10 +9,10 @@ MEANING = {
 These are the figures of that network, off by no more than the verdict's line says.
 Now change a link in experiments/two-clusters/experiment.yaml, and run it again.""",
     "degraded": """\
-This machine stood still now and then, so these figures may be off by what the verdict's line says.
+This machine did not keep every promise, so these figures may be off by what the verdict's line says.
 If that is close enough, use them; if not, run it again at a quieter time.""",
     "broken": """\
-This machine could not keep up, for the reasons above: the programs ran, but do not use their figures.
+This machine did not keep up, for the reasons above: the programs ran, but do not use their figures.
 Run it again at a quieter time; `longhaul doctor` names what stands in the way.""",
 }
 

@@ -141,14 +141,17 @@ fn verdict(verdict: &Verdict, style: Style) -> String {
     for reason in &verdict.reasons {
         text.push_str(&format!("\n           - {}", style::clean(reason)));
     }
-    if verdict.state != State::Faithful {
-        text.push_str(if verdict.blames_stalls() {
-            "\n           run it again with --attempts, or on a quieter machine; `longhaul doctor` \
-             looks at this one"
-        } else {
-            "\n           lower rates, fewer programs or a wider `tolerance` help; `longhaul \
-             calibrate` says what this machine carries"
-        });
+    let asks_too_much = verdict.by_cause.overload > 0 || verdict.physical_drops_by_place.shed > 0;
+    if verdict.blames_noise() {
+        text.push_str(
+            "\n           run it again (--attempts), or on a quieter machine; `longhaul doctor` looks \
+             at this one",
+        );
+    } else if asks_too_much && verdict.state != State::Faithful {
+        text.push_str(
+            "\n           lower rates or fewer packets help; `longhaul calibrate` says what this \
+             machine carries",
+        );
     }
     text
 }

@@ -37,7 +37,7 @@ use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 use longhaul_proto::traffic::Traffic;
 
-use crate::fidelity::meter::{Left, Meter};
+use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, Second, second_of};
 use crate::schedule::Timeline;
 use admission::Admission;
@@ -385,7 +385,7 @@ impl<P: Platform> Drive<P> {
             self.platform
                 .send(&departures[..len], ask, &mut outcomes[..len]);
             sent += self.leaving.len();
-            self.judge(batch.iter().flatten(), &outcomes[..len]);
+            self.measure(batch.iter().flatten(), &outcomes[..len]);
         }
     }
 
@@ -402,14 +402,16 @@ impl<P: Platform> Drive<P> {
     }
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
-    fn judge<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
+    fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
+        let began = self.meter.watch.looked();
         let ended = self.read_clock();
         // A frame of which nobody asked was on its cable before the next one was.
         let mut bounds = [ended; DEPARTURES];
         let mut bound = ended;
         for (place, outcome) in bounds.iter_mut().zip(outcomes).rev() {
             bound = match outcome {
-                Outcome::At(left) => *left,
+                // A stamp from outside of the call is one of a clock that was stepped.
+                Outcome::At(on_cable) => (*on_cable).clamp(began, ended),
                 Outcome::Unasked => bound,
                 Outcome::Unanswered | Outcome::Refused => ended,
             };
@@ -417,12 +419,12 @@ impl<P: Platform> Drive<P> {
         }
         let mut leaving = std::mem::take(&mut self.leaving);
         let mut packets = leaving.drain(..);
-        for (parcel, (outcome, left)) in parcels.zip(outcomes.iter().zip(bounds)) {
+        for (parcel, (outcome, on_cable)) in parcels.zip(outcomes.iter().zip(bounds)) {
             let host = self.hosts[parcel.host.index()];
             let from = self.engine.source(parcel);
             let count = u64::from(parcel.packets);
             if *outcome == Outcome::Refused {
-                self.meter.refused(host, count);
+                self.meter.refused(from, parcel.host, count);
             } else {
                 self.load.count_left(host, count);
             }
@@ -430,10 +432,10 @@ impl<P: Platform> Drive<P> {
                 let after_call = ended.since(egress.due);
                 self.admission.left(after_call, egress.path_delay);
                 if *outcome != Outcome::Refused {
-                    let lateness = left.since(egress.due);
+                    let lateness = on_cable.since(egress.due);
                     self.meter.lateness(lateness);
                     self.meter.measured.after_call.record(after_call);
-                    self.meter.left(&Left {
+                    self.meter.count(&Packet {
                         from,
                         to: egress.host,
                         host,
@@ -454,7 +456,7 @@ impl<P: Platform> Drive<P> {
     fn next_parcel(&mut self) -> Option<Parcel> {
         loop {
             let parcel = self.engine.poll_parcel(NEIGHBOURS, &mut self.leaving)?;
-            if !self.keep(&parcel) {
+            if !self.deliver_to_modelled(&parcel) {
                 return Some(parcel);
             }
         }
@@ -468,29 +470,29 @@ impl<P: Platform> Drive<P> {
         let planned = [self.engine.next_due(), self.timeline.next_at(), timer];
         let next = planned.into_iter().flatten().fold(end_of_second, Time::min);
         self.platform.wait(next)?;
-        let now = self.platform.now();
-        let arrived = self.platform.peek().map(|arrival| arrival.stamp);
-        self.meter
-            .watch
-            .woken(now, arrived.map_or(next, |at| at.min(next)));
-        Ok(now)
+        let woken = self.platform.now();
+        // What had come before would have been taken: an older stamp is one of a clock that was stepped.
+        let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
+        let wanted = arrived.map_or(next, |at| at.min(next));
+        self.meter.watch.woken(woken, wanted);
+        Ok(woken)
     }
 
     /// Ends the current second: reports it and begins the one of `now`.
     fn close_second(&mut self, now: Time, last: bool) {
         let happened = self.platform.take_happened();
-        let mut second = self.meter.close(second_of(now));
+        let mut second = self.meter.close(now);
         #[cfg_attr(not(debug_assertions), expect(unused_mut))]
         let mut counters = *self.engine.counters();
         #[cfg(debug_assertions)]
         crate::faults::counters(&mut counters);
-        second.drops.ring = happened.lost;
-        second.drops.pool = counters.pool_exhausted - self.pool_seen;
+        second.drops.ring += happened.lost;
+        second.drops.pool += counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;
-        second.clock_steps = happened.clock_steps;
+        second.clock_steps += happened.clock_steps;
         let length = now.since(self.second_began).as_s().max(1e-9);
         second.core_busy = happened.cpu.as_s() / length;
-        second.core_wait = happened.run_wait;
+        second.core_wait += happened.run_wait;
         self.cpu += happened.cpu;
         let worked = self.load.busy();
         second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
@@ -505,12 +507,16 @@ impl<P: Platform> Drive<P> {
             last,
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it, and the
-        // next report says what this one would have.
-        if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
+        // next report says what this one would have. Nothing waits for the last one but its reader.
+        if last {
+            let _ = self.reports.send(report);
+        } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
             self.meter.reopen(report.second);
         }
         self.patience.iter_mut().for_each(Patience::renew);
         self.admission.renew();
         self.second_began = now;
+        let now = self.platform.now();
+        self.meter.watch.resume(now);
     }
 }

@@ -208,31 +208,35 @@ impl RunFolder {
     }
 }
 
-/// The folders of attempts in a run's folder: those that are run folders themselves.
+/// The folders of attempts in a run's folder, by number: those that are run folders themselves.
 fn attempts(path: &Path) -> Vec<PathBuf> {
-    let is_attempt = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let number = name.and_then(|name| name.strip_prefix(ATTEMPT));
-        number.is_some_and(|number| number.parse::<u32>().is_ok()) && path.join(MARK).is_file()
-    };
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(is_attempt)
-        .collect()
+    let paths = entries.map(|entry| entry.path());
+    let mut attempts: Vec<_> = paths
+        .filter_map(|path| Some((number_of(&path)?, path)))
+        .filter(|(_, path)| path.join(MARK).is_file())
+        .collect();
+    attempts.sort();
+    attempts.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The number of an attempt, as its folder is named.
+fn number_of(attempt: &Path) -> Option<u32> {
+    let name = attempt.file_name()?.to_str()?;
+    name.strip_prefix(ATTEMPT)?.parse().ok()
 }
 
 /// The folder of the run that is under way in a run's folder: the folder itself, or an attempt's.
 pub(crate) fn under_way(path: &Path) -> PathBuf {
     let has_socket = |path: &PathBuf| path.join(SOCKET).exists();
-    let attempt = attempts(path).into_iter().find(has_socket);
+    // A socket that a kill has left behind is an earlier attempt's.
+    let attempt = attempts(path).into_iter().rfind(has_socket);
     attempt.unwrap_or_else(|| path.to_owned())
 }
 
 /// The folder that the folder of an attempt lies in.
 pub(crate) fn of_attempts(attempt: &Path) -> Option<&Path> {
-    let name = attempt.file_name()?.to_str()?;
-    name.starts_with(ATTEMPT).then(|| attempt.parent())?
+    number_of(attempt).and(attempt.parent())
 }
 
 fn remove(path: &Path) -> io::Result<()> {

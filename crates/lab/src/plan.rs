@@ -353,7 +353,7 @@ fn lower(
     {
         faults.add(
             field.at(),
-            "a tolerance above 100 ms means nothing: packets that late break a run",
+            "a tolerance above 100 ms has no effect: a packet that late makes the run broken",
             "write a time such as `500 us`, or leave it out for `200 us`",
         );
     }

@@ -94,7 +94,7 @@ fn headline(summary: &Summary) -> String {
         (_, None) => String::new(),
         (State::Faithful | State::Degraded, Some(holds)) => holds,
         (State::Broken, Some(holds)) => {
-            format!("Do not rely on this run's figures. At best: {holds}")
+            format!("Do not rely on this run's figures. The most that can be said: {holds}")
         }
     };
     let state = verdict.state.name();
@@ -285,6 +285,16 @@ fn stalls(verdict: &Verdict) -> String {
         stalls += &format!(
             "<p>The machine stood still {}, for {total} in all and {longest} at most.</p>\n",
             of(count, "time")
+        );
+    }
+    if let Some(tcp) = verdict
+        .tcp
+        .filter(|tcp| tcp.spurious_retransmissions + tcp.spurious_timeouts > 0)
+    {
+        stalls += &format!(
+            "<p>Hosts' kernels report {} that receivers had had already, and {} that were needless.</p>\n",
+            of(tcp.spurious_retransmissions, "retransmission"),
+            of(tcp.spurious_timeouts, "time-out"),
         );
     }
     if stolen > 0 {

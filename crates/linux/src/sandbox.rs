@@ -188,7 +188,8 @@ pub struct HostCounters {
 pub struct TcpCounters {
     /// Segments sent again (`RetransSegs`).
     pub retransmissions: u64,
-    /// Of them, those that their receivers reported to have had already (`TCPDSACKRecv`).
+    /// Those that their receivers reported to have had already (`TCPDSACKRecv`). Tail loss probes
+    /// bring such reports too, without a loss.
     pub spurious_retransmissions: u64,
     /// Retransmission time-outs (`TCPTimeouts`).
     pub timeouts: u64,

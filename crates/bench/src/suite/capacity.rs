@@ -69,12 +69,19 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
             "",
             at("/summary/verdict/physical_drops_by_place/shed"),
         ),
-        Figure::new("first bad second", "", at("/first_bad_second")),
+        Figure::new("late", "%", at("/summary/verdict/late_share").times(100.0)),
     ];
     vec![
         half.group(
             lab,
-            vec![late(0), late(1), late(2), on_cable(0), on_cable(1), lost],
+            vec![
+                late(0),
+                late(1),
+                late(2),
+                after_call(0),
+                after_call(1),
+                lost,
+            ],
         ),
         twice.group(lab, overload),
     ]
@@ -110,11 +117,11 @@ fn lateness(quantile: usize) -> Figure {
     Figure::new(name, "µs", at(pointer).times(1e-3))
 }
 
-/// When the kernel put packets on their cables, from the run's verdict.
-fn on_cable(quantile: usize) -> Figure {
+/// When the send calls ended that carried packets, from the run's verdict.
+fn after_call(quantile: usize) -> Figure {
     let (name, pointer) = [
-        ("on the cable p50", "/summary/verdict/on_cable_ns/p50"),
-        ("on the cable p99", "/summary/verdict/on_cable_ns/p99"),
+        ("after the call p50", "/summary/verdict/after_call_ns/p50"),
+        ("after the call p99", "/summary/verdict/after_call_ns/p99"),
     ][quantile];
     Figure::new(name, "µs", at(pointer).times(1e-3))
 }
@@ -176,11 +183,6 @@ fn derived(data: &Value, capacity: f64) -> Value {
     let number = |pointer: &str| data.pointer(pointer).and_then(Value::as_f64);
     let (sent, received) = (number("/send/sent"), number("/recv/received"));
     let of_capacity = |pointer: &str| number(pointer).map(|pps| pps / capacity);
-    let reasons = data.pointer("/summary/verdict/reasons/0");
-    let second = reasons.and_then(|reason| {
-        let (second, _) = reason.as_str()?.strip_prefix("second ")?.split_once(':')?;
-        second.parse::<u64>().ok()
-    });
     let memory: Vec<u64> = data["memory"].as_array().map_or(Vec::new(), |all| {
         all.iter().filter_map(Value::as_u64).collect()
     });
@@ -191,7 +193,6 @@ fn derived(data: &Value, capacity: f64) -> Value {
         "lost": sent.zip(received).map(|(sent, received)| sent - received),
         "sent_of_capacity": of_capacity("/send/pps"),
         "received_of_capacity": of_capacity("/recv/pps"),
-        "first_bad_second": second,
         "memory_bytes": late,
         "memory_growth": early.zip(late).map(|(early, late)| late as f64 / early as f64),
     })
@@ -207,14 +208,10 @@ mod tests {
         let data = json!({
             "memory": memory,
             "send": { "sent": 10, "pps": 4.0 }, "recv": { "received": 7, "pps": 2.0 },
-            "summary": { "verdict": { "reasons": ["second 3: the machine lost packets: shed 3"] } },
         });
         let derived = derived(&data, 2.0);
         assert_eq!(derived["memory_growth"], 1099.0 / 1019.0);
-        assert_eq!(
-            (&derived["lost"], &derived["first_bad_second"]),
-            (&3.0.into(), &3.into())
-        );
+        assert_eq!(derived["lost"], 3.0);
         assert_eq!(derived["sent_of_capacity"], 2.0);
     }
 }

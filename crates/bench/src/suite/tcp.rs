@@ -79,7 +79,7 @@ fn emulated(least: Option<f64>) -> Vec<Figure> {
         zero("TCPOFOQueue", "/recv/counters/TcpExt.TCPOFOQueue"),
         zero("retransmits", "/send/retransmits"),
         Figure::new("of them in vain", "", at("/send/dsack_dups")),
-        ms("longest stall", "/summary/verdict/stall_ns"),
+        ms("longest stall", "/summary/verdict/stalls/longest_ns"),
         ms("taken by the hypervisor", "/summary/verdict/stolen_ns"),
         Figure::new("core busy", "", at("/busy")),
     ]

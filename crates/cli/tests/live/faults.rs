@@ -21,4 +21,13 @@ fn a_core_that_stands_still_is_told() {
     let lateness = |quantile: &str| number(&verdict["lateness_ns"][quantile]);
     assert!(lateness("p99") >= 3_000_000, "{outcome}");
     assert!(lateness("p50") < 1_000_000, "{outcome}");
+    // The verdict says what it was.
+    let [late, stalls] = [&verdict["by_cause"]["stall"], &verdict["stalls"]["count"]].map(number);
+    assert!(late > 0 && stalls > 5, "{outcome}");
+    let share = verdict["late_share"].as_f64().expect("a share");
+    assert!((0.02..0.2).contains(&share), "{outcome}");
+    let reasons = verdict["reasons"].as_array().expect("reasons");
+    let says =
+        |reason: &serde_json::Value| reason.as_str().is_some_and(|it| it.contains("stood still"));
+    assert!(reasons.iter().any(says), "{outcome}");
 }

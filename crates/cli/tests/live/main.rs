@@ -14,6 +14,7 @@
 // Tests wait for other processes, by the clock.
 #![allow(clippy::disallowed_methods)]
 
+#[cfg(debug_assertions)]
 mod attempts;
 mod calibrate;
 mod cleanup;

@@ -95,9 +95,10 @@ fn the_kernel_says_of_each_packet_when_it_left() {
         // On its cable after it was due, and before the receiving stack had it.
         let (cable, call) = (p50("lateness_ns"), p50("after_call_ns"));
         assert!((1..call).contains(&cable), "{delay}: {cable} {call}");
-        let worst = &verdict["worst_pair"];
-        let counted = worst.is_null() || worst["from"] == "a" || worst["from"] == "b";
-        assert!(counted, "{worst}");
+        // Each packet's stamp lies before the end of its call, so the last one's does.
+        let worst = |figure: &str| number(&verdict[figure]["max"]);
+        let (cable, call) = (worst("lateness_ns"), worst("after_call_ns"));
+        assert!(cable <= call, "{delay}: {cable} {call}");
     }
 }
 

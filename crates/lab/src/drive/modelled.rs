@@ -17,7 +17,7 @@ use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_proto::traffic::Traffic;
 
 use super::{Drive, Platform};
-use crate::fidelity::meter::Left;
+use crate::fidelity::meter::Packet;
 
 /// Modelled hosts, and what others know of them.
 pub struct ModelledHosts {
@@ -69,7 +69,7 @@ impl ModelledHosts {
 impl<P: Platform> Drive<P> {
     /// Gives a parcel to the modelled host that it is for; false where it is for a kernel. Such
     /// parcels are one packet each: runs with modelled hosts take no super-packets.
-    pub(super) fn keep(&mut self, parcel: &Parcel) -> bool {
+    pub(super) fn deliver_to_modelled(&mut self, parcel: &Parcel) -> bool {
         let Some(hosts) = &mut self.modelled else {
             return false;
         };
@@ -89,7 +89,7 @@ impl<P: Platform> Drive<P> {
             .handle_packet(egress.due, host, headers, ip_len);
         hosts.transmit(&mut self.engine);
         // It handles the packet when that was due, whenever that is: only the shift is an error.
-        self.meter.left(&Left {
+        self.meter.count(&Packet {
             from: self.engine.source(parcel),
             to: host,
             host: self.hosts[host.index()],

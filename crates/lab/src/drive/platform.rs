@@ -161,7 +161,11 @@ impl Platform for LinuxPlatform {
         self.rings.send(batch, ask, &mut departed);
         for (outcome, departed) in outcomes.iter_mut().zip(departed) {
             *outcome = match departed {
-                Departed::At(ns) => Outcome::At(self.clock.of_stamp(ns).unwrap_or(Time::ZERO)),
+                // From before t = 0, it is no answer about a frame of this run.
+                Departed::At(ns) => match self.clock.of_stamp(ns) {
+                    Some(on_cable) => Outcome::At(on_cable),
+                    None => Outcome::Unanswered,
+                },
                 Departed::Unasked => Outcome::Unasked,
                 Departed::Unanswered => Outcome::Unanswered,
                 Departed::Refused => Outcome::Refused,

@@ -9,8 +9,10 @@
 use longhaul_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Two looks at the clock within a turn lie at most one send call apart, 100 us or so.
-const HELD_UP: Span = Span::from_ms(1);
+/// Two looks at the clock within a turn are a send call apart: of 16 frames, 100 us or so, and seldom
+/// more than 1 ms where receivers are slow. One that insists on a full receiver for longer counts as
+/// a stall all the same: from here it looks like one.
+const HELD_UP: Span = Span::from_ms(2);
 /// A wake-up later than this makes packets late by itself.
 const WOKEN_LATE: Span = Span::from_us(200);
 /// A core with a load of 0.85 needs nearly seven times the length of a stall to make it good.
@@ -98,6 +100,11 @@ impl Watch {
         }
     }
 
+    /// The loop has done something else for a while, which is no work on packets.
+    pub(crate) fn resume(&mut self, now: Time) {
+        self.looked = now;
+    }
+
     /// When the loop looked last.
     pub(crate) fn looked(&self) -> Time {
         self.looked
@@ -110,6 +117,11 @@ impl Watch {
         if late > WOKEN_LATE {
             self.stood_still(now, late);
         }
+    }
+
+    /// Whether the last stall still has to be made good.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.looked <= self.excused_until
     }
 
     /// The loop has shed an arrival.

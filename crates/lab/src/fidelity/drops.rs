@@ -25,11 +25,6 @@ impl PhysicalDrops {
         self.ring + self.shed + self.pool + self.send + self.to_core + self.from_core
     }
 
-    /// Those lost because more came than the machine carries, however punctual its clock was.
-    pub const fn by_overload(&self) -> u64 {
-        self.shed + self.pool
-    }
-
     /// Adds `other` to each.
     pub fn add(&mut self, other: &Self) {
         self.ring += other.ring;

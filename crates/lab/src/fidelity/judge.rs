@@ -1,10 +1,10 @@
 //! Collects the seconds of a run and puts the verdict into words.
 
-use longhaul_core::{NodeId, Span};
+use longhaul_core::{NodeId, Span, Time};
 use serde::Serialize;
 
 use super::causes::{ByCause, Stalls};
-use super::delays::Quantiles;
+use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
 use super::meter::{Measured, Second};
 use super::readable;
@@ -14,10 +14,11 @@ use super::shares::{Shares, share};
 /// The most hosts that a reason names.
 const NAMES_MAX: usize = 5;
 
-/// The pair of hosts that suffered most; the claim is for it, and so for all others.
+/// The pair of hosts that suffered most. The claim is for it, and so for all others that are judged
+/// by themselves; those of fewer packets are judged together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstPair {
-    /// Where its packets came from; `null` for all hosts.
+    /// Where its packets came from; `null` where they are not of one host.
     pub from: Option<String>,
     /// Where they went.
     pub to: String,
@@ -40,7 +41,7 @@ pub struct WorstPair {
 pub struct Spurious {
     /// TCP segments sent again.
     pub retransmissions: u64,
-    /// Those of them that a receiver reported to have had already (DSACK).
+    /// Those that a receiver reported to have had already (DSACK), as it does of tail loss probes too.
     pub spurious_retransmissions: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -53,6 +54,9 @@ pub struct Spurious {
 pub struct Verdict {
     /// The word.
     pub state: State,
+    /// What it would be if the machine had neither stood still nor been slow now and then: with those
+    /// late packets alone of which there were too many.
+    pub state_without_noise: State,
     /// What holds of the run's figures, in words; `null` where nothing can be late.
     pub holds: Option<String>,
     /// What spoke against the run, a line each cause; of a faithful one what is worth knowing.
@@ -102,17 +106,46 @@ pub struct Verdict {
 impl Verdict {
     /// Whether the same run may come out better at another time: what spoke against it was the
     /// machine's standing still, and not that there was more to do than it can.
-    pub fn blames_stalls(&self) -> bool {
-        let ByCause {
-            stall,
-            overload,
-            other,
-        } = self.by_cause;
-        let drops = &self.physical_drops_by_place;
-        self.state != State::Faithful
-            && self.stalls.count > 0
-            && overload <= stall + other
-            && 2 * drops.by_overload() <= drops.total()
+    pub fn blames_noise(&self) -> bool {
+        self.state_without_noise < self.state
+    }
+}
+
+/// Packets that are judged by themselves.
+struct Part {
+    shares: Shares,
+    /// The share of them that the machine lost, at most.
+    lost_share: f64,
+    /// Their allowance.
+    t: Span,
+    from: Option<String>,
+    to: String,
+}
+
+impl Part {
+    /// By how much percentiles of their delays may be off.
+    fn shift(&self) -> f64 {
+        self.shares.late_share() + self.lost_share
+    }
+
+    fn named(&self) -> String {
+        match &self.from {
+            Some(from) => format!("{from} > {}", self.to),
+            None => self.to.clone(),
+        }
+    }
+
+    fn told(&self) -> WorstPair {
+        WorstPair {
+            from: self.from.clone(),
+            to: self.to.clone(),
+            packets: self.shares.packets,
+            late: self.shares.late,
+            late_share: self.shares.late_share(),
+            lost_share: self.lost_share,
+            episodes: self.shares.episodes,
+            allowance_ns: self.t.as_ns(),
+        }
     }
 }
 
@@ -125,16 +158,19 @@ pub struct Judge {
     names: Vec<String>,
     run: Shares,
     by_cause: ByCause,
+    until: Time,
     seconds: u64,
     late_seconds: u64,
     drops: PhysicalDrops,
+    /// Those of them that would not have been lost without stalls.
+    lost_in_stalls: u64,
     /// Packets of each host that cables lost: on the way to the core, and from it.
     cables: Vec<[u64; 2]>,
     clock_steps: u64,
     /// The longest wait for a CPU within a second, of each host that was starved.
     starved: Vec<Option<Span>>,
     /// Sum and number of what the machine left of links' rates in each second.
-    left: (f64, u64),
+    rate_left: (f64, u64),
     stalls: Stalls,
     stolen: Span,
     core_wait: Span,
@@ -155,8 +191,10 @@ impl Judge {
             seconds: 0,
             late_seconds: 0,
             drops: PhysicalDrops::default(),
+            lost_in_stalls: 0,
             clock_steps: 0,
-            left: (0.0, 0),
+            rate_left: (0.0, 0),
+            until: Time::ZERO,
             stalls: Stalls::default(),
             stolen: Span::ZERO,
             core_wait: Span::ZERO,
@@ -174,19 +212,25 @@ impl Judge {
 
     /// Takes one second into account, with all drops in it.
     pub fn second(&mut self, second: &Second) {
-        self.seconds = second.number + 1;
+        (self.seconds, self.until) = (second.number + 1, second.until);
         self.late_seconds += u64::from(rule::is_late(&second.shares));
         self.run = second.run;
         self.by_cause.absorb(&second.by_cause);
         self.drops.add(&second.drops);
+        self.lost_in_stalls += second.shed_in_stalls;
+        if second.stalls.count > 0 && second.by_cause.overload == 0 {
+            // In a stall the ring fills, and then the cables.
+            self.lost_in_stalls += second.drops.ring + second.drops.to_core;
+        }
         self.clock_steps += second.clock_steps;
         for &(host, waited) in &second.starved {
             if let Some(longest) = self.starved.get_mut(host) {
                 *longest = (*longest).max(Some(waited));
             }
         }
-        if let Some(left) = second.left {
-            self.left = (self.left.0 + left, self.left.1 + 1);
+        if let Some(left) = second.rate_left {
+            let (sum, seconds) = self.rate_left;
+            self.rate_left = (sum + left, seconds + 1);
         }
         self.stalls.absorb(&second.stalls);
         self.stolen += second.stolen;
@@ -201,12 +245,15 @@ impl Judge {
 
     /// What speaks against the run so far.
     pub fn reasons_so_far(&self) -> Vec<String> {
-        let unknown = Quantiles::default();
-        self.reasons(self.state(), &unknown, &unknown)
+        self.reasons(self.state(), None)
     }
 
     fn grade(&self, parts: &[Shares]) -> State {
-        rule::grade(&Evidence {
+        rule::grade(&self.evidence(parts))
+    }
+
+    fn evidence<'a>(&'a self, parts: &'a [Shares]) -> Evidence<'a> {
+        Evidence {
             run: &self.run,
             parts,
             lost: self.drops.total(),
@@ -215,54 +262,75 @@ impl Judge {
             clock_steps: self.clock_steps,
             is_starved: self.starved.iter().any(Option::is_some),
             rates: self.rate_share(),
+        }
+    }
+
+    /// The grade of the same run on a machine that neither stands still nor is slow now and then, as far as
+    /// causes are known: those of single pairs are not.
+    fn grade_without_noise(&self) -> State {
+        let mut run = self.run;
+        run.late = self.by_cause.overload;
+        if run.late < self.run.late {
+            // The largest error is most likely a stall's.
+            run.worst = Span::ZERO;
+        }
+        rule::grade(&Evidence {
+            run: &run,
+            parts: &[],
+            lost: self.drops.total() - self.lost_in_stalls,
+            late_seconds: 0,
+            rates: self.rate_left(),
+            ..self.evidence(&[])
         })
     }
 
-    /// What hosts that wanted all had of their links' rates, on average.
-    fn left(&self) -> f64 {
-        match self.left {
+    /// What hosts that wanted all had of their links' rates, in the mean of the seconds in which
+    /// there were any.
+    fn rate_left(&self) -> f64 {
+        match self.rate_left {
             (_, 0) => 1.0,
             (sum, seconds) => sum / seconds as f64,
         }
     }
 
-    /// The part of what they should be that rates have kept at least.
+    /// The share of the run for which the machine stood still.
+    fn stood_still_share(&self) -> f64 {
+        share(self.stalls.total_ns, self.until.as_ns()).min(1.0)
+    }
+
+    /// The part of what they should be that mean rates have kept at least.
     fn rate_share(&self) -> f64 {
-        let stood_still = share(self.stalls.total_ns, self.seconds * 1_000_000_000);
-        self.left() * (1.0 - stood_still.min(1.0))
+        self.rate_left() * (1.0 - self.stood_still_share())
     }
 
     /// The final word.
     pub fn verdict(&self, measured: &Measured, tcp: Spurious) -> Verdict {
-        let mut parts: Vec<_> = self.parts(measured).collect();
-        let of_parts: Vec<Shares> = parts.iter().map(|(shares, _)| *shares).collect();
-        let state = self.grade(&of_parts);
-        if parts.is_empty() {
-            let lost_share = rule::lost_share(self.drops.total(), self.run.packets);
-            let all = self.name_part(&self.run, None, None, lost_share);
-            parts.push((self.run, all));
-        }
-        let shift = |pair: &WorstPair| pair.late_share + pair.lost_share;
-        let worst = parts
-            .into_iter()
-            .map(|(_, pair)| pair)
-            .max_by(|a, b| shift(a).total_cmp(&shift(b)))
-            .filter(|_| self.run.packets > 0);
-        let (lateness, after_call) = (
-            measured.lateness.quantiles(),
-            measured.after_call.quantiles(),
-        );
-        let holds = worst.as_ref().map(|worst| self.holds(worst));
+        let parts = self.parts(measured);
+        let shares: Vec<Shares> = parts.iter().map(|part| part.shares).collect();
+        let state = self.grade(&shares);
+        let order = |a: &&Part, b: &&Part| a.shift().total_cmp(&b.shift()).then(a.t.cmp(&b.t));
+        let worst = parts.iter().max_by(order);
+        let [lateness, after_call, staleness] = [
+            &measured.lateness,
+            &measured.after_call,
+            &measured.staleness,
+        ]
+        .map(Delays::quantiles);
+        let late_pairs = parts.iter().filter(|part| rule::is_late(&part.shares));
+        let mut reasons = self.reasons(state, late_pairs.max_by(order));
+        self.add_slow_stacks(&lateness, &after_call, &mut reasons);
+        let starved = self.starved_hosts().map(|(name, _)| name.to_owned());
         Verdict {
             state,
-            holds,
-            reasons: self.reasons(state, &lateness, &after_call),
+            state_without_noise: self.grade_without_noise().min(state),
+            holds: worst.map(|worst| self.holds(worst)),
+            reasons,
             tolerance_ns: self.tolerance.as_ns(),
             late_share: self.run.late_share(),
             lost_share: rule::lost_share(self.drops.total(), self.run.packets),
-            percentile_shift: worst.as_ref().map_or(0.0, shift).min(1.0),
+            percentile_shift: worst.map_or(0.0, Part::shift).min(1.0),
             rate_share: self.rate_share(),
-            worst_pair: worst.filter(|worst| shift(worst) > 0.0),
+            worst_pair: worst.filter(|worst| worst.shift() > 0.0).map(Part::told),
             episodes: self.run.episodes,
             by_cause: self.by_cause,
             stalls: self.stalls,
@@ -270,14 +338,11 @@ impl Judge {
             late_seconds: self.late_seconds,
             lateness_ns: Some(lateness),
             after_call_ns: Some(after_call),
-            staleness_ns: Some(measured.staleness.quantiles()),
+            staleness_ns: Some(staleness),
             physical_drops: self.drops.total(),
             physical_drops_by_place: self.drops,
             clock_steps: self.clock_steps,
-            starved_hosts: self
-                .starved_hosts()
-                .map(|(name, _)| name.to_owned())
-                .collect(),
+            starved_hosts: starved.collect(),
             stolen_ns: Some(self.stolen.as_ns()),
             tcp: Some(tcp),
         }
@@ -296,87 +361,90 @@ impl Judge {
         }
     }
 
-    /// The pairs of hosts that are judged by themselves; where there were too many pairs to
-    /// count, the receiving hosts too.
-    fn parts<'a>(
-        &'a self,
-        measured: &'a Measured,
-    ) -> impl Iterator<Item = (Shares, WorstPair)> + 'a {
+    /// What is judged by itself: each pair of hosts of enough packets, the others together, and the
+    /// receiving hosts where there were too many pairs to count. Of a run of too few packets for
+    /// that, all of them.
+    fn parts(&self, measured: &Measured) -> Vec<Part> {
         // Those that may have been anybody's.
-        let anybodys = self.drops.ring + self.drops.pool;
-        let lost = move |host: Option<usize>, way: usize| match host {
-            Some(host) => {
-                let core = measured.lost.get(host).map_or(0, |lost| lost[way]);
-                core + self.cables.get(host).map_or(0, |lost| lost[way])
-            }
-            // A router's packets are made inside; an unknown sender's may be any host's.
-            None => 0,
-        };
+        let unattributed = self.drops.ring + self.drops.pool;
+        let sent: Vec<u64> = measured
+            .shed
+            .iter()
+            .zip(&self.cables)
+            .map(|(shed, [to_core, _])| shed + to_core)
+            .collect();
+        let sent_by_all: u64 = sent.iter().sum();
         let number = |node: NodeId| self.hosts.iter().position(|&host| host == node);
-        let all_sent: u64 = (0..self.hosts.len()).map(|host| lost(Some(host), 0)).sum();
-        let pairs = measured.pairs.iter().map(move |pair| {
+        let mut others = (Shares::default(), 0);
+        let mut parts = Vec::new();
+        for pair in measured.pairs.iter() {
             let sent = match pair.from() {
-                Some(node) => lost(number(node), 0),
-                None => all_sent,
+                // A router's packets are made inside.
+                Some(node) => number(node).map_or(0, |host| sent[host]),
+                None => sent_by_all,
             };
-            let most = anybodys + sent + lost(number(pair.to()), 1);
-            (pair.shares, pair.from(), pair.to(), most)
-        });
-        let hosts = measured.hosts.iter().zip(0..).map(move |(shares, host)| {
-            let most = anybodys + all_sent + lost(Some(host), 1);
-            (*shares, None, self.hosts[host], most)
-        });
-        let hosts = hosts.filter(|_| measured.pairs.beyond > 0);
-        let is_judged = |shares: &Shares| shares.packets >= rule::JUDGED_FROM;
-        pairs
-            .chain(hosts)
-            .filter(move |(shares, ..)| is_judged(shares))
-            .map(|(shares, from, to, most)| {
-                let lost_share = rule::lost_share(most, shares.packets);
-                (shares, self.name_part(&shares, from, Some(to), lost_share))
-            })
+            let received = number(pair.to()).map_or(0, |host| self.cables[host][1]);
+            let lost = unattributed + sent + received + pair.shares.lost;
+            if pair.shares.packets + pair.shares.lost < rule::JUDGED_FROM {
+                others.0.absorb(&pair.shares);
+                others.1 += lost;
+                continue;
+            }
+            let from = pair
+                .from()
+                .map_or("unknown senders", |node| self.name(node));
+            let to = self.name(pair.to()).to_owned();
+            parts.push(self.part(pair.shares, Some(from.to_owned()), to, lost));
+        }
+        let (others, lost) = others;
+        if others.packets + others.lost >= rule::JUDGED_FROM {
+            parts.push(self.part(others, None, "all other pairs".to_owned(), lost));
+        }
+        if measured.pairs.beyond > 0 {
+            for (shares, host) in measured.hosts.iter().zip(0..) {
+                let lost = unattributed + sent_by_all + self.cables[host][1] + self.drops.send;
+                let to = format!("{}, from all", self.name(self.hosts[host]));
+                parts.push(self.part(*shares, None, to, lost));
+            }
+        }
+        let lost = self.drops.total();
+        if parts.is_empty() && self.run.packets + lost > 0 {
+            parts.push(self.part(self.run, None, "all hosts".to_owned(), lost));
+        }
+        parts
     }
 
-    fn name_part(
-        &self,
-        shares: &Shares,
-        from: Option<NodeId>,
-        to: Option<NodeId>,
-        lost_share: f64,
-    ) -> WorstPair {
-        let name = |node: NodeId| self.names.get(node.index()).cloned();
-        WorstPair {
-            from: from.and_then(name),
-            to: to.and_then(name).unwrap_or_else(|| "all hosts".to_owned()),
-            packets: shares.packets,
-            late: shares.late,
-            late_share: shares.late_share(),
-            lost_share,
-            episodes: shares.episodes,
-            allowance_ns: rule::allowance(self.tolerance, shares.path_delay).as_ns(),
+    fn name(&self, node: NodeId) -> &str {
+        self.names.get(node.index()).map_or("?", String::as_str)
+    }
+
+    fn part(&self, shares: Shares, from: Option<String>, to: String, lost: u64) -> Part {
+        Part {
+            lost_share: rule::lost_share(lost, shares.packets),
+            t: rule::allowance(self.tolerance, shares.path_delay),
+            shares,
+            from,
+            to,
         }
     }
 
     /// What of the run's figures still holds.
-    fn holds(&self, worst: &WorstPair) -> String {
-        let shift = worst.late_share + worst.lost_share;
-        let allowance = readable(Span::from_ns(worst.allowance_ns));
-        let whose = match &worst.from {
-            Some(from) => format!("delay percentiles of {from} > {}", worst.to),
-            None if worst.to == "all hosts" => "delay percentiles".to_owned(),
-            None => format!("delay percentiles of all > {}", worst.to),
+    fn holds(&self, worst: &Part) -> String {
+        let allowance = readable(worst.t);
+        let whose = match worst.to.as_str() {
+            "all hosts" => "delay percentiles".to_owned(),
+            _ => format!("delay percentiles of {}", worst.named()),
         };
-        let percentiles = match shift {
+        let percentiles = match worst.shift() {
             0.0 => format!("{whose} are off by at most {allowance}"),
             shift => format!(
                 "{whose} are off by at most {} points and {allowance}",
-                at_most(100.0 * shift)
+                at_most(100.0 * shift.min(1.0))
             ),
         };
-        let rates = 1.0 - self.rate_share();
-        let rates = match rates {
+        let rates = match 1.0 - self.rate_share() {
             0.0 => String::new(),
-            rates => format!(", rates by at most {} %", at_most(100.0 * rates)),
+            rates => format!(", mean rates by at most {} %", at_most(100.0 * rates)),
         };
         let stalls = match self.stalls.count {
             0 => String::new(),
@@ -401,16 +469,23 @@ impl Judge {
         })
     }
 
-    /// One line each cause; of a faithful run only what is worth knowing.
-    fn reasons(&self, state: State, lateness: &Quantiles, after: &Quantiles) -> Vec<String> {
+    /// One line each cause, of a run that is not faithful.
+    fn reasons(&self, state: State, late: Option<&Part>) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.run.packets + self.drops.total() == 0 {
             reasons.push("no packet was due, so there was nothing to judge".to_owned());
         }
         if state != State::Faithful {
             self.add_late_packets(&mut reasons);
+            self.add_where_late(late, &mut reasons);
+            self.add_losses(&mut reasons);
             self.add_everything_else(&mut reasons);
         }
+        reasons
+    }
+
+    /// What is worth knowing of a run whose packets were in time, and its hosts were not.
+    fn add_slow_stacks(&self, lateness: &Quantiles, after: &Quantiles, reasons: &mut Vec<String>) {
         let tolerance = self.tolerance.as_ns();
         if lateness.p99 <= tolerance && after.p99 > tolerance {
             reasons.push(format!(
@@ -419,7 +494,30 @@ impl Judge {
                 readable(Span::from_ns(after.p99))
             ));
         }
-        reasons
+    }
+
+    /// Where, and when, more packets were late than in the run as a whole.
+    fn add_where_late(&self, late: Option<&Part>, reasons: &mut Vec<String>) {
+        let is_worse = |part: &&Part| part.shares.late_share() > self.run.late_share();
+        if let Some(part) = late.filter(is_worse) {
+            reasons.push(format!(
+                "{} % of packets late of {}, the worst pair",
+                at_most(100.0 * part.shares.late_share()),
+                part.named(),
+            ));
+        }
+        if self.late_seconds > 0 {
+            reasons.push(format!(
+                "more than 1 % of packets late in {} of {} seconds",
+                self.late_seconds, self.seconds
+            ));
+        }
+        if rule::is_too_large(self.run.worst) {
+            reasons.push(format!(
+                "a packet was late by {}: no figure bears that",
+                readable(self.run.worst)
+            ));
+        }
     }
 
     fn add_late_packets(&self, reasons: &mut Vec<String>) {
@@ -461,7 +559,7 @@ impl Judge {
         }
     }
 
-    fn add_everything_else(&self, reasons: &mut Vec<String>) {
+    fn add_losses(&self, reasons: &mut Vec<String>) {
         let drops = self.drops.total();
         if let Some(one_in) = (self.run.packets + drops).checked_div(drops) {
             let packets = if drops == 1 { "packet" } else { "packets" };
@@ -470,17 +568,27 @@ impl Judge {
                 self.drops.places()
             ));
         }
+    }
+
+    fn add_everything_else(&self, reasons: &mut Vec<String>) {
         match self.clock_steps {
             0 => {}
             1 => reasons.push("the machine's clock was stepped".to_owned()),
             n => reasons.push(format!("the machine's clock was stepped {n} times")),
         }
-        let left = self.left();
+        let left = self.rate_left();
         if left < 1.0 {
             reasons.push(format!(
                 "the machine did not keep up: hosts that wanted all of their links' rates had \
                  {:.1} % of them",
                 100.0 * left
+            ));
+        }
+        if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stood_still_share()) {
+            reasons.push(format!(
+                "the {}, for {} % of the run",
+                self.stood_still(),
+                at_most(100.0 * self.stood_still_share())
             ));
         }
         let starved: Vec<_> = self.starved_hosts().collect();

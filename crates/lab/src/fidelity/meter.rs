@@ -5,12 +5,12 @@ use longhaul_core::{NodeId, Span, Time};
 use super::causes::{ByCause, Cause, Stalls, Watch};
 use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
-use super::rule;
 use super::shares::{Pairs, Shares};
+use super::{rule, second_of};
 
 /// A packet that has left for its host.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Left {
+pub(crate) struct Packet {
     /// The node that it came from, as its source address says.
     pub(crate) from: Option<NodeId>,
     /// The node that it went to, and that host's number.
@@ -31,6 +31,8 @@ pub(crate) struct Left {
 pub struct Second {
     /// Its number, from 0.
     pub number: u64,
+    /// When it was over; the last one ends with the run.
+    pub until: Time,
     /// Packets that left in it, and late ones.
     pub shares: Shares,
     /// The same of the whole run up to its end.
@@ -43,13 +45,15 @@ pub struct Second {
     pub lateness: Quantiles,
     /// Lost by the machine.
     pub drops: PhysicalDrops,
+    /// Those of them that were shed because of a stall.
+    pub shed_in_stalls: u64,
     /// How often the clock was stepped.
     pub clock_steps: u64,
     /// Hosts with traffic under way that were starved, with the time that their tasks waited.
     pub starved: Vec<(usize, Span)>,
     /// The part of their links' rates that the machine left to hosts that wanted all of it, where
     /// there were any.
-    pub left: Option<f64>,
+    pub rate_left: Option<f64>,
     /// The share of the second that the core's thread was on its CPU.
     pub core_busy: f64,
     /// How long the core's thread waited for its CPU.
@@ -80,8 +84,8 @@ pub struct Measured {
     pub hosts: Vec<Shares>,
     /// Shares of each pair of hosts.
     pub pairs: Pairs,
-    /// Packets of each host that the core lost: those that it sent, and those for it.
-    pub lost: Vec<[u64; 2]>,
+    /// Packets that each host sent and the core shed.
+    pub shed: Vec<u64>,
 }
 
 impl Measured {
@@ -93,7 +97,7 @@ impl Measured {
             staleness: Delays::default(),
             hosts: vec![Shares::default(); hosts],
             pairs: Pairs::new(nodes),
-            lost: vec![[0; 2]; hosts],
+            shed: vec![0; hosts],
         }
     }
 }
@@ -124,26 +128,22 @@ impl Meter {
 
     /// Counts a packet that left.
     #[inline]
-    pub(crate) fn left(&mut self, left: &Left) {
-        let allowance = rule::allowance(self.tolerance, left.path_delay);
-        let pair = self.measured.pairs.find(left.from, left.to);
-        let host = self.measured.hosts.get_mut(left.host);
-        let all = [
-            Some(&mut self.run),
-            Some(&mut self.second.shares),
-            host,
-            pair,
-        ];
-        let is_late = left.is_unknown || left.error > allowance;
+    pub(crate) fn count(&mut self, packet: &Packet) {
+        let allowance = rule::allowance(self.tolerance, packet.path_delay);
+        let pair = self.measured.pairs.find(packet.from, packet.to);
+        let host = self.measured.hosts.get_mut(packet.host);
+        let run = Some(&mut self.run);
+        let all = [run, Some(&mut self.second.shares), host, pair];
+        let is_late = packet.is_unknown || packet.error > allowance;
         for shares in all.into_iter().flatten() {
-            shares.count(left.path_delay);
+            shares.count(packet.path_delay);
             if is_late {
-                shares.is_late(left.due, left.error);
+                shares.count_late(packet.due, packet.error);
             }
         }
         if is_late {
             let by_cause = &mut self.second.by_cause;
-            match self.watch.cause(left.due) {
+            match self.watch.cause(packet.due) {
                 Cause::Stall => by_cause.stall += 1,
                 Cause::Overload => by_cause.overload += 1,
                 Cause::Other => by_cause.other += 1,
@@ -159,18 +159,22 @@ impl Meter {
 
     /// Counts packets from a host that were shed.
     pub(crate) fn shed(&mut self, host: usize, packets: u64) {
-        self.watch.shed();
+        if self.watch.is_excused() {
+            self.second.shed_in_stalls += packets;
+        } else {
+            self.watch.shed();
+        }
         self.second.drops.shed += packets;
-        if let Some([from, _]) = self.measured.lost.get_mut(host) {
-            *from += packets;
+        if let Some(shed) = self.measured.shed.get_mut(host) {
+            *shed += packets;
         }
     }
 
-    /// Counts packets for a host that the kernel refused.
-    pub(crate) fn refused(&mut self, host: usize, packets: u64) {
+    /// Counts packets that the kernel refused.
+    pub(crate) fn refused(&mut self, from: Option<NodeId>, to: NodeId, packets: u64) {
         self.second.drops.send += packets;
-        if let Some([_, to]) = self.measured.lost.get_mut(host) {
-            *to += packets;
+        if let Some(shares) = self.measured.pairs.find(from, to) {
+            shares.lost += packets;
         }
     }
 
@@ -181,15 +185,17 @@ impl Meter {
         second.shares.absorb(&later);
         second.by_cause.absorb(&unheard.by_cause);
         second.drops.add(&unheard.drops);
+        second.shed_in_stalls += unheard.shed_in_stalls;
         second.clock_steps += unheard.clock_steps;
         second.core_wait += unheard.core_wait;
         self.watch.stalls.absorb(&unheard.stalls);
     }
 
-    /// Ends the current second and begins another.
-    pub(crate) fn close(&mut self, next: u64) -> Second {
+    /// Ends the current second and begins the one of `now`.
+    pub(crate) fn close(&mut self, now: Time) -> Second {
         let mut second = std::mem::take(&mut self.second);
-        self.second.number = next;
+        self.second.number = second_of(now);
+        second.until = now;
         second.lateness = self.lateness.quantiles();
         self.measured.lateness.absorb(&mut self.lateness);
         second.stalls = std::mem::take(&mut self.watch.stalls);

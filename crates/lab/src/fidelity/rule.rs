@@ -3,16 +3,13 @@
 //! **Theory.** Of the packets that were due at a host, let a share `d` be lost by the machine, and of
 //! those that left let a share `l` be late, which means later than due by more than the allowance `t`.
 //! Nothing leaves early. Let `Q` be the quantile function of the delays that the emulated network
-//! gives, and `m(p)` what is measured as percentile `p`.
+//! gives, and `m(p)` what is measured as p-quantile.
 //!
-//! - *From below*: a lost packet leaves the sample, and if the lost ones were the quickest, then the
-//!   p-quantile of the rest is the (p + d)-quantile of all at most, and, if they were the slowest, the
-//!   (p − d)-quantile at least (for p(1 − d) ≥ p − d). No packet is quicker than it should be, so
-//!   `m(p) ≥ Q(p − d)`.
-//! - *From above*: take the late packets to be infinitely slow. All others are slower than they
-//!   should be by `t` at most, and are a share of at least 1 − l − d of all. So
-//!   `m(p) ≤ Q(p + l + d) + t`. Where p + l + d > 1 the percentile may be one of a late packet, and
-//!   nothing is claimed.
+//! - *From below*: a share `p(1 − d) ≥ p − d` of all packets is measured to be no slower than `m(p)`,
+//!   and truly is, since nothing is early. So `m(p) ≥ Q(p − d)`.
+//! - *From above*: of the share `p + l + d` of packets that are truly no slower than `Q(p + l + d)`, at
+//!   most `d` are missing and `l` late. The others, `p` at least, are measured to be no slower than
+//!   `Q(p + l + d) + t`. So `m(p) ≤ Q(p + l + d) + t`; where p + l + d > 1 nothing is claimed.
 //!
 //! A round trip is two packets: shares and allowances of both directions add up (union bound).
 //! A distribution of a subset of the packets (one pair of hosts) has shares of its own: a busy flow
@@ -20,12 +17,12 @@
 //! [`JUDGED_FROM`] packets.
 //!
 //! Rates follow from delays only where senders are open loops. A closed loop sends nothing while the
-//! machine stands still, and a host held back by the machine sends less than its link allows. So a rate is
-//! too low by at most the time for which the machine stood still and what hosts lacked of their
-//! links' rates.
+//! machine stands still, and a host held back by the machine sends less than its link allows. So the mean
+//! rate over a run is too low by at most the share of time for which the machine stood still and what
+//! hosts lacked of their links' rates.
 //!
-//! **Grades** bound these figures. Late packets come in bursts, so one burst is no evidence of a
-//! second or a host that is late as a rule: those count from two episodes on.
+//! **Grades** bound these figures. Late packets come in bursts, so one short burst is no evidence of a
+//! second or a host that is late as a rule: those count from two episodes on, or one of [`LONG`].
 //!
 //! Left out: what a program does with its packets later (a retransmission after a late
 //! acknowledgement); the kernels' own counts of spurious retransmissions are reported beside.
@@ -40,8 +37,9 @@ const PATH_PART: u64 = 100;
 const PATH_MAX: Span = Span::from_ms(1);
 /// Hosts and pairs of hosts are judged by themselves from so many packets on.
 pub(crate) const JUDGED_FROM: u64 = 100;
-/// One burst of late packets is an accident; two are evidence.
+/// One short burst of late packets is an accident; two, or one that lasts, are evidence.
 const EPISODES: u64 = 2;
+const LONG: Span = Span::from_ms(100);
 /// Of a faithful run's packets, and of each host's, pair's and second's.
 const FAITHFUL: f64 = 0.001;
 const FAITHFUL_PART: f64 = 0.01;
@@ -49,7 +47,7 @@ const FAITHFUL_PART: f64 = 0.01;
 const FAITHFUL_SECONDS: u64 = 100;
 /// Of a degraded run's packets, and of each host's and pair's.
 const DEGRADED: f64 = 0.05;
-/// No packet of a degraded run is later, and no single burst makes a run broken that is shorter.
+/// No packet of a degraded run is later.
 const DEGRADED_ERROR: Span = Span::from_ms(100);
 /// Packets that the machine may lose in a degraded run.
 const DEGRADED_LOST: f64 = 1e-4;
@@ -107,7 +105,27 @@ pub(crate) struct Evidence<'a> {
 
 /// Whether a second, a host or a pair is late more than now and then.
 pub(crate) fn is_late(shares: &Shares) -> bool {
-    shares.episodes >= EPISODES && shares.late_share() > FAITHFUL_PART
+    is_evidence(shares) && shares.late_share() > FAITHFUL_PART
+}
+
+/// Whether a run, a host or a pair is too late, or has lost too much, for a degraded run.
+pub(crate) fn is_too_late(shares: &Shares) -> bool {
+    let is_late = is_evidence(shares) && shares.late_share() > DEGRADED;
+    is_late || lost_share(shares.lost, shares.packets) > DEGRADED
+}
+
+/// Whether an error is larger than any figure bears.
+pub(crate) fn is_too_large(error: Span) -> bool {
+    error > DEGRADED_ERROR
+}
+
+fn is_evidence(shares: &Shares) -> bool {
+    shares.episodes >= EPISODES || shares.longest >= LONG
+}
+
+/// Whether rates have kept too little for a faithful run.
+pub(crate) fn are_slow(rates: f64) -> bool {
+    rates < FAITHFUL_RATES
 }
 
 /// The share of what was due that the machine lost.
@@ -133,12 +151,10 @@ pub(crate) fn grade(evidence: &Evidence<'_>) -> State {
         && lost == 0
         && clock_steps == 0
         && !is_starved
-        && rates >= FAITHFUL_RATES;
-    let is_too_late =
-        |shares: &Shares| shares.episodes >= EPISODES && shares.late_share() > DEGRADED;
+        && !are_slow(rates);
     let is_degraded = !is_too_late(run)
         && !parts.iter().any(is_too_late)
-        && run.worst <= DEGRADED_ERROR
+        && !is_too_large(run.worst)
         && lost_share(lost, run.packets) <= DEGRADED_LOST
         && rates >= DEGRADED_RATES;
     match (is_faithful, is_degraded) {
@@ -160,7 +176,7 @@ mod tests {
         (0..packets).for_each(|_| shares.count(Span::ZERO));
         for number in 0..late {
             let due = Time::ZERO + Span::from_ms(100 * (number % episodes.max(1)));
-            shares.is_late(due, Span::from_ms(1));
+            shares.count_late(due, Span::from_ms(1));
         }
         shares.episodes = episodes;
         shares
@@ -208,6 +224,43 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_that_lasts_is_no_accident() {
+        // Packets 5 ms apart, all late for so many of them: one episode.
+        let graded = |late: u64| {
+            let mut run = Shares::default();
+            (0..1000).for_each(|_| run.count(Span::ZERO));
+            for number in 0..late {
+                run.count_late(Time::ZERO + Span::from_ms(5 * number), Span::from_ms(1));
+            }
+            assert_eq!(run.episodes, 1);
+            grade(&of(&run, &[run]))
+        };
+        assert_eq!(graded(20), State::Degraded);
+        assert_eq!(graded(1000), State::Broken);
+        // Beside a busy flow it is seen all the same.
+        let busy = shares(1_000_000, 0, 0);
+        let mut ping = Shares::default();
+        (0..200).for_each(|_| ping.count(Span::ZERO));
+        for number in 0..200 {
+            ping.count_late(Time::ZERO + Span::from_ms(5 * number), Span::from_ms(1));
+        }
+        assert_eq!(grade(&of(&busy, &[busy, ping])), State::Broken);
+    }
+
+    #[test]
+    fn a_pair_that_lost_most_of_its_packets_breaks_a_run() {
+        let run = shares(1_000_000, 0, 0);
+        let mut pair = shares(100, 0, 0);
+        pair.lost = 50;
+        let mut evidence = of(&run, &[]);
+        evidence.lost = 50;
+        assert_eq!(grade(&evidence), State::Degraded);
+        let parts = [pair];
+        evidence.parts = &parts;
+        assert_eq!(grade(&evidence), State::Broken);
+    }
+
+    #[test]
     fn a_busy_flow_hides_no_ping() {
         let run = shares(100_000, 20, 10);
         let quiet = |late, episodes| [shares(99_800, 0, 0), shares(200, late, episodes)];
@@ -240,7 +293,7 @@ mod tests {
         assert_eq!(graded(|e| e.rates = 0.98), State::Degraded);
         assert_eq!(graded(|e| e.rates = 0.94), State::Broken);
         let mut far = run;
-        far.is_late(Time::ZERO, Span::from_ms(101));
+        far.count_late(Time::ZERO, Span::from_ms(101));
         assert_eq!(grade(&of(&far, &[])), State::Broken);
     }
 

@@ -3,7 +3,7 @@
 //! A packet is late when its error is beyond its allowance ([`rule::allowance`](super::rule)).
 //! Late packets come in bursts, since a machine that stands still delays all that is due
 //! meanwhile. So the unit of judgement is the **episode**: late packets due within [`EPISODE`] of
-//! one another. Shares are a census: each packet is counted, so there is nothing to estimate.
+//! the one before. Shares are a census: each packet is counted, so there is nothing to estimate.
 
 use longhaul_core::{NodeId, Span, Time};
 
@@ -22,13 +22,18 @@ pub struct Shares {
     pub packets: u64,
     /// Late ones among them.
     pub late: u64,
+    /// Packets that were due and that the kernel refused.
+    pub lost: u64,
     /// Episodes of late packets.
     pub episodes: u64,
+    /// The longest of them, from its first due time to its last.
+    pub longest: Span,
     /// The largest error of a late packet.
     pub worst: Span,
     /// The longest delay of a path that a packet took.
     pub path_delay: Span,
-    last_late: Option<Time>,
+    /// The first and the last due time of the last episode.
+    episode: Option<[Time; 2]>,
 }
 
 impl Shares {
@@ -41,14 +46,18 @@ impl Shares {
 
     /// Counts the packet that has just been counted as late, by so much.
     #[inline]
-    pub fn is_late(&mut self, due: Time, error: Span) {
+    pub fn count_late(&mut self, due: Time, error: Span) {
         self.late += 1;
         self.worst = self.worst.max(error);
-        let last = *self.last_late.get_or_insert(due);
-        if self.episodes == 0 || due.since(last) > EPISODE {
-            self.episodes += 1;
-        }
-        self.last_late = Some(last.max(due));
+        let [first, last] = match self.episode {
+            Some([first, last]) if due.since(last) <= EPISODE => [first, last.max(due)],
+            _ => {
+                self.episodes += 1;
+                [due, due]
+            }
+        };
+        self.longest = self.longest.max(last.since(first));
+        self.episode = Some([first, last]);
     }
 
     /// Late packets over all packets.
@@ -60,10 +69,12 @@ impl Shares {
     pub fn absorb(&mut self, later: &Self) {
         self.packets += later.packets;
         self.late += later.late;
+        self.lost += later.lost;
         self.episodes += later.episodes;
+        self.longest = self.longest.max(later.longest);
         self.worst = self.worst.max(later.worst);
         self.path_delay = self.path_delay.max(later.path_delay);
-        self.last_late = later.last_late.or(self.last_late);
+        self.episode = later.episode.or(self.episode);
     }
 }
 
@@ -167,12 +178,13 @@ mod tests {
         let mut shares = Shares::default();
         for ms in [5, 6, 14, 24, 35, 36, 100] {
             shares.count(Span::ZERO);
-            shares.is_late(at_ms(ms), Span::from_ms(1));
+            shares.count_late(at_ms(ms), Span::from_ms(1));
         }
         // 5 to 24, 35 to 36, and 100.
         assert_eq!((shares.late, shares.episodes), (7, 3));
+        assert_eq!(shares.longest, Span::from_ms(19));
         // One that was due earlier belongs to the last.
-        shares.is_late(at_ms(95), Span::from_ms(2));
+        shares.count_late(at_ms(95), Span::from_ms(2));
         assert_eq!((shares.episodes, shares.worst), (3, Span::from_ms(2)));
     }
 

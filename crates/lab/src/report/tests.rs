@@ -112,6 +112,7 @@ fn summary() -> Summary {
     };
     let verdict = Verdict {
         state: State::Faithful,
+        state_without_noise: State::Faithful,
         holds: Some("delay percentiles of c > s are off by at most 200 us".into()),
         reasons: Vec::new(),
         tolerance_ns: 200_000,

@@ -44,29 +44,30 @@ pub fn run_until(
             force: false,
             ..options.clone()
         };
-        let summary = run(plan, &options, observer)?;
-        let verdict = &summary.verdict;
-        made.push(AttemptSummary {
-            run: summary.run.clone(),
-            state: verdict.state,
-            late_share: verdict.late_share,
-            physical_drops: verdict.physical_drops,
-            stalls: verdict.stalls,
-        });
+        let mut summary = match (run(plan, &options, observer), &mut best) {
+            (Ok(summary), _) => summary,
+            // What earlier attempts have come to is not lost with this one.
+            (Err(error), Some(best)) => {
+                best.error.get_or_insert(error.to_string());
+                break;
+            }
+            (Err(error), None) => {
+                folder.abandon();
+                return Err(error);
+            }
+        };
+        made.push(told(&summary));
         let is_last = summary.failed()
-            || verdict.state <= attempts.accept
-            || !verdict.blames_stalls()
+            || summary.verdict.state <= attempts.accept
+            || !summary.verdict.blames_noise()
             || number == attempts.most;
         if !is_last {
             observer.progress(&Progress::Note(again(number, attempts.most, &summary)));
         }
-        let is_best = |best: &Summary| {
-            let rank = |summary: &Summary| (summary.verdict.state, summary.verdict.late_share);
-            summary.failed() || rank(&summary) < rank(best)
-        };
-        if best.as_ref().is_none_or(is_best) {
-            best = Some(summary);
+        if let Some(best) = best.take_if(|best| !is_better(&summary, best)) {
+            summary = best;
         }
+        best = Some(summary);
         if is_last {
             break;
         }
@@ -78,6 +79,25 @@ pub fn run_until(
         best.error.get_or_insert(error.to_string());
     }
     Ok(best)
+}
+
+fn told(summary: &Summary) -> AttemptSummary {
+    let verdict = &summary.verdict;
+    AttemptSummary {
+        run: summary.run.clone(),
+        state: verdict.state,
+        late_share: verdict.late_share,
+        physical_drops: verdict.physical_drops,
+        stalls: verdict.stalls,
+    }
+}
+
+/// Whether an attempt is the one to report instead of an earlier one; a failure always is.
+fn is_better(summary: &Summary, earlier: &Summary) -> bool {
+    let [new, old] = [summary, earlier].map(|summary| &summary.verdict);
+    let by_claim = new.percentile_shift.total_cmp(&old.percentile_shift);
+    let order = new.state.cmp(&old.state).then(by_claim);
+    summary.failed() || order.is_lt()
 }
 
 /// Why there is another attempt.

@@ -334,11 +334,11 @@ impl<'a> Supervisor<'a> {
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
             // A lost frame counts as all the packets that it may have held.
             let segments = card(self.plan, host, &self.params, self.offload).segments();
-            let most = self.segments[host].max(segments.into());
-            self.segments[host] = most;
-            let to_core = most * (seen.to_core_dropped - before.to_core_dropped);
-            let most = if self.offload { SEGMENTS_MAX } else { 1 };
-            let from_core = most * (seen.from_core_dropped - before.from_core_dropped);
+            let sent = self.segments[host].max(segments.into());
+            self.segments[host] = sent;
+            let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
+            let received = if self.offload { SEGMENTS_MAX } else { 1 };
+            let from_core = received * (seen.from_core_dropped - before.from_core_dropped);
             report.second.drops.to_core += to_core;
             report.second.drops.from_core += from_core;
             self.judge.cables_lost(host, to_core, from_core);
@@ -349,9 +349,9 @@ impl<'a> Supervisor<'a> {
                 report.second.starved.push((host, waited));
             }
         }
-        let most = self.segments.iter().max().copied().unwrap_or(1);
-        report.second.drops.ring *= most;
-        report.second.left = self.trim.left();
+        let segments = self.segments.iter().max().copied().unwrap_or(1);
+        report.second.drops.ring *= segments;
+        report.second.rate_left = self.trim.left();
         let stolen_ns = cpu::stolen_ns();
         report.second.stolen = Span::from_ns(stolen_ns.saturating_sub(self.stolen_seen_ns));
         self.stolen_seen_ns = stolen_ns;

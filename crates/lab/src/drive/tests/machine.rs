@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::packet::sum16;
@@ -15,6 +15,9 @@ use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 use crate::drive::Command;
 use crate::drive::platform::{Arrival, Happened, Outcome, Platform};
 use crate::plan::Plan;
+
+/// When frames were on their cables, by host.
+pub(super) type Cables = Rc<RefCell<Vec<Vec<Time>>>>;
 
 /// What becomes of a frame that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +65,14 @@ impl Machine {
     }
 
     /// The machine for a plan's hosts; `commands` is dropped at `end`. Also where it writes down
-    /// when frames were on their cables, by host.
+    /// when frames were on their cables, by host, and a channel that is closed then.
     pub(super) fn platform(
         self,
         plan: &Plan,
         commands: Sender<Command>,
         end: Time,
-    ) -> (TestPlatform, Rc<RefCell<Vec<Vec<Time>>>>) {
+    ) -> (TestPlatform, Cables, Receiver<()>) {
+        let (under_way, over) = channel();
         let cables = Rc::new(RefCell::new(vec![Vec::new(); plan.hosts.len()]));
         let arrivals = self.frames.iter();
         let arrivals = arrivals.map(|&(from, to, stamp)| (from, stamp, frame(plan, from, to)));
@@ -78,12 +82,12 @@ impl Machine {
             arrivals: arrivals.collect(),
             lost: 0,
             number: 0,
-            commands: Some(commands),
+            under_way: Some((commands, under_way)),
             end,
             cables: Rc::clone(&cables),
             machine: self,
         };
-        (platform, cables)
+        (platform, cables, over)
     }
 }
 
@@ -109,9 +113,10 @@ pub(super) struct TestPlatform {
     lost: u64,
     /// Frames sent so far.
     number: u64,
-    commands: Option<Sender<Command>>,
+    /// Dropped at the end.
+    under_way: Option<(Sender<Command>, Sender<()>)>,
     end: Time,
-    cables: Rc<RefCell<Vec<Vec<Time>>>>,
+    cables: Cables,
 }
 
 impl TestPlatform {
@@ -181,7 +186,7 @@ impl Platform for TestPlatform {
 
     fn wait(&mut self, until: Time) -> io::Result<()> {
         if self.now >= self.end {
-            self.commands = None;
+            self.under_way = None;
         }
         let next = self.arrivals.front().map_or(until, |(_, stamp, _)| *stamp);
         let until = until - self.machine.wakes_early;

@@ -1,7 +1,5 @@
-use longhaul_core::Time;
-
 use super::*;
-use crate::fidelity::meter::{Left, Meter};
+use crate::fidelity::meter::{Meter, Packet};
 
 const TOLERANCE: Span = Span::from_us(200);
 const HOSTS: u32 = 3;
@@ -11,6 +9,7 @@ struct Run {
     meter: Meter,
     judge: Judge,
     now: Time,
+    path_delay: Span,
 }
 
 impl Run {
@@ -21,6 +20,7 @@ impl Run {
             meter: Meter::new(TOLERANCE, Measured::new(HOSTS as usize, HOSTS as usize)),
             judge: Judge::new(TOLERANCE, hosts, names),
             now: Time::ZERO,
+            path_delay: Span::from_ms(1),
         }
     }
 
@@ -28,13 +28,13 @@ impl Run {
     fn packets(&mut self, [from, to]: [u32; 2], count: u64, late: Span) {
         for _ in 0..count {
             self.now += Span::from_ms(1);
-            self.meter.left(&Left {
+            self.meter.count(&Packet {
                 from: Some(NodeId(from)),
                 to: NodeId(to),
                 host: to as usize,
                 due: self.now,
                 error: late,
-                path_delay: Span::from_ms(1),
+                path_delay: self.path_delay,
                 is_unknown: false,
             });
             self.meter.lateness(late);
@@ -43,8 +43,7 @@ impl Run {
 
     /// Ends a second, in which something else may have happened.
     fn second(&mut self, change: impl FnOnce(&mut Second)) {
-        let number = self.meter.second.number;
-        let mut second = self.meter.close(number + 1);
+        let mut second = self.meter.close(self.now);
         change(&mut second);
         self.judge.second(&second);
     }
@@ -94,13 +93,14 @@ fn the_line_follows_the_worst_pair() {
         ..ByCause::default()
     };
     assert_eq!(verdict.by_cause, by_cause);
-    let holds = "delay percentiles of b > a are off by at most 3.0 points and 200 us, rates by at \
-                 most 1.0 % (this machine stood still 2 times, 5 ms at most)";
+    let holds = "delay percentiles of b > a are off by at most 3.0 points and 200 us, mean rates by at \
+                 most 0.01 % (this machine stood still 2 times, 5 ms at most)";
     assert_eq!(verdict.holds.as_deref(), Some(holds));
     let reason = "0.01 % of packets late: the machine stood still 2 times, 5 ms at most; its \
                   hypervisor took 160 ms of CPU time";
-    assert_eq!(verdict.reasons, [reason]);
-    assert!(verdict.blames_stalls());
+    let pair = "3.0 % of packets late of b > a, the worst pair";
+    assert_eq!(verdict.reasons, [reason, pair]);
+    assert!(verdict.blames_noise());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_a_pair_may_have_lost_is_in_its_share() {
     run.packets([0, 1], 99_999, Span::ZERO);
     run.packets([2, 1], 99, Span::ZERO);
     run.packets([1, 2], 199, Span::ZERO);
-    run.meter.refused(2, 1);
+    run.meter.refused(Some(NodeId(1)), NodeId(2), 1);
     run.second(|second| second.drops.ring = 1);
     run.judge.cables_lost(1, 2, 0);
     let verdict = run.verdict();
@@ -137,7 +137,7 @@ fn each_cause_has_a_line() {
     run.packets([0, 1], 20, Span::from_us(400));
     run.second(|second| {
         second.clock_steps = 2;
-        second.left = Some(0.962);
+        second.rate_left = Some(0.962);
         second.starved = vec![(0, Span::from_ms(700)), (2, Span::from_ms(600))];
         second.core_load = 1.0;
     });
@@ -147,6 +147,7 @@ fn each_cause_has_a_line() {
          up to 100 % of a second)",
         "2.0 % of packets late: wake-ups or send calls took longer than the tolerance, 400 us \
          late at most",
+        "more than 1 % of packets late in 1 of 1 seconds",
         "the machine's clock was stepped 2 times",
         "the machine did not keep up: hosts that wanted all of their links' rates had 96.2 % of \
          them",
@@ -155,7 +156,143 @@ fn each_cause_has_a_line() {
     assert_eq!(verdict.reasons, expected);
     assert_eq!(verdict.starved_hosts, ["a", "c"]);
     assert_eq!(verdict.state, State::Degraded);
-    assert!(!verdict.blames_stalls(), "it never stood still");
+    assert!(!verdict.blames_noise(), "it never stood still");
+}
+
+#[test]
+fn a_pair_that_is_late_is_named_though_the_run_is_not() {
+    let mut run = Run::new();
+    run.packets([0, 1], 100_000, Span::ZERO);
+    for _ in 0..3 {
+        run.packets([2, 1], 50, Span::ZERO);
+        run.packets([2, 1], 5, Span::from_ms(3));
+    }
+    run.second(|_| {});
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Broken);
+    let expected = [
+        "0.02 % of packets late: wake-ups or send calls took longer than the tolerance, 3 ms late at \
+         most",
+        "9.1 % of packets late of c > b, the worst pair",
+    ];
+    assert_eq!(verdict.reasons, expected);
+}
+
+#[test]
+fn pairs_of_few_packets_are_judged_together() {
+    let mut run = Run::new();
+    run.packets([0, 1], 100_000, Span::ZERO);
+    for pair in [[2, 1], [1, 2]] {
+        run.packets(pair, 59, Span::from_ms(3));
+        run.packets([0, 1], 100, Span::ZERO);
+    }
+    run.second(|_| {});
+    let verdict = run.verdict();
+    let worst = verdict.worst_pair.expect("one that is late");
+    assert_eq!(
+        (worst.from.as_deref(), worst.to.as_str()),
+        (None, "all other pairs")
+    );
+    assert_eq!((worst.packets, worst.late), (118, 118));
+    assert_eq!(verdict.state, State::Broken);
+}
+
+#[test]
+fn of_pairs_that_are_in_time_the_longest_path_is_named() {
+    let mut run = Run::new();
+    run.packets([0, 1], 200, Span::ZERO);
+    run.path_delay = Span::from_ms(80);
+    run.packets([0, 2], 200, Span::ZERO);
+    run.path_delay = Span::ZERO;
+    run.packets([1, 2], 200, Span::ZERO);
+    run.second(|_| {});
+    let holds = run.verdict().holds.expect("something was due");
+    assert_eq!(
+        holds,
+        "delay percentiles of a > c are off by at most 800 us"
+    );
+}
+
+#[test]
+fn a_run_that_lost_everything_claims_nothing() {
+    let mut run = Run::new();
+    run.meter.refused(Some(NodeId(0)), NodeId(1), 500);
+    run.now += Span::from_s(1);
+    run.second(|_| {});
+    let verdict = run.verdict();
+    assert_eq!((verdict.state, verdict.lost_share), (State::Broken, 1.0));
+    assert_eq!(verdict.percentile_shift, 1.0);
+    let worst = verdict.worst_pair.expect("one that lost all");
+    assert_eq!((worst.from.as_deref(), worst.packets), (Some("a"), 0));
+}
+
+#[test]
+fn time_that_the_machine_stood_still_is_a_reason_without_late_packets() {
+    let mut run = Run::new();
+    run.packets([0, 1], 1000, Span::ZERO);
+    run.second(|second| {
+        second.stalls = Stalls {
+            count: 3,
+            total_ns: 30_000_000,
+            longest_ns: 12_000_000,
+        };
+    });
+    let verdict = run.verdict();
+    assert_eq!(verdict.state, State::Degraded);
+    let expected = ["the machine stood still 3 times, 12 ms at most, for 3.0 % of the run"];
+    assert_eq!(verdict.reasons, expected);
+    assert!(verdict.blames_noise());
+}
+
+#[test]
+fn a_run_is_repeated_only_if_it_would_have_been_better_without_stalls() {
+    let stalled = |second: &mut Second| {
+        second.stalls.count = 2;
+        second.stalls.longest_ns = 5_000_000;
+    };
+    let judged = |change: &dyn Fn(&mut Second)| {
+        let mut run = Run::new();
+        run.packets([0, 1], 1000, Span::ZERO);
+        run.meter.watch.woken(run.now + Span::from_ms(5), run.now);
+        run.packets([0, 1], 5, Span::from_ms(1));
+        run.second(|second| {
+            stalled(second);
+            change(second);
+        });
+        let verdict = run.verdict();
+        (verdict.state, verdict.blames_noise())
+    };
+    assert_eq!(judged(&|_| {}), (State::Degraded, true));
+    // What the ring loses in a stall is the stall's.
+    assert_eq!(
+        judged(&|second| second.drops.ring = 5),
+        (State::Broken, true)
+    );
+    // None of these is.
+    assert_eq!(
+        judged(&|second| second.drops.send = 5),
+        (State::Broken, false)
+    );
+    assert_eq!(
+        judged(&|second| second.clock_steps = 1),
+        (State::Degraded, false)
+    );
+    assert_eq!(
+        judged(&|second| second.rate_left = Some(0.9)),
+        (State::Broken, false)
+    );
+    let starved = vec![(0, Span::from_ms(700))];
+    assert_eq!(
+        judged(&|second| second.starved.clone_from(&starved)),
+        (State::Degraded, false)
+    );
+    let overloaded = |second: &mut Second| {
+        second.by_cause = ByCause {
+            overload: second.by_cause.stall,
+            ..ByCause::default()
+        };
+    };
+    assert_eq!(judged(&overloaded), (State::Degraded, false));
 }
 
 #[test]
@@ -172,7 +309,7 @@ fn overload_is_not_blamed_on_stalls() {
     });
     let verdict = run.verdict();
     assert_eq!(verdict.state, State::Broken);
-    assert!(!verdict.blames_stalls());
+    assert!(!verdict.blames_noise());
 }
 
 #[test]
