@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves that live tests have teeth: each planted fault must fail the tests about it, by what they
-# say of it, and without a fault the same tests must pass. crates/lab/src/faults.rs lists what is
+# say of it, and without a fault the same tests must pass. crates/lab/src/run/live/faults.rs lists what is
 # planted.
 #
 # usage: tests/faults.sh [--times N] [--busy] [FAULT]...

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_lab::plan::Plan;
+use longhaul_plan::plan::Plan;
 
 fuzz_target!(|text: &str| {
     // The first line is an override, the rest the file.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_lab::topology::import::{ImportOptions, PARAMS, read_bytes};
+use longhaul_plan::topology::import::{ImportOptions, PARAMS, read_bytes};
 
 const FORMATS: [&str; 8] = [
     "gml",
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
     }
     match read_bytes(file, "latencies", &options) {
         Ok(sketch) => {
-            let ends = |link: &longhaul_lab::topology::SketchLink| link.ends;
+            let ends = |link: &longhaul_plan::topology::SketchLink| link.ends;
             for [a, b] in sketch.links.iter().map(ends) {
                 assert!(a != b && a.max(b) < sketch.nodes.len());
             }

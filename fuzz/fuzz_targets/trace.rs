@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::time::Span;
 use longhaul_core::trace::{Series, Trace};
-use longhaul_lab::trace_file::{TraceKind, TraceOptions, parse_delays, parse_pattern, parse_trace};
+use longhaul_plan::trace_file::{TraceKind, TraceOptions, parse_delays, parse_pattern, parse_trace};
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte says how to read the rest.

@@ -12,8 +12,9 @@ use longhaul_lab::fidelity::{Quantiles, State};
 use longhaul_lab::run::RunError;
 use longhaul_linux::sandbox::SandboxError;
 
+use crate::doctor;
+use crate::exit::Exit;
 use crate::style::{self, Style};
-use crate::{Exit, doctor};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use longhaul_core::topology::{Balance, NodeKind, Pipe};
 use longhaul_core::{Span, Time};
-use longhaul_lab::described;
-use longhaul_lab::elements::Elements;
-use longhaul_lab::plan::{Plan, Ready, RunClock};
-use longhaul_lab::schedule::Event;
+use longhaul_plan::described;
+use longhaul_plan::elements::Elements;
+use longhaul_plan::plan::{Plan, Ready, RunClock};
+use longhaul_plan::schedule::Event;
 use serde_json::{Value, json};
 
-use crate::Exit;
 use crate::demands::Outlook;
+use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let Some(file) = args.file.as_ref().filter(|_| !args.schema) else {
-        style::print(&style::json(&longhaul_lab::file::schema()));
+        style::print(&style::json(&longhaul_plan::file::schema()));
         return Exit::Done;
     };
     let plan = match experiment::load(file, &args.overrides, elements) {

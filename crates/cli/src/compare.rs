@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use longhaul_lab::compare::{self, Comparison, Figures, Pair};
 use serde_json::json;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\

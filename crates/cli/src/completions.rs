@@ -3,7 +3,8 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{Cli, Exit, style};
+use crate::exit::Exit;
+use crate::{Cli, style};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use longhaul_lab::calibrate::demands::{Comparison, Demands};
 use longhaul_lab::calibrate::{self, Calibration, Known};
-use longhaul_lab::plan::{Plan, RunClock};
+use longhaul_plan::plan::{Plan, RunClock};
 use serde_json::{Value, json};
 
 use crate::style;

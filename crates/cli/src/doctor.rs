@@ -2,7 +2,7 @@
 
 use longhaul_linux::doctor::{self, Finding, State};
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use longhaul_lab::control::{Control, ControlError, Reply, Request};
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use longhaul_lab::elements::Elements;
-use longhaul_lab::file::{Errors, MAX_FILE_BYTES};
-use longhaul_lab::plan::Plan;
+use longhaul_plan::elements::Elements;
+use longhaul_plan::file::{Errors, MAX_FILE_BYTES};
+use longhaul_plan::plan::Plan;
 
 /// Changes to what the file says.
 #[derive(Debug, Default, clap::Args)]

@@ -14,6 +14,7 @@ mod completions;
 mod demands;
 mod doctor;
 mod exec;
+mod exit;
 mod experiment;
 mod get;
 mod list;
@@ -32,12 +33,14 @@ mod traffic;
 
 use std::process::ExitCode;
 
+use exit::Exit;
+
 use clap::{Parser, Subcommand};
 
 pub use longhaul_core::element::{Element, Fate};
 pub use longhaul_core::rng::Stream;
 pub use longhaul_core::{Span, Time};
-pub use longhaul_lab::elements::Elements;
+pub use longhaul_plan::elements::Elements;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,34 +80,6 @@ enum Command {
     Completions(completions::Args),
     #[command(hide = true)]
     Load(load::Args),
-}
-
-/// How a command ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exit {
-    /// Done, and faithful where that is the question.
-    Done,
-    /// A program or the run failed.
-    Failed,
-    /// The file or the command line is wrong.
-    Wrong,
-    /// Finished, not faithful.
-    NotFaithful,
-    /// As the program that `exec` ran.
-    Program(i32),
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Done => Self::SUCCESS,
-            Exit::Failed => Self::from(1),
-            Exit::Wrong => Self::from(2),
-            Exit::NotFaithful => Self::from(3),
-            // What a program can exit with fits into a byte.
-            Exit::Program(code) => Self::from(u8::try_from(code).unwrap_or(1)),
-        }
-    }
 }
 
 /// Does what the command line says; experiments may name `elements`.

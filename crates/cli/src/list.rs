@@ -2,7 +2,7 @@
 
 use longhaul_lab::control;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style;
 
 /// List the runs that are under way

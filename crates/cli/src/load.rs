@@ -7,7 +7,7 @@ use std::io;
 use longhaul_lab::calibrate::load::{self, TcpSink, UdpSink};
 use serde_json::json;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style;
 
 /// What calibration runs on its hosts

@@ -1,8 +1,8 @@
 //! What a run takes of the machine's memory, before it is run.
 
-use longhaul_lab::plan::{Plan, RunClock};
 use longhaul_lab::run::ring_configs;
-use longhaul_lab::simulate::memory::Needs;
+use longhaul_lab::run::virtual_time::memory::Needs;
+use longhaul_plan::plan::{Plan, RunClock};
 use serde_json::{Value, json};
 
 use crate::style;

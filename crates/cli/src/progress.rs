@@ -8,8 +8,8 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul_core::{Span, Time};
 use longhaul_lab::fidelity::State;
-use longhaul_lab::plan::{Plan, RunClock};
 use longhaul_lab::run::{Observer, Progress};
+use longhaul_plan::plan::{Plan, RunClock};
 
 use crate::style::{self, Style};
 

@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-use longhaul_lab::elements::Elements;
 use longhaul_lab::fidelity::State;
 use longhaul_lab::folder::FolderError;
 use longhaul_lab::run::{self, Attempts, RunError, RunOptions};
 use longhaul_lab::summary::Summary;
 use longhaul_linux::sandbox::SandboxError;
+use longhaul_plan::elements::Elements;
 
 use crate::demands::Outlook;
+use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::progress::Reporter;
 use crate::style::{self, Style};
-use crate::{Exit, doctor, result};
+use crate::{doctor, result};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use longhaul_lab::control::{Control, ControlError, Reply, Request};
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\

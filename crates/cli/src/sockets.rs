@@ -16,7 +16,7 @@ use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_linux::wait_readable;
 use serde_json::json;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_lab::control::{Control, ControlError, Reply, Request, Top};
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use longhaul_lab::topology::generate::{self, FAMILIES};
-use longhaul_lab::topology::import::{self, ImportOptions};
-use longhaul_lab::topology::{self, Form, Sketch, draw, spell};
+use longhaul_plan::topology::generate::{self, FAMILIES};
+use longhaul_plan::topology::import::{self, ImportOptions};
+use longhaul_plan::topology::{self, Form, Sketch, draw, spell};
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::experiment::{Overrides, pair};
 use crate::style::{self, Style};
 

@@ -1,7 +1,7 @@
 //! Modelled traffic as `check` shows it.
 
-use longhaul_lab::plan::Plan;
-use longhaul_lab::traffic::{Carrier, Each, FlowGroup, Gaps, Work};
+use longhaul_plan::plan::Plan;
+use longhaul_plan::traffic::{Carrier, Each, FlowGroup, Gaps, Work};
 use serde_json::{Value, json};
 
 use crate::style;

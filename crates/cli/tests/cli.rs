@@ -379,7 +379,7 @@ fn topologies_are_generated_checked_and_drawn() {
     assert!(help.contains("rib_length") && help.contains("[default: 1 Gbit/s]"));
     let zoo = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../lab/tests/import/samples/zoo.gml"
+        "/../plan/tests/import/samples/zoo.gml"
     );
     let output = longhaul(&["topology", "import", zoo, "rate=1 Gbit/s"]);
     assert!(stderr(&output).contains("note: ") && output.status.code() == Some(0));

@@ -82,6 +82,14 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
+    /// So many of something in this span as a rate a second, for people and files; 0 for no time at all.
+    pub fn per_second(self, count: u64) -> f64 {
+        match self {
+            Self::ZERO => 0.0,
+            span => count as f64 / span.as_s(),
+        }
+    }
+
     /// The difference, or zero where `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

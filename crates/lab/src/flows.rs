@@ -7,6 +7,8 @@
 //!
 //! Left out: how flows come about (`traffic`), and charts of them (`report`).
 
+mod results;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use longhaul_proto::traffic::WindowPoint;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RunFolder;
-use crate::summary::per_second;
+pub(crate) use results::write_down;
 
 /// So many flows are in `summary.json`; all are in `flows.csv`.
 pub const FLOWS_MAX: usize = 10_000;
@@ -51,7 +53,7 @@ impl FlowRecord {
     /// Payload over time in bits per second; of a flow without end, until `end`.
     pub fn goodput_bps(&self, end: Time) -> f64 {
         let finish = self.finish.unwrap_or(end);
-        8.0 * per_second(self.bytes, finish.since(self.start))
+        8.0 * finish.since(self.start).per_second(self.bytes)
     }
 }
 

@@ -3,10 +3,25 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use longhaul_core::observe::PipeCounters;
+use longhaul_core::observe::{Counters, PipeCounters};
 
-use crate::drive::Report;
+use crate::fidelity::Second;
 use crate::folder::RunFolder;
+
+/// What the loop saw in a second, and all counters at its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    /// The second's fidelity.
+    pub second: Second,
+    /// The engine's totals.
+    pub counters: Counters,
+    /// Every pipe's counters, by number.
+    pub pipes: Vec<PipeCounters>,
+    /// Packets inside the network.
+    pub inside: u64,
+    /// Multicast frames that carried more than a kernel's own group membership messages.
+    pub multicast_data: u64,
+}
 
 /// The files `series/seconds.csv` and `series/pipes.csv`, written as the run goes on.
 #[derive(Debug)]

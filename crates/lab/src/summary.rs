@@ -1,9 +1,9 @@
 //! `summary.json`: what a run was and what came of it. The names are documented in
 //! docs/summary.md and do not change lightly.
 
+use longhaul_core::Time;
 use longhaul_core::observe::{Counters, Dropped, PipeCounters, RefusedFrames};
 use longhaul_core::topology::{Pipe, PipeParams};
-use longhaul_core::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::fidelity::{Stalls, State, Verdict};
@@ -174,7 +174,7 @@ pub struct PipeSummary {
 impl PipeSummary {
     /// A pipe at the end of a run that took until `end`, its parameters as they were then.
     pub fn new(pipe: &Pipe, params: &PipeParams, counters: &PipeCounters, end: Time) -> Self {
-        let busy = per_second(counters.busy_ns, end.since(Time::ZERO)) / 1e9;
+        let busy = end.since(Time::ZERO).per_second(counters.busy_ns) / 1e9;
         Self {
             name: pipe.name.clone(),
             counts: PipeCounts::from(counters),
@@ -241,6 +241,9 @@ impl From<&PipeCounters> for PipeCounts {
         }
     }
 }
+
+/// The most events that a summary tells of.
+pub(crate) const EVENTS_MAX: usize = 1000;
 
 /// Something that the file had scheduled.
 #[derive(Debug, Clone, Serialize)]
@@ -410,13 +413,4 @@ pub fn machine(core: CoreFacts, program_cpus: Vec<usize>, cpus: usize) -> Machin
 /// Seconds of a point in experiment time.
 pub fn seconds(time: Time) -> f64 {
     time.as_s()
-}
-
-/// A rate over a span; zero for no time at all.
-pub fn per_second(count: u64, span: Span) -> f64 {
-    if span == Span::ZERO {
-        0.0
-    } else {
-        count as f64 / span.as_s()
-    }
 }

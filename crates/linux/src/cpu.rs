@@ -162,7 +162,17 @@ pub fn without_timer_slack() {
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.
 pub fn own_run_wait_ns() -> u64 {
-    crate::sandbox::run_wait("/proc/thread-self/schedstat").unwrap_or(0)
+    run_wait("/proc/thread-self/schedstat").unwrap_or(0)
+}
+
+/// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
+pub(crate) fn run_wait(path: &str) -> Option<u64> {
+    fs::read_to_string(path)
+        .ok()?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// CPU time that the hypervisor has taken from the CPUs of this machine since they began, in

@@ -38,7 +38,6 @@ use crate::sys::{self, Fork};
 
 pub use crate::netlink::shaper::{Shaper, Traffic};
 pub use steering::orders_super_packets;
-pub(crate) use usage::run_wait;
 
 /// The most segments of a super-packet: as many as the core takes, and UDP has.
 pub const SEGMENTS_MAX: u32 = 128;

@@ -21,7 +21,7 @@ use longhaul_core::{NodeId, PipeId, Span, Topology};
 use serde::Serialize;
 
 use super::fit::Region;
-use crate::plan::Plan;
+use longhaul_plan::plan::Plan;
 
 /// Nodes and pipes that all searches together may visit: half a second or so.
 const BUDGET: usize = 20_000_000;

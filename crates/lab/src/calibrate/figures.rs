@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fidelity::{Quantiles, State};
-use crate::plan::Plan;
+use longhaul_plan::plan::Plan;
 
 /// UDP packets of one kind, and how the emulation kept up with them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

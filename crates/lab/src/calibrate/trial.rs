@@ -12,9 +12,9 @@ use longhaul_linux::cpu;
 use serde::de::DeserializeOwned;
 
 use super::CalibrateError;
-use crate::plan::Plan;
 use crate::run::{self, Observer, Progress, RunOptions};
 use crate::summary::Summary;
+use longhaul_plan::plan::Plan;
 
 /// This program, on a host.
 const SELF: &str = "/proc/self/exe";

@@ -9,8 +9,8 @@ use std::fmt::Write;
 use super::{Observer, Progress, RunError, RunOptions, run};
 use crate::fidelity::State;
 use crate::folder::RunFolder;
-use crate::plan::Plan;
 use crate::summary::{AttemptSummary, Summary};
+use longhaul_plan::plan::Plan;
 
 /// How often a run may be made.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ use std::fs;
 
 use super::boot::INTERFACE;
 use super::{HostCounters, TcpCounters};
+use crate::cpu::run_wait;
 
 /// Frames that an interface dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -148,16 +149,6 @@ fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {
     fs::read_link(format!("/proc/{pid}/ns/pid"))
         .ok()
         .map(Into::into)
-}
-
-/// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
-pub(crate) fn run_wait(path: &str) -> Option<u64> {
-    fs::read_to_string(path)
-        .ok()?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
 }
 
 /// Gives a program the limit of open files that its caller had.

@@ -1,0 +1,250 @@
+//! A network under way: verbs for whoever drives it.
+//!
+//! **Order.** At one time, changes come before packets, packets before timers
+//! ([`longhaul_plan::schedule`], the engine's event order, [`hosts`](crate::hosts)). Packets enter
+//! at their stamps, also where the engine is past them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use longhaul_core::engine::{Egress, Engine, EngineConfig, Parcel, Refused};
+use longhaul_core::observe::PipeCounters;
+use longhaul_core::params::PipeParams;
+use longhaul_core::segment::Offload;
+use longhaul_core::topology::PipeId;
+use longhaul_core::{NodeId, Time};
+use longhaul_plan::patch::Patch;
+use longhaul_plan::plan::Plan;
+use longhaul_plan::schedule::{Change, Timeline};
+use longhaul_proto::RouterReplies;
+use longhaul_proto::traffic::{self, Traffic};
+
+use crate::endpoints::Endpoints;
+use crate::hosts::ModelledHosts;
+
+/// A change that has been made.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// When.
+    pub at: Time,
+    /// The event of the file that began with it, by number.
+    pub event: Option<usize>,
+    /// Pipes whose parameters have changed, and what they are now.
+    pub params: Vec<(PipeId, PipeParams)>,
+}
+
+/// A pipe at a moment.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Which one.
+    pub pipe: PipeId,
+    /// What it does to packets.
+    pub params: PipeParams,
+    /// Whether it is up.
+    pub up: bool,
+    /// What has become of its packets.
+    pub counters: PipeCounters,
+    /// Packets and counted bytes that wait in its queue.
+    pub waiting: (u32, u64),
+}
+
+/// The network, what is scheduled in it, and its modelled hosts.
+pub struct Emulation {
+    pub(crate) engine: Engine,
+    timeline: Timeline,
+    pub(crate) hosts: Option<ModelledHosts>,
+    applied: VecDeque<Applied>,
+}
+
+impl Emulation {
+    /// That of a plan, at t = 0.
+    ///
+    /// # Errors
+    /// The modelled hosts could not be made.
+    pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, traffic::Error> {
+        let responder = Box::new(RouterReplies::new());
+        let hosts = match plan.traffic.flows {
+            0 => None,
+            _ => {
+                let endpoints = Endpoints::new(plan);
+                let traffic = endpoints.traffic(plan)?;
+                Some(ModelledHosts::new(traffic, endpoints.into_hosts()))
+            }
+        };
+        Ok(Self {
+            engine: Engine::new(plan.topology.clone(), config, responder),
+            timeline: Timeline::new(Arc::clone(&plan.schedule)),
+            hosts,
+            applied: VecDeque::new(),
+        })
+    }
+
+    /// The network.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Makes the route tables of a host, which would be made at its first packet.
+    pub fn prepare_routes(&mut self, host: NodeId) {
+        self.engine.prepare_routes(host);
+    }
+
+    /// Up to where all has happened.
+    pub fn now(&self) -> Time {
+        self.engine.now()
+    }
+
+    /// When something happens next, if ever.
+    pub fn next_at(&self) -> Option<Time> {
+        let next = [self.next_packet_or_timer(), self.next_step()];
+        next.into_iter().flatten().min()
+    }
+
+    /// When a packet comes out or a timer of a modelled host is due next.
+    pub fn next_packet_or_timer(&self) -> Option<Time> {
+        let timer = self.hosts.as_ref().and_then(ModelledHosts::next_timer);
+        self.engine.next_due().into_iter().chain(timer).min()
+    }
+
+    /// When the file has something scheduled next.
+    pub fn next_step(&self) -> Option<Time> {
+        self.timeline.next_at()
+    }
+
+    /// A frame arrives from a host; see [`Engine::arrive_super`].
+    ///
+    /// # Errors
+    /// Why it did not enter.
+    pub fn arrive(
+        &mut self,
+        host: NodeId,
+        stamp: Time,
+        frame: &[u8],
+        offload: &Offload,
+    ) -> Result<(), Refused> {
+        self.engine.arrive_super(host, stamp, frame, offload)
+    }
+
+    /// A frame arrives that nobody can read: it is refused, and counted.
+    pub fn arrive_unreadable(&mut self, host: NodeId, stamp: Time) -> Result<(), Refused> {
+        self.engine.arrive(host, stamp, &[])
+    }
+
+    /// Handles all packets that are due at or before `until`; changes must have been made before.
+    pub fn advance(&mut self, until: Time) {
+        self.engine.advance(until);
+    }
+
+    /// The same of those before `until`.
+    pub fn advance_before(&mut self, until: Time) {
+        self.engine.advance_before(until);
+    }
+
+    /// Advances to `at`, and makes the changes that the file has scheduled up to then.
+    pub fn take_steps(&mut self, at: Time) {
+        self.engine.advance_before(at);
+        let engine = &mut self.engine;
+        while let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) {
+            let mut params = Vec::new();
+            for change in step.changes {
+                match change {
+                    Change::Params(pipe, patch) => {
+                        let changed = patch.apply(engine.params(pipe));
+                        params.push((pipe, changed.clone()));
+                        engine.set(pipe, changed);
+                    }
+                    Change::Up {
+                        pipe,
+                        up,
+                        keep_queue,
+                    } => engine.set_up(pipe, up, keep_queue),
+                    Change::Reroute => engine.reroute(),
+                }
+            }
+            if step.begins.is_some() || !params.is_empty() {
+                self.applied.push_back(Applied {
+                    at: step.at,
+                    event: step.begins,
+                    params,
+                });
+            }
+        }
+    }
+
+    /// The next change that has been made and not been asked for.
+    pub fn poll_applied(&mut self) -> Option<Applied> {
+        self.applied.pop_front()
+    }
+
+    /// Changes a pipe now, by somebody's wish; what it is like then.
+    pub fn set(&mut self, pipe: PipeId, patch: &Patch) -> PipeParams {
+        let params = patch.apply(self.engine.params(pipe));
+        self.engine.set(pipe, params.clone());
+        params
+    }
+
+    /// Gives a pipe other parameters than the plan's before anything has happened.
+    pub fn prepare(&mut self, pipe: PipeId, params: PipeParams) {
+        self.engine.set(pipe, params);
+    }
+
+    /// Takes pipes down or brings them up now, by somebody's wish; those that change.
+    pub fn switch(&mut self, pipes: &[PipeId], up: bool, keep_queue: bool) -> Vec<PipeId> {
+        let now = self.engine.now();
+        let timeline = &mut self.timeline;
+        let changed = |pipe: &&PipeId| timeline.switch(**pipe, up, now);
+        let changed: Vec<PipeId> = pipes.iter().filter(changed).copied().collect();
+        for &pipe in &changed {
+            self.engine.set_up(pipe, up, keep_queue);
+        }
+        changed
+    }
+
+    /// What a pipe is like now.
+    pub fn look(&self, pipe: PipeId) -> Look {
+        Look {
+            pipe,
+            params: self.engine.params(pipe).clone(),
+            up: self.timeline.is_up(pipe),
+            counters: self.engine.pipe_counters(pipe),
+            waiting: self.engine.waiting(pipe),
+        }
+    }
+
+    /// The bytes of a parcel, in two parts of which the second may be empty.
+    pub fn parts(&self, parcel: &Parcel) -> [&[u8]; 2] {
+        self.engine.parts(parcel)
+    }
+
+    /// Gives back the slot of a packet that has left.
+    pub fn release(&mut self, egress: Egress) {
+        self.engine.release(egress);
+    }
+
+    /// Whether all modelled traffic that ends by itself has ended.
+    pub fn traffic_is_done(&self) -> bool {
+        self.hosts
+            .as_ref()
+            .is_none_or(|hosts| hosts.traffic.is_done())
+    }
+
+    /// Modelled traffic, and what has become of it.
+    pub fn traffic(&self) -> Option<&Traffic> {
+        self.hosts.as_ref().map(|hosts| &hosts.traffic)
+    }
+
+    /// The same, of an emulation that is over.
+    pub fn into_traffic(self) -> Option<Traffic> {
+        self.hosts.map(|hosts| hosts.traffic)
+    }
+
+    /// Packets that modelled hosts have received.
+    pub fn received(&self) -> u64 {
+        self.hosts.as_ref().map_or(0, |hosts| hosts.received)
+    }
+
+    /// The hosts with modelled endpoints.
+    pub fn modelled_hosts(&self) -> &[NodeId] {
+        self.hosts.as_ref().map_or(&[], |hosts| &hosts.nodes)
+    }
+}

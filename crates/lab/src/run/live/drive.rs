@@ -1,0 +1,519 @@
+//! The one loop: takes arrivals, advances the engine, sends what is due, waits.
+//!
+//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: arrivals
+//! are taken in bounded batches, and the engine is advanced to the clock, or only to the last
+//! stamp taken while more wait, so that nothing inside overtakes what stands at the door.
+//! Everything due is then sent at once, and never before. Lateness happens here and nowhere else,
+//! so here it is measured, by the kernel's stamp of each frame. What the file has scheduled happens in its place in the order
+//! of events, however late the loop comes to it.
+//!
+//! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
+//! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
+//! loop may catch up for a while (see `patience.rs`).
+//!
+//! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
+//! second it hands a [`Report`] to the run.
+
+mod admission;
+mod changes;
+mod door;
+mod offload;
+mod patience;
+mod platform;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
+
+use longhaul_core::engine::{Egress, Parcel};
+use longhaul_core::segment::MOST_SEGMENTS;
+use longhaul_core::topology::PipeId;
+use longhaul_core::{NodeId, Span, Time};
+use longhaul_emulation::{Applied, Emulation, Out};
+use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
+use longhaul_proto::traffic::Traffic;
+
+use crate::fidelity::meter::{Meter, Packet};
+use crate::fidelity::{Measured, second_of};
+use crate::series::Report;
+use admission::Admission;
+pub(super) use changes::Command;
+use door::{ARRIVALS, Reached};
+use patience::{Overrun, Patience};
+pub(super) use platform::{LinuxPlatform, Outcome, Platform};
+
+/// Most frames in one send call: the last of a batch leaves when the receivers of all others
+/// have run, so a batch is kept short.
+const DEPARTURES: usize = 16;
+/// A send call with so many bytes takes no further frame, for the same reason.
+const DEPARTING_BYTES: u32 = 64 << 10;
+/// Neighbours of a super-packet leave as one where each is due at most so long after the one
+/// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
+const NEIGHBOURS: Span = Span::from_us(10);
+/// Up to so many frames a second the kernel is asked when it put each of them on its cable, which
+/// takes 2 % of a CPU; of more, when it did the last of each send call. So many may come at once.
+const ASKED_PER_S: u64 = 50_000;
+const ASKED_AT_ONCE: u64 = 500;
+/// What the loop publishes all the time, for whoever steers the hosts.
+#[derive(Debug)]
+pub(super) struct Load {
+    /// Nanoseconds that the loop has spent working.
+    busy_ns: AtomicU64,
+    /// Arrivals that were a backlog when they were read.
+    stale: AtomicU64,
+    /// All arrivals that were read.
+    read: AtomicU64,
+    /// Packets and bytes that have arrived from each host.
+    arrived: Vec<[AtomicU64; 2]>,
+    /// Nanoseconds that those packets have waited for others in their first pipe.
+    waited_ns: Vec<AtomicU64>,
+    /// Packets that have left for each host.
+    left: Vec<AtomicU64>,
+    /// Bytes of super-packets from and to each host.
+    bulk: Vec<AtomicU64>,
+}
+
+impl Load {
+    /// Of a loop with so many hosts.
+    pub(super) fn new(hosts: usize) -> Self {
+        Self {
+            busy_ns: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            arrived: (0..hosts).map(|_| Default::default()).collect(),
+            waited_ns: (0..hosts).map(|_| Default::default()).collect(),
+            left: (0..hosts).map(|_| Default::default()).collect(),
+            bulk: (0..hosts).map(|_| Default::default()).collect(),
+        }
+    }
+
+    /// Time that the loop has spent working since t = 0.
+    pub(super) fn busy(&self) -> Span {
+        Span::from_ns(self.busy_ns.load(Ordering::Relaxed))
+    }
+
+    /// Arrivals since t = 0 that were older when they were read than their first pipe (up to
+    /// [`BACKLOG`]) and half of the tolerance allow for.
+    pub(super) fn stale(&self) -> u64 {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Arrivals since t = 0.
+    pub(super) fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Packets and bytes that have arrived from a host since t = 0.
+    pub(super) fn arrived(&self, host: usize) -> (u64, u64) {
+        let [packets, bytes] = &self.arrived[host];
+        (
+            packets.load(Ordering::Relaxed),
+            bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// How long all packets that have arrived from a host since t = 0 had to wait for others in
+    /// its link, as far as that is known.
+    pub(super) fn waited(&self, host: usize) -> Span {
+        Span::from_ns(self.waited_ns[host].load(Ordering::Relaxed))
+    }
+
+    /// Packets from and to a host since t = 0.
+    pub(super) fn packets(&self, host: usize) -> u64 {
+        self.arrived(host).0 + self.left[host].load(Ordering::Relaxed)
+    }
+
+    /// Bytes of super-packets that have come from a host or gone there since t = 0.
+    pub(super) fn bulk(&self, host: usize) -> u64 {
+        self.bulk[host].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, host: usize, len: usize, waits: Span) {
+        if let (Some([packets, bytes]), Some(waited)) =
+            (self.arrived.get(host), self.waited_ns.get(host))
+        {
+            add(packets, 1);
+            add(bytes, len as u64);
+            add(waited, waits.as_ns());
+        }
+    }
+
+    fn count_left(&self, host: usize, packets: u64) {
+        if let Some(left) = self.left.get(host) {
+            add(left, packets);
+        }
+    }
+
+    fn count_bulk(&self, host: usize, len: usize) {
+        if let Some(bytes) = self.bulk.get(host) {
+            add(bytes, len as u64);
+        }
+    }
+}
+
+/// Only the loop writes, so a plain load and store will do.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+/// What is left of a loop that has ended.
+pub(super) struct Totals {
+    /// What is measured of all packets.
+    pub measured: Measured,
+    /// CPU time of the loop's thread.
+    pub cpu: Span,
+    /// What has become of modelled flows.
+    pub traffic: Option<Traffic>,
+}
+
+impl Totals {
+    /// Of a loop of which nothing is known.
+    pub(super) fn none() -> Self {
+        Self {
+            measured: Measured::new(0, 0),
+            cpu: Span::ZERO,
+            traffic: None,
+        }
+    }
+}
+
+/// Everything that the loop works with.
+pub(super) struct Drive<P> {
+    emulation: Emulation,
+    platform: P,
+    commands: Receiver<Command>,
+    applied: Sender<Applied>,
+    done: Arc<AtomicBool>,
+    reports: SyncSender<Report>,
+    /// The nodes of the hosts, by host number.
+    nodes: Vec<NodeId>,
+    /// The host numbers, by node.
+    hosts: Vec<usize>,
+    tolerance: Span,
+    /// How old a frame of each host may be without being late ([`lead`](longhaul_core::engine::Engine::lead)), and the least.
+    leads: Vec<Span>,
+    lead: Span,
+    meter: Meter,
+    /// When the questions that were asked so far are paid for, at their rate.
+    asked_until: Time,
+    second_began: Time,
+    /// Most arrivals taken in a turn, as turns have taken lately.
+    arrivals: usize,
+    /// With frames of TCP, and with others.
+    patience: [Patience; 2],
+    admission: Admission,
+    overrun: Overrun,
+    pool_seen: u64,
+    worked_seen: Span,
+    cpu: Span,
+    multicast_data: u64,
+    load: Arc<Load>,
+    /// The packets of the send call that is being made.
+    leaving: Vec<Egress>,
+}
+
+/// More packets than one send call has.
+const LEAVING_MAX: usize = DEPARTURES * MOST_SEGMENTS;
+
+/// What a drive loop is made of.
+pub(super) struct Parts<P> {
+    /// The emulation, at t = 0.
+    pub emulation: Emulation,
+    /// The machine.
+    pub platform: P,
+    /// The nodes of the hosts, by host number.
+    pub nodes: Vec<NodeId>,
+    /// The tolerance of the verdict.
+    pub tolerance: Span,
+    /// Changes asked for; the loop ends when the other side is dropped.
+    pub commands: Receiver<Command>,
+    /// Told of each change that the file has scheduled, once it is made.
+    pub applied: Sender<Applied>,
+    /// Learns when all modelled flows have ended that end by themselves.
+    pub done: Arc<AtomicBool>,
+    /// Where reports go.
+    pub reports: SyncSender<Report>,
+    /// What the loop publishes all the time.
+    pub load: Arc<Load>,
+}
+
+impl<P: Platform> Drive<P> {
+    /// A loop ready to [`run`](Self::run).
+    pub(super) fn new(parts: Parts<P>) -> Self {
+        let nodes = parts.emulation.engine().topology().nodes().len();
+        let mut hosts = vec![usize::MAX; nodes];
+        for (host, node) in parts.nodes.iter().enumerate() {
+            hosts[node.index()] = host;
+        }
+        let leads: Vec<Span> = parts
+            .nodes
+            .iter()
+            .map(|&n| parts.emulation.engine().lead(n))
+            .collect();
+        let measured = Measured::new(nodes, parts.nodes.len());
+        Self {
+            emulation: parts.emulation,
+            platform: parts.platform,
+            commands: parts.commands,
+            applied: parts.applied,
+            done: parts.done,
+            reports: parts.reports,
+            nodes: parts.nodes,
+            hosts,
+            tolerance: parts.tolerance,
+            lead: leads.iter().min().copied().unwrap_or_default(),
+            leads,
+            meter: Meter::new(parts.tolerance, measured),
+            asked_until: Time::ZERO,
+            second_began: Time::ZERO,
+            arrivals: ARRIVALS,
+            patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
+            admission: Admission::new(parts.tolerance),
+            overrun: Overrun::default(),
+            pool_seen: 0,
+            worked_seen: Span::ZERO,
+            cpu: Span::ZERO,
+            multicast_data: 0,
+            load: parts.load,
+            leaving: Vec::with_capacity(LEAVING_MAX),
+        }
+    }
+
+    /// Runs until the command channel is closed.
+    pub(super) fn run(mut self) -> io::Result<Totals> {
+        let (mut before, mut taken) = (self.platform.now(), 0);
+        self.meter.watch.woken(before, before);
+        loop {
+            let now = self.read_clock();
+            let turn = now.since(before);
+            add(&self.load.busy_ns, turn.as_ns());
+            self.adapt(turn, taken);
+            self.admission.learn(now, self.load.busy());
+            before = now;
+            if second_of(now) != self.meter.second.number {
+                self.close_second(now, false);
+            }
+            let step = self.emulation.next_step().filter(|at| *at <= now);
+            let reached;
+            (taken, reached) = self.take_arrivals(now, step);
+            match (step, reached) {
+                (Some(at), Reached::All) => self.take_steps(at),
+                (Some(at), Reached::Stamp(stamp)) if stamp >= at => {
+                    self.emulation.advance_before(at)
+                }
+                (_, Reached::Stamp(stamp)) => self.emulation.advance(stamp.min(now)),
+                (None, Reached::All) => self.emulation.advance(now),
+            }
+            let sent = self.send_due() + self.emulation.serve_timers();
+            if self.emulation.traffic_is_done() {
+                self.done.store(true, Ordering::Relaxed);
+            }
+            if !self.obey() {
+                break;
+            }
+            self.platform.turned(now);
+            if taken + sent == 0 && step.is_none() {
+                before = self.wait(now)?;
+            }
+        }
+        let now = self.platform.now();
+        self.close_second(now, true);
+        Ok(Totals {
+            measured: self.meter.measured,
+            cpu: self.cpu,
+            traffic: self.emulation.into_traffic(),
+        })
+    }
+
+    /// Reads the clock, and sees whether it stood still meanwhile.
+    #[inline]
+    fn read_clock(&mut self) -> Time {
+        let now = self.platform.now();
+        self.meter.watch.look(now);
+        now
+    }
+
+    /// Sends everything that has come out. Returns how many packets.
+    fn send_due(&mut self) -> usize {
+        let mut sent = 0;
+        loop {
+            let mut batch: [Option<Parcel>; DEPARTURES] = [const { None }; DEPARTURES];
+            let (mut len, mut bytes) = (0, 0);
+            while len < DEPARTURES
+                && bytes < DEPARTING_BYTES
+                && let Some(parcel) = self.next_parcel()
+            {
+                bytes += parcel.len;
+                batch[len] = Some(parcel);
+                len += 1;
+            }
+            if len == 0 {
+                return sent;
+            }
+            let ask = self.question(len as u64);
+            let empty = Departure {
+                host: 0,
+                vnet: VnetHeader::default(),
+                parts: [&[], &[]],
+            };
+            let mut departures = [empty; DEPARTURES];
+            for (departure, parcel) in departures.iter_mut().zip(batch.iter().flatten()) {
+                departure.host = self.hosts[parcel.host.index()];
+                departure.parts = self.emulation.parts(parcel);
+                departure.vnet = offload::to_kernel(&parcel.offload, departure.parts[0]);
+                if departure.vnet.is_super() {
+                    self.load.count_bulk(departure.host, parcel.len as usize);
+                }
+            }
+            let mut outcomes = [Outcome::Unasked; DEPARTURES];
+            self.platform
+                .send(&departures[..len], ask, &mut outcomes[..len]);
+            sent += self.leaving.len();
+            self.measure(batch.iter().flatten(), &outcomes[..len]);
+        }
+    }
+
+    /// Which of so many frames the kernel is asked about: a token bucket of questions.
+    fn question(&mut self, frames: u64) -> Ask {
+        let price = |questions: u64| Span::from_ns(questions * 1_000_000_000 / ASKED_PER_S);
+        let now = self.meter.watch.looked();
+        let paid_until = self.asked_until.max(now) + price(frames);
+        if paid_until > now + price(ASKED_AT_ONCE) {
+            return Ask::Last;
+        }
+        self.asked_until = paid_until;
+        Ask::Each
+    }
+
+    /// Measures the parcels of a send call that has ended, and gives their packets back.
+    fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
+        let began = self.meter.watch.looked();
+        let ended = self.read_clock();
+        // A frame of which nobody asked was on its cable before the next one was.
+        let mut bounds = [ended; DEPARTURES];
+        let mut bound = ended;
+        for (place, outcome) in bounds.iter_mut().zip(outcomes).rev() {
+            bound = match outcome {
+                // A stamp from outside of the call is one of a clock that was stepped.
+                Outcome::At(on_cable) => (*on_cable).clamp(began, ended),
+                Outcome::Unasked => bound,
+                Outcome::Unanswered | Outcome::Refused => ended,
+            };
+            *place = bound;
+        }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        let mut packets = leaving.drain(..);
+        for (parcel, (outcome, on_cable)) in parcels.zip(outcomes.iter().zip(bounds)) {
+            let host = self.hosts[parcel.host.index()];
+            let from = self.emulation.engine().source(parcel);
+            let count = u64::from(parcel.packets);
+            if *outcome == Outcome::Refused {
+                self.meter.refused(from, parcel.host, count);
+            } else {
+                self.load.count_left(host, count);
+            }
+            for egress in packets.by_ref().take(parcel.packets.into()) {
+                let after_call = ended.since(egress.due);
+                self.admission.left(after_call, egress.path_delay);
+                if *outcome != Outcome::Refused {
+                    let lateness = on_cable.since(egress.due);
+                    self.meter.lateness(lateness);
+                    self.meter.measured.after_call.record(after_call);
+                    self.meter.count(&Packet {
+                        from,
+                        to: egress.host,
+                        host,
+                        due: egress.due,
+                        error: lateness + egress.staleness,
+                        path_delay: egress.path_delay,
+                        is_unknown: *outcome == Outcome::Unanswered,
+                    });
+                }
+                self.emulation.release(egress);
+            }
+        }
+        drop(packets);
+        self.leaving = leaving;
+    }
+
+    /// The next frame that leaves. Without offload it is one complete packet.
+    fn next_parcel(&mut self) -> Option<Parcel> {
+        loop {
+            let delivered = match self.emulation.poll_out(NEIGHBOURS, &mut self.leaving)? {
+                Out::Parcel(parcel) => return Some(parcel),
+                Out::Delivered(delivered) => delivered,
+            };
+            // A modelled host handles a packet when that was due, whenever that is: only the shift is
+            // an error.
+            self.meter.count(&Packet {
+                from: delivered.from,
+                to: delivered.to,
+                host: self.hosts[delivered.to.index()],
+                due: delivered.due,
+                error: delivered.shift,
+                path_delay: delivered.path_delay,
+                is_unknown: false,
+            });
+        }
+    }
+
+    /// Waits for the next due packet, the schedule, an arrival, the bell or the end of the second.
+    /// Returns when it is over.
+    fn wait(&mut self, now: Time) -> io::Result<Time> {
+        let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
+        let next = self.emulation.next_at();
+        let next = next.map_or(end_of_second, |next| next.min(end_of_second));
+        self.platform.wait(next)?;
+        let woken = self.platform.now();
+        // What had come before would have been taken: an older stamp is one of a clock that was stepped.
+        let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
+        let wanted = arrived.map_or(next, |at| at.min(next));
+        self.meter.watch.woken(woken, wanted);
+        Ok(woken)
+    }
+
+    /// Ends the current second: reports it and begins the one of `now`.
+    fn close_second(&mut self, now: Time, last: bool) {
+        let happened = self.platform.take_happened();
+        let mut second = self.meter.close(now);
+        #[cfg_attr(not(debug_assertions), expect(unused_mut))]
+        let mut counters = *self.emulation.engine().counters();
+        #[cfg(debug_assertions)]
+        crate::run::live::faults::counters(&mut counters);
+        second.drops.ring += happened.lost;
+        second.drops.pool += counters.pool_exhausted - self.pool_seen;
+        self.pool_seen = counters.pool_exhausted;
+        second.clock_steps += happened.clock_steps;
+        let length = now.since(self.second_began).as_s().max(1e-9);
+        second.core_busy = happened.cpu.as_s() / length;
+        second.core_wait += happened.run_wait;
+        self.cpu += happened.cpu;
+        let worked = self.load.busy();
+        second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
+        self.worked_seen = worked;
+        let engine = self.emulation.engine();
+        let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
+        let report = Report {
+            second,
+            counters,
+            pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
+            inside: engine.inside(),
+            multicast_data: self.multicast_data,
+        };
+        // The run takes reports all the time; if it hangs, the engine does not wait for it, and the
+        // next report says what this one would have. Nothing waits for the last one but its reader.
+        if last {
+            let _ = self.reports.send(report);
+        } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
+            self.meter.reopen(report.second);
+        }
+        self.patience.iter_mut().for_each(Patience::renew);
+        self.admission.renew();
+        self.second_began = now;
+        let now = self.platform.now();
+        self.meter.watch.resume(now);
+    }
+}

@@ -1,0 +1,206 @@
+//! What the loop knows of the machine: a clock, packets, and waiting for either.
+//!
+//! [`Platform`] is all of it, so that a test drives the loop with a clock of its own and packets
+//! in memory (`drive/tests.rs`); [`LinuxPlatform`] is the machine itself.
+
+use std::io;
+use std::sync::Arc;
+
+use longhaul_core::{Span, Time};
+use longhaul_linux::core_thread::CoreThread;
+use longhaul_linux::cpu;
+use longhaul_linux::packet_io::{Ask, Departed, Departure, Rings, SEND_BATCH, VnetHeader};
+use longhaul_linux::wait::{Bell, Waiter};
+
+use crate::run::live::clock::RealClock;
+#[cfg(debug_assertions)]
+use crate::run::live::faults;
+
+/// A frame that a host has sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    /// The host's number.
+    pub host: usize,
+    /// When it came, by the kernel's clock.
+    pub stamp: Time,
+    /// Offload state.
+    pub vnet: VnetHeader,
+    /// The frame without FCS; cut where it was longer than there was room for.
+    pub frame: &'a [u8],
+    /// Its length on the cable.
+    pub full_len: usize,
+    /// Whether the kernel has taken an 802.1Q tag off.
+    pub tagged: bool,
+}
+
+/// What became of a frame in a send call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was put on its cable then.
+    At(Time),
+    /// Nobody asked: no later than the next one of the call, or than the call's end.
+    Unasked,
+    /// The kernel was asked, and did not answer.
+    Unanswered,
+    /// The kernel refused it.
+    Refused,
+}
+
+/// What has happened since it was last asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Happened {
+    /// Arrivals lost for want of room.
+    pub lost: u64,
+    /// How often the clock was stepped.
+    pub clock_steps: u64,
+    /// CPU time of the loop's thread.
+    pub cpu: Span,
+    /// How long it waited for its CPU.
+    pub run_wait: Span,
+}
+
+/// The machine as the loop knows it.
+pub(crate) trait Platform {
+    /// Experiment time.
+    fn now(&mut self) -> Time;
+
+    /// The oldest arrival, left in place.
+    fn peek(&mut self) -> Option<Arrival<'_>>;
+
+    /// Gives the place of the oldest arrival back.
+    fn release(&mut self);
+
+    /// Sends frames in order, and says what became of each.
+    fn send(&mut self, batch: &[Departure<'_>], ask: Ask, outcomes: &mut [Outcome]);
+
+    /// Waits for an arrival, a command, or the time `until`.
+    fn wait(&mut self, until: Time) -> io::Result<()>;
+
+    /// A turn that began at `now` is over.
+    fn turned(&mut self, now: Time);
+
+    /// What has happened since this was called last.
+    fn take_happened(&mut self) -> Happened;
+}
+
+/// This machine: the kernel's clocks, rings and scheduler.
+pub(crate) struct LinuxPlatform {
+    clock: RealClock,
+    rings: Rings,
+    waiter: Waiter,
+    bell: Arc<Bell>,
+    thread: CoreThread,
+    steps_seen: u64,
+    cpu_seen_ns: u64,
+    wait_seen_ns: u64,
+    /// Frames that were to be sent, for a planted fault.
+    #[cfg(debug_assertions)]
+    departures: u64,
+}
+
+impl LinuxPlatform {
+    /// The machine of the calling thread, which `bell` wakes; t = 0 is now, and frames from before
+    /// belong to no experiment.
+    pub(crate) fn start(mut rings: Rings, bell: Arc<Bell>, thread: CoreThread) -> Self {
+        let clock = RealClock::start();
+        while rings
+            .peek()
+            .is_some_and(|arrival| clock.of_stamp(arrival.stamp_ns).is_none())
+        {
+            rings.release();
+        }
+        rings.take_drops();
+        Self {
+            clock,
+            rings,
+            waiter: Waiter::default(),
+            bell,
+            thread,
+            steps_seen: 0,
+            cpu_seen_ns: cpu::own_cpu_ns(),
+            wait_seen_ns: cpu::own_run_wait_ns(),
+            #[cfg(debug_assertions)]
+            departures: 0,
+        }
+    }
+
+    /// The monotonic time of t = 0.
+    pub(crate) fn start_ns(&self) -> u64 {
+        self.clock.to_monotonic(Time::ZERO)
+    }
+}
+
+impl Platform for LinuxPlatform {
+    #[inline]
+    fn now(&mut self) -> Time {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn peek(&mut self) -> Option<Arrival<'_>> {
+        let arrival = self.rings.peek()?;
+        Some(Arrival {
+            host: arrival.host,
+            stamp: self.clock.of_stamp(arrival.stamp_ns).unwrap_or(Time::ZERO),
+            vnet: arrival.vnet,
+            frame: arrival.frame,
+            full_len: arrival.full_len,
+            tagged: arrival.tagged,
+        })
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.rings.release();
+    }
+
+    fn send(&mut self, batch: &[Departure<'_>], ask: Ask, outcomes: &mut [Outcome]) {
+        #[cfg(debug_assertions)]
+        let batch = &*faults::without_swallowed(batch, &mut self.departures);
+        let mut departed = [Departed::Unasked; SEND_BATCH];
+        self.rings.send(batch, ask, &mut departed);
+        for (outcome, departed) in outcomes.iter_mut().zip(departed) {
+            *outcome = match departed {
+                // From before t = 0, it is no answer about a frame of this run.
+                Departed::At(ns) => match self.clock.of_stamp(ns) {
+                    Some(on_cable) => Outcome::At(on_cable),
+                    None => Outcome::Unanswered,
+                },
+                Departed::Unasked => Outcome::Unasked,
+                Departed::Unanswered => Outcome::Unanswered,
+                Departed::Refused => Outcome::Refused,
+            };
+        }
+    }
+
+    fn wait(&mut self, until: Time) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        let until = faults::wait_until(until);
+        let until_ns = self.clock.to_monotonic(until);
+        self.waiter.wait(until_ns, &mut self.rings, &self.bell)?;
+        #[cfg(debug_assertions)]
+        faults::stand_still(self.clock.now());
+        Ok(())
+    }
+
+    fn turned(&mut self, now: Time) {
+        #[cfg(debug_assertions)]
+        faults::stand_still(self.clock.now());
+        self.clock.refresh(now);
+        let now_ns = self.clock.to_monotonic(now);
+        self.thread.leave_room(now_ns, self.waiter.slept_ns());
+    }
+
+    fn take_happened(&mut self) -> Happened {
+        let (cpu_ns, wait_ns) = (cpu::own_cpu_ns(), cpu::own_run_wait_ns());
+        let steps = self.clock.steps();
+        let happened = Happened {
+            lost: self.rings.take_drops(),
+            clock_steps: steps - self.steps_seen,
+            cpu: Span::from_ns(cpu_ns - self.cpu_seen_ns),
+            run_wait: Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns)),
+        };
+        (self.steps_seen, self.cpu_seen_ns, self.wait_seen_ns) = (steps, cpu_ns, wait_ns);
+        happened
+    }
+}

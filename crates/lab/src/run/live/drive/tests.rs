@@ -1,0 +1,321 @@
+//! The loop on a clock that a test winds: stalls, losses and overload of known size must give
+//! the shares, causes and grades that are worked out by hand.
+
+mod machine;
+
+use std::sync::Arc;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+
+use longhaul_core::engine::EngineConfig;
+use longhaul_core::{Span, Time};
+use longhaul_emulation::Emulation;
+
+use super::{Drive, Load, Parts};
+use crate::fidelity::{ByCause, Judge, PhysicalDrops, Spurious, State, Verdict};
+use longhaul_plan::plan::Plan;
+use machine::{Fault, Machine};
+
+const NETWORK: &str = "
+topology:
+  nodes: { a: {}, b: {}, c: {}, g: { kind: router } }
+  links:
+    - { ends: [a, g], delay: 2 ms }
+    - { ends: [b, g], delay: 3 ms }
+    - { ends: [c, g], delay: 3 ms }
+";
+
+/// What has come of a run.
+struct Run {
+    verdict: Verdict,
+    /// When frames were on their cables, by host.
+    cables: Vec<Vec<Time>>,
+    /// Frames that hosts have sent.
+    sent: u64,
+    delivered: u64,
+}
+
+/// Runs the loop on a machine until all is sent and has come out.
+fn run(machine: Machine, end: Span) -> Run {
+    run_heard(machine, end, 1000)
+}
+
+/// The same, where only so many reports find room before the end.
+fn run_heard(machine: Machine, end: Span, heard: usize) -> Run {
+    let plan = Plan::from_text(NETWORK, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+    let config = EngineConfig {
+        slots: 4096,
+        ..EngineConfig::default()
+    };
+    let emulation = Emulation::new(&plan, config).expect("no modelled traffic");
+    let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
+    let (commands, command_end) = channel();
+    let (report_end, reports) = sync_channel(heard);
+    let sent = machine.frames();
+    let (platform, cables, over) = machine.platform(&plan, commands, Time::ZERO + end);
+    let listener = thread::spawn(move || {
+        // Nobody listens until the end.
+        let _ = over.recv();
+        reports.into_iter().collect::<Vec<_>>()
+    });
+    let drive = Drive::new(Parts {
+        emulation,
+        platform,
+        nodes: nodes.clone(),
+        tolerance: plan.tolerance,
+        commands: command_end,
+        applied: channel().0,
+        done: Arc::default(),
+        reports: report_end,
+        load: Arc::new(Load::new(nodes.len())),
+    });
+    let totals = drive.run().expect("a machine that never fails");
+    let names = plan.topology.nodes().iter();
+    let names = names.map(|node| node.name.to_string()).collect();
+    let mut judge = Judge::new(plan.tolerance, nodes, names);
+    let reports = listener.join().expect("it only listens");
+    for report in &reports {
+        judge.second(&report.second);
+    }
+    let last = reports.last().expect("the last one is always heard");
+    assert_eq!(last.inside, 0);
+    Run {
+        verdict: judge.verdict(&totals.measured, Spurious::default()),
+        cables: cables.take(),
+        sent,
+        delivered: last.counters.delivered,
+    }
+}
+
+/// One packet from a to b every millisecond for so many seconds, due 5 ms later.
+fn every_ms(seconds: u64) -> Machine {
+    Machine::new(every(seconds, Span::from_ms(1)))
+}
+
+fn every(seconds: u64, gap: Span) -> Vec<(usize, usize, Time)> {
+    let count = seconds * 1_000_000_000 / gap.as_ns();
+    let stamp = |number| Time::ZERO + Span::from_ns(gap.as_ns() * number);
+    (0..count).map(|number| (0, 1, stamp(number))).collect()
+}
+
+/// A stall every so often, from the half of a millisecond on.
+fn stalls(every: Span, length: Span, until: Span) -> Vec<(Time, Span)> {
+    let first = Time::ZERO + every + Span::from_us(500);
+    let starts = (0..).map(|n| first + Span::from_ns(every.as_ns() * n));
+    let starts = starts.take_while(|at| at.since(Time::ZERO) < until);
+    starts.map(|at| (at, length)).collect()
+}
+
+#[test]
+fn a_machine_that_keeps_up_is_faithful() {
+    let run = run(every_ms(2), Span::from_s(3));
+    assert_eq!((run.sent, run.delivered), (2000, 2000));
+    assert_eq!(run.verdict.state, State::Faithful, "{:?}", run.verdict);
+    assert_eq!((run.verdict.late_share, run.verdict.episodes), (0.0, 0));
+    for (number, &at) in run.cables[1].iter().enumerate() {
+        let due = Time::ZERO + Span::from_ms(number as u64 + 5);
+        let late = at.since(due);
+        assert!(at >= due, "packet {number} is early");
+        assert!(late < Span::from_us(10), "packet {number}: {late:?}");
+    }
+}
+
+#[test]
+fn nothing_is_ever_early_whatever_a_wake_up_does() {
+    // A machine that is back from each wait too soon.
+    let mut machine = every_ms(1);
+    machine.wakes_early = Span::from_us(70);
+    let run = run(machine, Span::from_s(2));
+    assert_eq!(run.delivered, 1000);
+    for (number, &at) in run.cables[1].iter().enumerate() {
+        assert!(at >= Time::ZERO + Span::from_ms(number as u64 + 5));
+    }
+}
+
+#[test]
+fn stalls_make_the_packets_late_that_were_due_meanwhile() {
+    // In each 100 ms, 5 ms from .5 on: five packets are 4.5 to 0.5 ms late.
+    let mut machine = every_ms(10);
+    machine.stalls = stalls(Span::from_ms(100), Span::from_ms(5), Span::from_s(10));
+    let count = machine.stalls.len() as u64;
+    let run = run(machine, Span::from_s(11));
+    assert_eq!((count, run.delivered), (99, 10_000));
+    let verdict = run.verdict;
+    assert_eq!(verdict.late_share, 5.0 * 99.0 / 10_000.0);
+    assert_eq!(verdict.episodes, 99);
+    let by_cause = ByCause {
+        stall: 5 * 99,
+        ..ByCause::default()
+    };
+    assert_eq!(verdict.by_cause, by_cause);
+    assert_eq!(verdict.stalls.count, 99);
+    // Counted from the first packet that was due, half a millisecond later.
+    let longest = Span::from_ns(verdict.stalls.longest_ns);
+    let expected = Span::from_us(4_500);
+    assert!(
+        longest >= expected && longest < expected + Span::from_us(20),
+        "{longest:?}"
+    );
+    assert_eq!(verdict.state, State::Degraded, "{:?}", verdict.reasons);
+    assert!(verdict.blames_noise());
+    assert_eq!(verdict.lost_share, 0.0);
+}
+
+#[test]
+fn the_grade_follows_the_length_and_the_rate_of_stalls() {
+    let cases = [
+        // Once in ten seconds: 5 of 10,000 packets.
+        (Span::from_s(8), Span::from_ms(5), State::Faithful),
+        // Once a second: 5 of 1000, and no second by itself is above 1 %.
+        (Span::from_s(1), Span::from_ms(5), State::Degraded),
+        // 6 of 100.
+        (Span::from_ms(100), Span::from_ms(6), State::Broken),
+        // Once, but later than any figure bears.
+        (Span::from_s(8), Span::from_ms(110), State::Broken),
+        // Too short to make any packet late.
+        (Span::from_ms(10), Span::from_us(600), State::Faithful),
+    ];
+    for (every, length, state) in cases {
+        let mut machine = every_ms(10);
+        machine.stalls = stalls(every, length, Span::from_s(10));
+        let verdict = run(machine, Span::from_s(11)).verdict;
+        assert_eq!(verdict.state, state, "{every:?} {length:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn lost_packets_are_counted_where_they_were_lost() {
+    // The kernel refuses one of 4000, and the ring has no room for what came in a stall.
+    let mut machine = every_ms(10);
+    machine.fault = |number| match number % 4000 {
+        999 => Fault::Refused,
+        _ => Fault::None,
+    };
+    let refused = run(machine, Span::from_s(11)).verdict;
+    let drops = PhysicalDrops {
+        send: 3,
+        ..PhysicalDrops::default()
+    };
+    assert_eq!(refused.physical_drops_by_place, drops);
+    assert_eq!(refused.lost_share, 3.0 / 10_000.0);
+    assert_eq!(refused.state, State::Broken);
+    let mut machine = every_ms(10);
+    machine.fault = |number| match number {
+        999 => Fault::Refused,
+        _ => Fault::None,
+    };
+    assert_eq!(
+        run(machine, Span::from_s(11)).verdict.state,
+        State::Degraded
+    );
+
+    let mut machine = every_ms(10);
+    machine.ring = 20;
+    machine.stalls = vec![(Time::ZERO + Span::from_us(2_000_500), Span::from_ms(50))];
+    let run = run(machine, Span::from_s(11));
+    let drops = PhysicalDrops {
+        ring: 30,
+        ..PhysicalDrops::default()
+    };
+    assert_eq!(run.verdict.physical_drops_by_place, drops);
+    assert_eq!(run.sent, run.delivered + 30);
+    assert_eq!(run.verdict.state, State::Broken);
+}
+
+#[test]
+fn many_packets_are_bounded_by_the_last_stamp_of_their_call() {
+    // 100,000 a second, on a machine whose looks take as long as the gaps: calls of several frames.
+    let mut machine = Machine::new(every(1, Span::from_us(10)));
+    machine.send_cost = Span::from_us(2);
+    machine.fault = |number| match number % 20_000 {
+        7 => Fault::Refused,
+        11 => Fault::Unanswered,
+        _ => Fault::None,
+    };
+    let run = run(machine, Span::from_s(2));
+    let verdict = run.verdict;
+    assert_eq!((run.sent, run.delivered), (100_000, 100_000));
+    assert_eq!(verdict.physical_drops_by_place.send, 5);
+    let lateness = verdict.lateness_ns.expect("a live run");
+    assert!(lateness.max <= verdict.after_call_ns.expect("a live run").max);
+    // Of an unanswered question's frames at most those of its call are late.
+    assert!(
+        verdict.late_share <= 5.0 * 16.0 / 100_000.0,
+        "{}",
+        verdict.late_share
+    );
+    assert!(verdict.worst_pair.expect("one that lost").lost_share > 4e-5);
+}
+
+#[test]
+fn a_run_that_nobody_hears_loses_no_second() {
+    let mut machine = every_ms(3);
+    machine.ring = 20;
+    machine.stalls = vec![(Time::ZERO + Span::from_us(200_500), Span::from_ms(50))];
+    // No report finds room but the last one.
+    let verdict = run_heard(machine, Span::from_s(4), 0).verdict;
+    assert_eq!(verdict.physical_drops_by_place.ring, 30);
+    // Five were inside, and twenty found room.
+    assert_eq!((verdict.by_cause.stall, verdict.stalls.count), (25, 1));
+}
+
+#[test]
+fn a_question_without_an_answer_counts_as_late() {
+    let mut machine = every_ms(10);
+    machine.fault = |number| match number % 2000 {
+        999 => Fault::Unanswered,
+        _ => Fault::None,
+    };
+    let verdict = run(machine, Span::from_s(11)).verdict;
+    assert_eq!(verdict.late_share, 5.0 / 10_000.0);
+    assert_eq!(verdict.lost_share, 0.0);
+}
+
+#[test]
+fn a_busy_flow_does_not_hide_a_pair_that_is_late() {
+    // 100,000 packets from a to b, and 200 from c to b, each of which comes into a stall.
+    let mut frames = every(10, Span::from_us(100));
+    let probes = (0..200).map(|n| Time::ZERO + Span::from_ms(50 * n + 1));
+    frames.extend(probes.clone().map(|stamp| (2, 1, stamp)));
+    frames.sort_by_key(|(_, _, stamp)| *stamp);
+    let mut machine = Machine::new(frames);
+    let before_due = |stamp: Time| (stamp + Span::from_us(5_950), Span::from_us(300));
+    machine.stalls = probes.map(before_due).collect();
+    let verdict = run(machine, Span::from_s(11)).verdict;
+    let worst = verdict.worst_pair.as_ref().expect("one that is late");
+    assert_eq!((worst.from.as_deref(), worst.to.as_str()), (Some("c"), "b"));
+    assert_eq!((worst.packets, worst.late), (200, 200));
+    assert!(verdict.late_share < 0.01, "{}", verdict.late_share);
+    assert_eq!(verdict.state, State::Broken);
+}
+
+#[test]
+fn more_than_the_machine_carries_is_overload() {
+    // 40,000 packets a second on a machine that takes 50 us for each.
+    let mut machine = Machine::new(every(3, Span::from_us(25)));
+    machine.send_cost = Span::from_us(50);
+    let run = run(machine, Span::from_s(4));
+    let (verdict, drops) = (&run.verdict, run.verdict.physical_drops_by_place);
+    assert_eq!(verdict.state, State::Broken);
+    assert!(!verdict.blames_noise());
+    assert!(drops.shed > run.sent / 3, "{drops:?}");
+    assert_eq!(run.delivered + drops.total(), run.sent);
+    let ByCause {
+        stall,
+        overload,
+        other,
+    } = verdict.by_cause;
+    assert!(overload > 9 * (stall + other), "{:?}", verdict.by_cause);
+}
+
+#[test]
+fn twice_the_capacity_does_not_delay_what_is_inside() {
+    // 20,000 packets a second are carried; 40,000 come.
+    let mut machine = Machine::new(every(5, Span::from_us(25)));
+    machine.send_cost = Span::from_us(50);
+    let run = run(machine, Span::from_s(6));
+    let lateness = run.verdict.lateness_ns.expect("a live run");
+    assert!(lateness.p50 < 500_000, "{lateness:?}");
+    let part = run.delivered as f64 / (5.0 * 20_000.0);
+    assert!(part > 0.7, "{part} of what it carries");
+}

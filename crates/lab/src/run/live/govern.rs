@@ -1,0 +1,109 @@
+//! Hosts and the machine: how fast those may send that only the machine limits, how much those
+//! have under way that their link limits, and on which CPUs hosts receive.
+
+use std::collections::HashMap;
+
+use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::{Span, Time};
+use longhaul_linux::sandbox::SandboxError;
+
+use super::supervise::{Supervisor, TICK};
+use crate::run::live::drive::Load;
+use crate::run::live::governor::Governor;
+use crate::run::live::nic::{self, Limit};
+use crate::run::live::trim::{Seen, Trim};
+use longhaul_plan::plan::Plan;
+
+impl Supervisor<'_> {
+    /// Lets the machine push back on hosts that nothing else holds back.
+    pub(super) fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
+        let (then, busy_then, [stale_then, read_then]) = self.governed;
+        let elapsed = now.since(then);
+        if elapsed.as_ns() < TICK.as_nanos() as u64 {
+            return Ok(());
+        }
+        let counts = &self.core.load;
+        let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
+        self.governed = (now, busy, [stale, read]);
+        let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
+        let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
+        let mut changes = self
+            .governor
+            .look(load, behind, elapsed, |host| counts.arrived(host));
+        changes.extend(
+            self.trim
+                .look(load, behind, elapsed, |host| seen(counts, host)),
+        );
+        for (host, shaper) in changes {
+            match self.sandbox.set_shaper(host, shaper) {
+                // The host has died, and its event says so.
+                Ok(()) | Err(SandboxError::Setup(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.steer(now, elapsed)
+    }
+
+    /// Spares the core the stacks of hosts with much traffic.
+    fn steer(&mut self, now: Time, elapsed: Span) -> Result<(), SandboxError> {
+        let Some(steering) = &mut self.steering else {
+            return Ok(());
+        };
+        for (host, steered) in steering.look(now, elapsed, |host| self.core.load.bulk(host)) {
+            match self.sandbox.steer(host, steered) {
+                // The latter where the host has died.
+                Ok(true) | Err(SandboxError::Setup(_)) => {}
+                // It will not allow the next one either.
+                Ok(false) => self.steering = None,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has come from a host so far.
+pub(super) fn seen(load: &Load, host: usize) -> Seen {
+    let (packets, bytes) = load.arrived(host);
+    Seen {
+        packets,
+        bytes,
+        waited: load.waited(host),
+    }
+}
+
+/// What limits the network card of a host, with parameters that have changed since the plan.
+pub(super) fn card(
+    plan: &Plan,
+    host: usize,
+    params: &HashMap<PipeId, PipeParams>,
+    offload: bool,
+) -> Limit {
+    let host = &plan.hosts[host];
+    let now = |pipe: &PipeId| {
+        params
+            .get(pipe)
+            .unwrap_or(&plan.topology.pipe(*pipe).params)
+            .clone()
+    };
+    let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
+    nic::limit(&nic, host.mtu, offload)
+}
+
+/// A governor of the hosts that the machine limits at first.
+pub(super) fn governor(plan: &Plan, offload: bool) -> Governor {
+    let machine = |host: &usize| card(plan, *host, &HashMap::new(), offload) == Limit::Machine;
+    let governed = (0..plan.hosts.len()).filter(machine);
+    let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
+    Governor::new(governed.map(|host| (host, frame(host))), offload)
+}
+
+/// The trim of the hosts whose links limit them at first.
+pub(super) fn trim(plan: &Plan, offload: bool) -> Trim {
+    let mut trim = Trim::default();
+    for host in 0..plan.hosts.len() {
+        let limit = card(plan, host, &HashMap::new(), offload);
+        trim.follow(host, limit, plan.hosts[host].mtu, Seen::default());
+    }
+    trim
+}

@@ -1,0 +1,128 @@
+//! What a plan's hosts are to be like on this machine.
+
+use longhaul_core::PipeId;
+use longhaul_core::engine::{GATEWAY_MAC, host_mac};
+use longhaul_core::topology::{NodeKind, PipeParams};
+use longhaul_linux::packet_io::RingConfig;
+use longhaul_linux::sandbox::{HostConfig, SandboxConfig, TcpConfig, orders_super_packets};
+use longhaul_plan::plan::{HostPlan, Plan};
+
+use super::governor::Governor;
+use super::nic::{self, Limit};
+use super::placement::Placement;
+use crate::folder::RunFolder;
+use crate::run::RunOptions;
+
+pub(super) fn sandbox_config(
+    plan: &Plan,
+    options: &RunOptions,
+    folder: &RunFolder,
+    placement: &Placement,
+) -> SandboxConfig {
+    SandboxConfig {
+        hosts_file: hosts_file(plan),
+        keep: vec![options.experiment_dir.clone(), folder.path().to_owned()],
+        cpus: placement.programs.clone(),
+        remove: folder.control_socket(),
+        gateway_mac: GATEWAY_MAC,
+        offload: offloads(plan),
+    }
+}
+
+/// Every host's `/etc/hosts`: itself, and all nodes that have an address by name.
+pub(super) fn hosts_file(plan: &Plan) -> String {
+    let nodes = plan.topology.nodes().iter();
+    let addressed = nodes.filter(|node| node.kind != NodeKind::Lan);
+    let lines = addressed.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
+    let local = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
+    std::iter::once(local).chain(lines).collect()
+}
+
+/// `hosts.txt`: name, IPv4 and IPv6 address of each host.
+pub(super) fn host_list(plan: &Plan) -> String {
+    let line = |host: &HostPlan| {
+        let node = plan.topology.node(host.node);
+        format!("{} {} {}\n", node.name, node.ipv4, node.ipv6)
+    };
+    plan.hosts.iter().map(line).collect()
+}
+
+/// Whether there are hosts that hand over super-packets.
+pub(super) fn offloads(plan: &Plan) -> bool {
+    let hands_over = |host: &HostPlan| nic_limit(plan, host, true).segments() > 1;
+    // Modelled hosts take packets, not super-packets.
+    plan.offload
+        && plan.traffic.flows == 0
+        && orders_super_packets()
+        && plan.hosts.iter().any(hands_over)
+}
+
+/// The same plan for a machine that leads super-packets to none of the run's CPUs.
+pub(super) fn without_offload(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.offload = false;
+    if plan.asks_for_offload {
+        plan.warnings.push(
+            "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs \
+             (are they isolated?)"
+                .to_owned(),
+        );
+    }
+    plan
+}
+
+/// What limits the card of a host at the start.
+pub(super) fn nic_limit(plan: &Plan, host: &HostPlan, offload: bool) -> Limit {
+    let params = |&pipe: &PipeId| PipeParams::clone(&plan.topology.pipe(pipe).params);
+    let nic: Vec<_> = host.nic.iter().map(params).collect();
+    nic::limit(&nic, host.mtu, offload)
+}
+
+/// The receive rings of a plan's run on this machine.
+pub fn ring_configs(plan: &Plan) -> Vec<RingConfig> {
+    match offloads(plan) {
+        true => RingConfig::with_super_packets(largest_mtu(plan)).into(),
+        false => vec![RingConfig::for_mtu(largest_mtu(plan))],
+    }
+}
+
+pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
+    let offload = offloads(plan);
+    let config = |host: &HostPlan| {
+        let node = plan.topology.node(host.node);
+        let limit = nic_limit(plan, host, offload);
+        HostConfig {
+            name: host.name.clone(),
+            mac: host_mac(host.node),
+            ipv4: node.ipv4,
+            ipv6: node.ipv6,
+            mtu: host.mtu,
+            tcp: TcpConfig {
+                congestion: host.tcp.congestion.clone(),
+                rmem_max: host.tcp.rmem_max,
+                wmem_max: host.tcp.wmem_max,
+                ecn: host.tcp.ecn,
+            },
+            shaper: Some(match limit {
+                Limit::Link { shaper, .. } => shaper,
+                Limit::Machine => {
+                    let frame = nic::longest_frame(host.mtu, offload);
+                    nic::machine_shaper(Governor::first_speed(), frame)
+                }
+            }),
+            segments: match offload {
+                true => limit.segments(),
+                false => 1,
+            },
+        }
+    };
+    plan.hosts.iter().map(config).collect()
+}
+
+pub(super) fn largest_mtu(plan: &Plan) -> u32 {
+    plan.hosts
+        .iter()
+        .map(|host| host.mtu)
+        .max()
+        .unwrap_or(plan.mtu)
+}

@@ -1,0 +1,284 @@
+//! Links while the run is under way: what callers ask about them, and what the file has
+//! scheduled.
+//!
+//! The drive loop changes the links and tells of it; the supervisor follows, because only it can
+//! change the network cards of hosts, which have the rates of their links.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use longhaul_core::Time;
+use longhaul_core::params::{ParamError, PipeParams};
+use longhaul_core::topology::PipeId;
+use longhaul_emulation::Look;
+use longhaul_linux::sandbox::SandboxError;
+use serde_json::Value;
+
+use super::govern::{card, seen};
+use super::supervise::Supervisor;
+use crate::control::{PipeNow, Reply};
+use crate::run::live::drive::Command;
+use crate::run::live::nic::{self, Limit};
+use crate::summary::{EVENTS_MAX, EventSummary, PipeCounts};
+use longhaul_plan::{assign, described};
+
+/// How long the drive loop may take to answer a command.
+const ANSWER: Duration = Duration::from_secs(1);
+
+impl Supervisor<'_> {
+    /// Changes a link, and the shapers of hosts whose network card it is.
+    pub(super) fn set(
+        &mut self,
+        link: &str,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<Reply, SandboxError> {
+        let pipes = match self.find(link) {
+            Ok(pipes) => pipes,
+            Err(refusal) => return Ok(refusal),
+        };
+        self.follow()?;
+        let patch = match self.read(&pipes, values) {
+            Ok(patch) => Arc::new(patch),
+            Err(reason) => return Ok(Reply::Error(reason)),
+        };
+        let (done, answer) = sync_channel(1);
+        self.core.command(Command::Set {
+            pipes: pipes.clone(),
+            patch,
+            done,
+        });
+        let Some(at) = wait(&answer) else {
+            return Ok(silence());
+        };
+        match self.follow() {
+            Ok(()) => {}
+            Err(SandboxError::Setup(reason)) => return Ok(Reply::Error(reason)),
+            Err(error) => return Err(error),
+        }
+        Ok(Reply::Set {
+            pipes: self.names(&pipes),
+            at_s: at.as_s(),
+        })
+    }
+
+    /// What `values` change, if that is possible for all `pipes`.
+    fn read(
+        &self,
+        pipes: &[PipeId],
+        values: &BTreeMap<String, Value>,
+    ) -> Result<longhaul_plan::patch::Patch, String> {
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let values = values.iter().map(|(key, value)| (key.clone(), text(value)));
+        let values: Vec<(String, String)> = values.collect();
+        let present: Vec<PipeParams> = pipes.iter().map(|pipe| self.present(*pipe)).collect();
+        let framing = present
+            .first()
+            .map(|params| params.framing)
+            .unwrap_or_default();
+        let (folder, elements) = (&self.experiment_dir, &self.plan.elements);
+        let patch = assign::patch(&values, framing, folder, elements);
+        let patch = patch.map_err(|errors| errors.to_string())?;
+        for params in &present {
+            let changed = patch.apply(params).validate();
+            changed.map_err(|ParamError { problem, remedy }| format!("{problem}: {remedy}"))?;
+        }
+        Ok(patch)
+    }
+
+    /// Takes a link or router down, or brings it up.
+    pub(super) fn switch(
+        &mut self,
+        [link, router]: [Option<String>; 2],
+        up: bool,
+        keep_queue: bool,
+    ) -> Reply {
+        let found = match (link, router) {
+            (Some(link), None) => self.find(&link),
+            (None, Some(router)) => self.find_router(&router),
+            _ => Err(Reply::Error("name either a link or a router".to_owned())),
+        };
+        let pipes = match found {
+            Ok(pipes) => pipes,
+            Err(refusal) => return refusal,
+        };
+        let (done, answer) = sync_channel(1);
+        self.core.command(Command::Switch {
+            pipes,
+            up,
+            keep_queue,
+            done,
+        });
+        let Some((at, pipes)) = wait(&answer) else {
+            return silence();
+        };
+        let (pipes, at_s) = (self.names(&pipes), at.as_s());
+        match up {
+            true => Reply::Up { pipes, at_s },
+            false => Reply::Down { pipes, at_s },
+        }
+    }
+
+    /// What a link is like at present.
+    pub(super) fn get(&self, link: &str) -> Reply {
+        let pipes = match self.find(link) {
+            Ok(pipes) => pipes,
+            Err(refusal) => return refusal,
+        };
+        let (done, answer) = sync_channel(1);
+        self.core.command(Command::Look { pipes, done });
+        match wait(&answer) {
+            Some((at, looks)) => Reply::Get {
+                pipes: looks.iter().map(|look| self.shown(look)).collect(),
+                at_s: at.as_s(),
+            },
+            None => silence(),
+        }
+    }
+
+    fn shown(&self, look: &Look) -> PipeNow {
+        let pipe = self.plan.topology.pipe(look.pipe);
+        let params = described::unusual(&look.params).into_iter();
+        PipeNow {
+            name: pipe.name.clone(),
+            link: pipe.link.clone(),
+            up: look.up,
+            rate_bps: look.params.rate.map(|rate| rate.bits_per_s()),
+            delay_ns: look.params.delay.as_ns(),
+            loss: look.params.loss.mean(),
+            params: params
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            waiting_packets: look.waiting.0,
+            waiting_bytes: look.waiting.1,
+            counters: PipeCounts::from(&look.counters),
+        }
+    }
+
+    /// The pipes of a name, or why there are none.
+    fn find(&self, link: &str) -> Result<Vec<PipeId>, Reply> {
+        let pipes = self.plan.find_pipes(link);
+        if !pipes.is_empty() {
+            return Ok(pipes);
+        }
+        let all = self.plan.topology.pipes().iter();
+        let mut names: Vec<&str> = all.map(|pipe| pipe.link.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Err(Reply::Error(format!(
+            "there is no link or pipe `{link}`; the links are {}",
+            listed(&names)
+        )))
+    }
+
+    fn find_router(&self, router: &str) -> Result<Vec<PipeId>, Reply> {
+        self.plan.pipes_of_router(router).ok_or_else(|| {
+            let problem = match self.plan.topology.find(router) {
+                Some(_) => format!("`{router}` is a host, and hosts do not fail: name its link"),
+                None => format!("there is no router `{router}`"),
+            };
+            Reply::Error(problem)
+        })
+    }
+
+    fn names(&self, pipes: &[PipeId]) -> Vec<String> {
+        let name = |pipe: &PipeId| self.plan.topology.pipe(*pipe).name.clone();
+        pipes.iter().map(name).collect()
+    }
+
+    /// What a pipe is like, as far as the loop has told.
+    fn present(&self, pipe: PipeId) -> PipeParams {
+        let planned = &self.plan.topology.pipe(pipe).params;
+        self.params.get(&pipe).unwrap_or(planned).clone()
+    }
+
+    /// Takes note of the changes that the loop has made, and lets network cards follow.
+    pub(super) fn follow(&mut self) -> Result<(), SandboxError> {
+        let mut cards = HashMap::new();
+        while let Ok(applied) = self.core.applied.try_recv() {
+            if let Some(number) = applied.event {
+                self.note(applied.at, number);
+            }
+            for (pipe, params) in applied.params {
+                for (host, limit) in self.cards_of([pipe].into_iter()) {
+                    cards.entry(host).or_insert(limit);
+                }
+                self.params.insert(pipe, params);
+            }
+        }
+        self.reshape(cards)
+    }
+
+    /// Writes an event down for the summary.
+    fn note(&mut self, at: Time, number: usize) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push(EventSummary {
+                at_s: at.as_s(),
+                event: self.plan.schedule.events[number].text.clone(),
+            });
+        }
+        self.events_seen += 1;
+    }
+
+    /// What limits the network cards of the hosts whose pipes these are.
+    fn cards_of(&self, pipes: impl Iterator<Item = PipeId>) -> HashMap<usize, Limit> {
+        let hosts = pipes.filter_map(|pipe| self.cards.get(&pipe).copied());
+        hosts.map(|host| (host, self.card(host))).collect()
+    }
+
+    /// What limits the network card of a host now.
+    fn card(&self, host: usize) -> Limit {
+        card(self.plan, host, &self.params, self.offload)
+    }
+
+    /// Changes the shapers of hosts whose cards were limited otherwise before.
+    fn reshape(&mut self, before: HashMap<usize, Limit>) -> Result<(), SandboxError> {
+        for (host, before) in before {
+            let now = self.card(host);
+            if now == before {
+                continue;
+            }
+            let mtu = self.plan.hosts[host].mtu;
+            self.trim
+                .follow(host, now, mtu, seen(&self.core.load, host));
+            let shaper = match now {
+                Limit::Link { shaper, .. } => {
+                    self.governor.remove(host);
+                    shaper
+                }
+                Limit::Machine => {
+                    let arrived = self.core.load.arrived(host);
+                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, self.offload);
+                    self.governor.add(host, frame, arrived)
+                }
+            };
+            self.sandbox.set_shaper(host, shaper)?;
+        }
+        Ok(())
+    }
+}
+
+fn wait<T>(answer: &Receiver<T>) -> Option<T> {
+    answer.recv_timeout(ANSWER).ok()
+}
+
+/// The drive loop does not answer.
+fn silence() -> Reply {
+    Reply::Error("the core does not answer".to_owned())
+}
+
+/// Names for a message, the first of them where there are many.
+pub(super) fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names[..names.len() - more].join(", ");
+    if more > 0 {
+        format!("{shown} and {more} more")
+    } else {
+        shown
+    }
+}

@@ -1,0 +1,346 @@
+//! The backpressure of a host's network card.
+//!
+//! A real card makes its host wait: programs that send UDP block, and TCP's small queues work.
+//! A token bucket on the host's interface does the same here.
+//!
+//! - Where a host's first link has a rate, the bucket has it too: the backlog in the engine stays
+//!   below the bucket's depth, and exact spacing stays with the engine. Of super-packets the kernel
+//!   counts a few bytes too little or too much, so that bucket has nearly the rate, and `trim.rs`
+//!   sees to the rest.
+//! - Where a discipline manages the link's queue, the queue must build up where the discipline
+//!   sees it, in the engine: then, too, the machine is the card.
+//! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
+//!   itself is the card: see `governor.rs`.
+
+use longhaul_core::Span;
+use longhaul_core::packet::ETHERNET_LEN;
+use longhaul_core::params::Discipline;
+use longhaul_core::segment::LONGEST_SUPER;
+use longhaul_core::topology::PipeParams;
+use longhaul_core::trace::{Capacity, Series};
+use longhaul_core::units::{Framing, Rate};
+use longhaul_linux::sandbox::{SEGMENTS_MAX, Shaper, Traffic};
+
+use longhaul_plan::plan::{bytes, queue_bytes};
+
+/// From this rate on the machine is the card of a host that hands over packets one by one: what a
+/// core carries at the usual MTU, and at jumbo frames.
+const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
+const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
+const JUMBO_MTU: u32 = 4000;
+/// A link's bucket holds so much time at its rate: more than a timer of the kernel is late, save
+/// where a machine stands still, so that the link does not idle while its host has something to
+/// send. What it lets through at once the core must carry at once: with 5 ms at 1 Gbit/s some runs
+/// fell behind by so much that frames were shed.
+const LINK_DEPTH: Span = Span::from_ms(2);
+/// Of super-packets no more than this: they come at the speed of the machine's memory.
+const SUPER_DEPTH_BYTES: u64 = 750_000;
+/// Of packets one by one it holds no more than this part of what may wait for the link, or the link
+/// would drop packets that a card would keep waiting.
+const QUEUE_PART: (u64, u64) = (3, 4);
+/// A super-packet takes its link at most so long, as on a card with a short ring: its segments come
+/// one after the other, and what another program sends waits behind them.
+const SUPER_PACKET: Span = Span::from_us(500);
+/// The machine's bucket holds less: what it lets through at once, the core must carry at once.
+const MACHINE_DEPTH: Span = Span::from_us(100);
+/// Every bucket holds at least so many frames: one that is larger than its bucket would wait
+/// for ever.
+const BURST_FRAMES: u64 = 2;
+/// Linux's `txqueuelen`.
+const QUEUE_PACKETS: u64 = 1000;
+/// What a packet costs the core beside its bytes, as a number of bytes.
+pub(crate) const PACKET_COST_BYTES: u64 = 833;
+/// What the core of a machine of speed 1 carries, in bytes of cost per second.
+pub(crate) const COST_BYTES_PER_S: f64 = 833e6;
+
+/// The longest frame of a host in bytes, which may be a super-packet.
+pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
+    match offload {
+        true => LONGEST_SUPER as u32,
+        false => mtu + ETHERNET_LEN as u32,
+    }
+}
+
+/// What limits a host's card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Its link, until that changes.
+    Link {
+        shaper: Shaper,
+        /// The most segments of a super-packet; 1 for packets one by one.
+        segments: u32,
+    },
+    /// The machine: the governor decides.
+    Machine,
+}
+
+impl Limit {
+    /// The most segments that the host hands over as one, if it may.
+    pub(crate) const fn segments(self) -> u32 {
+        match self {
+            Self::Link { segments, .. } => segments,
+            Self::Machine => SEGMENTS_MAX,
+        }
+    }
+}
+
+/// What limits a host whose outgoing pipes are `nic`; `offload` where it may hand over
+/// super-packets.
+pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
+    let rates: Option<Vec<u64>> = nic.iter().map(highest_rate).collect();
+    let machine = if mtu >= JUMBO_MTU {
+        MACHINE_JUMBO_BITS_PER_S
+    } else {
+        MACHINE_BITS_PER_S
+    };
+    let bits_per_s = match rates {
+        Some(rates) if !rates.is_empty() => {
+            rates.iter().fold(0u64, |sum, r| sum.saturating_add(*r))
+        }
+        _ => return Limit::Machine,
+    };
+    let framing = nic.first().map_or(Framing::Ethernet, |pipe| pipe.framing);
+    // The kernel counts the Ethernet header and no frame check sequence.
+    let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
+    let frame = framing.counted(mtu);
+    let segments = match nic {
+        [pipe] if offload && pipe.sends_steadily() => {
+            let most = bytes(bits_per_s, SUPER_PACKET.as_ns()) / u64::from(frame);
+            most.min(SEGMENTS_MAX.into()) as u32
+        }
+        _ => 1,
+    };
+    let depth = bytes(bits_per_s, LINK_DEPTH.as_ns());
+    let bytes_per_s = (bits_per_s / 8).max(1);
+    if segments > 1 {
+        let depth = depth.min(SUPER_DEPTH_BYTES);
+        let shaper = Shaper {
+            traffic: Traffic::SuperPackets,
+            ..bucket(bytes_per_s, depth, overhead, frame.into())
+        };
+        return Limit::Link { shaper, segments };
+    }
+    if bits_per_s >= machine {
+        return Limit::Machine;
+    }
+    let (part, of) = QUEUE_PART;
+    let may_wait = |pipe: &PipeParams| {
+        let rate = pipe.rate.map_or(bits_per_s, Rate::bits_per_s);
+        queue_bytes(pipe.queue, rate, frame)
+    };
+    let most = nic.iter().map(may_wait).min();
+    let depth = most.map_or(depth, |most| depth.min(most / of * part));
+    let mut shaper = bucket(bytes_per_s, depth, overhead, frame.into());
+    // What the link lets through at once must come at once.
+    for burst in nic.iter().filter_map(|pipe| pipe.burst) {
+        let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
+        shaper.burst_bytes = shaper.burst_bytes.max(burst);
+    }
+    Limit::Link {
+        shaper,
+        segments: 1,
+    }
+}
+
+/// The highest rate in bits per second that a pipe ever lets through; `None` where that is not
+/// for a bucket to say.
+fn highest_rate(pipe: &PipeParams) -> Option<u64> {
+    if pipe.discipline != Discipline::DropTail {
+        return None;
+    }
+    let own = pipe.rate.map(|rate| rate.bits_per_s());
+    match pipe.trace.as_ref().map(|trace| &trace.series) {
+        None => own,
+        Some(Series::Opportunities { .. }) => None,
+        Some(Series::Samples { samples, .. }) => {
+            let rates = samples.iter().map(|sample| match sample.rate {
+                Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
+                Some(Capacity::Unlimited) => None,
+                // Nothing is sent at that time, or at least not more.
+                Some(Capacity::Outage) => Some(0),
+                None => own,
+            });
+            // One unlimited rate makes the whole unlimited.
+            rates.collect::<Option<Vec<u64>>>()?.into_iter().max()
+        }
+    }
+}
+
+/// The shaper of a host that the machine limits, at a speed from the governor. Its frames have
+/// up to `frame` bytes: a super-packet counts as one packet.
+pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
+    let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;
+    let frame = u64::from(frame) + PACKET_COST_BYTES;
+    Shaper {
+        traffic: Traffic::Tcp,
+        ..bucket(
+            bytes_per_s,
+            bytes(bytes_per_s.saturating_mul(8), MACHINE_DEPTH.as_ns()),
+            PACKET_COST_BYTES as i32,
+            frame,
+        )
+    }
+}
+
+/// A bucket of `depth` bytes.
+fn bucket(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
+    Shaper {
+        bytes_per_s,
+        overhead,
+        burst_bytes: u32::try_from(depth.max(BURST_FRAMES * frame)).unwrap_or(u32::MAX),
+        limit_bytes: u32::try_from(QUEUE_PACKETS * frame).unwrap_or(u32::MAX),
+        traffic: Traffic::Packets,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::units::QueueLimit;
+
+    fn pipe(rate: u64, framing: Framing) -> PipeParams {
+        PipeParams {
+            rate: Rate::from_bits_per_s(rate),
+            framing,
+            ..PipeParams::default()
+        }
+    }
+
+    #[test]
+    fn a_slow_link_gets_a_bucket_of_its_own_rate() {
+        let Limit::Link { shaper, .. } = limit(&[pipe(10_000_000, Framing::Ethernet)], 1500, false)
+        else {
+            panic!("a link of 10 Mbit/s is slower than any machine");
+        };
+        assert_eq!(shaper.bytes_per_s, 1_250_000);
+        assert_eq!(shaper.overhead, 4);
+        assert_eq!(
+            (shaper.burst_bytes, shaper.limit_bytes),
+            (2 * 1518, 1000 * 1518)
+        );
+        let Limit::Link { shaper: ip, .. } = limit(&[pipe(1_000_000, Framing::Ip)], 1500, false)
+        else {
+            panic!()
+        };
+        assert_eq!(ip.overhead, -14);
+    }
+
+    #[test]
+    fn a_bucket_lets_through_what_the_link_lets_through_at_once() {
+        let burst = PipeParams {
+            burst: Some(longhaul_core::units::Bytes(64_000)),
+            ..pipe(10_000_000, Framing::Ethernet)
+        };
+        let Limit::Link { shaper, .. } = limit(&[burst], 1500, false) else {
+            panic!("a link of 10 Mbit/s is slower than any machine");
+        };
+        assert_eq!(
+            (shaper.bytes_per_s, shaper.burst_bytes),
+            (1_250_000, 64_000)
+        );
+    }
+
+    #[test]
+    fn a_bucket_holds_less_than_may_wait_for_the_link() {
+        let depth = |queue, rate| {
+            let pipe = PipeParams {
+                queue,
+                ..pipe(rate, Framing::Ethernet)
+            };
+            let Limit::Link { shaper, .. } = limit(&[pipe], 1500, false) else {
+                panic!("a link of {rate} bit/s is slower than any machine");
+            };
+            u64::from(shaper.burst_bytes)
+        };
+        let gigabit = 1_000_000_000;
+        assert_eq!(depth(QueueLimit::default(), gigabit), 250_000);
+        assert_eq!(depth(QueueLimit::Packets(50), gigabit), 75 * 1518 / 2);
+        assert_eq!(depth(QueueLimit::Bytes(64 << 10), gigabit), 48 << 10);
+        let two_ms = QueueLimit::Time(Span::from_ms(2));
+        assert_eq!(depth(two_ms, gigabit), 187_500);
+        // Two frames in any case.
+        assert_eq!(depth(QueueLimit::Packets(0), gigabit), 2 * 1518);
+        assert_eq!(depth(QueueLimit::default(), 1_000_000), 2 * 1518);
+    }
+
+    #[test]
+    fn super_packets_are_short_on_slow_links() {
+        let of = |pipe: PipeParams| match limit(&[pipe], 1500, true) {
+            Limit::Link { shaper, segments } => (shaper.traffic, segments, shaper.burst_bytes),
+            Limit::Machine => panic!("a link with a rate is its host's card"),
+        };
+        let link = |mbit: u64| pipe(mbit * 1_000_000, Framing::Ethernet);
+        let whole = Traffic::SuperPackets;
+        // Half a millisecond each, and 2 ms or 750 kB in the bucket.
+        assert_eq!(of(link(100)), (whole, 4, 25_000));
+        assert_eq!(of(link(1_000)), (whole, 41, 250_000));
+        assert_eq!(of(link(10_000)), (whole, SEGMENTS_MAX, 750_000));
+        assert_eq!(of(link(40)), (Traffic::Packets, 1, 10_000));
+        // Whatever may wait: a card drops nothing.
+        let short = PipeParams {
+            queue: QueueLimit::Packets(5),
+            ..link(1_000)
+        };
+        assert_eq!(of(short), (whole, 41, 250_000));
+        let ip = pipe(1_000_000_000, Framing::Ip);
+        assert_eq!(of(ip), (whole, 41, 250_000));
+        // Where nobody knows what waits.
+        let burst = PipeParams {
+            burst: Some(longhaul_core::units::Bytes(64_000)),
+            ..link(1_000)
+        };
+        assert_eq!(of(burst).0, Traffic::Packets);
+        let two = limit(&[link(1_000), link(1_000)], 1500, true);
+        assert_eq!(two.segments(), 1);
+    }
+
+    #[test]
+    fn a_managed_queue_builds_up_in_the_engine() {
+        let managed = PipeParams {
+            discipline: Discipline::CoDel(Default::default()),
+            ..pipe(10_000_000, Framing::Ethernet)
+        };
+        assert_eq!(limit(&[managed], 1500, false), Limit::Machine);
+    }
+
+    #[test]
+    fn a_bucket_has_the_highest_rate_of_a_trace() {
+        use longhaul_core::trace::{Sample, Trace};
+        let sample = |s, bits| Sample {
+            at: Span::from_s(s),
+            delay: None,
+            rate: Rate::from_bits_per_s(bits).map(Capacity::Limited),
+            loss: None,
+        };
+        let trace = |samples| PipeParams {
+            trace: Some(std::sync::Arc::new(Trace {
+                series: Series::Samples {
+                    samples,
+                    interpolate: false,
+                },
+                offset: Span::ZERO,
+                period: None,
+            })),
+            ..PipeParams::default()
+        };
+        let two = trace(vec![sample(0, 8_000_000), sample(1, 80_000_000)]);
+        let Limit::Link { shaper, .. } = limit(&[two], 1500, false) else {
+            panic!("a link of at most 80 Mbit/s is slower than any machine");
+        };
+        assert_eq!(shaper.bytes_per_s, 10_000_000);
+        let mut open = sample(1, 1);
+        open.rate = None;
+        let unlimited = trace(vec![sample(0, 8_000_000), open]);
+        assert_eq!(limit(&[unlimited], 1500, false), Limit::Machine);
+    }
+
+    #[test]
+    fn unlimited_and_fast_links_are_the_machines() {
+        assert_eq!(limit(&[PipeParams::default()], 1500, false), Limit::Machine);
+        assert_eq!(limit(&[], 1500, false), Limit::Machine);
+        assert_eq!(
+            limit(&[pipe(10_000_000_000, Framing::Ip)], 1500, false),
+            Limit::Machine
+        );
+    }
+}

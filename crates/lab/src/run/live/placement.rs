@@ -1,0 +1,50 @@
+//! Which CPUs do what.
+
+use longhaul_linux::cpu::{self, CoreCpu};
+
+use crate::summary::{self, CoreFacts, Machine};
+
+/// Which CPUs do what.
+pub(super) struct Placement {
+    pub(super) core: Option<CoreCpu>,
+    pub(super) programs: Vec<usize>,
+    all: Vec<usize>,
+}
+
+/// The CPUs that a thread had before a run.
+pub(super) struct Home(Vec<usize>);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            // Where it may not, the next run has those of this one's programs.
+            let _ = cpu::pin(&self.0);
+        }
+    }
+}
+
+impl Placement {
+    pub(super) fn choose() -> Self {
+        let all = cpu::allowed().unwrap_or_default();
+        let core = cpu::claim_core_cpu();
+        let is_core = |cpu: &usize| core.as_ref().is_some_and(|core| core.cpu == *cpu);
+        let programs = match &core {
+            Some(_) => all.iter().copied().filter(|cpu| !is_core(cpu)).collect(),
+            None => Vec::new(),
+        };
+        Self {
+            core,
+            programs,
+            all,
+        }
+    }
+
+    /// Gives the calling thread all CPUs back when it is dropped: another run may follow.
+    pub(super) fn home(&self) -> Home {
+        Home(self.all.clone())
+    }
+
+    pub(super) fn machine(&self, core: CoreFacts) -> Machine {
+        summary::machine(core, self.programs.clone(), self.all.len())
+    }
+}

@@ -1,0 +1,590 @@
+//! The supervisor: everything of a run that is not packets.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use longhaul_core::observe::PipeCounters;
+use longhaul_core::topology::{Pipe, PipeId, PipeParams};
+use longhaul_core::{Span, Time};
+use longhaul_linux::channel::Listener;
+use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::cpu;
+use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
+use longhaul_linux::wait::take_signal;
+use longhaul_linux::wait_readable;
+
+use super::callers::Caller;
+use super::core::Core;
+use super::govern::{card, governor, trim};
+use super::{Observer, Progress, RunError, RunOptions, io_error};
+use crate::control::Reply;
+use crate::fidelity::{Judge, STARVED, Spurious};
+use crate::flows::{self, Flows};
+use crate::folder::RunFolder;
+use crate::run::live::drive::Totals;
+use crate::run::live::governor::Governor;
+use crate::run::live::programs::{GRACE, Programs, run_environment};
+use crate::run::live::steering::Steering;
+use crate::run::live::trim::Trim;
+use crate::series::Report;
+use crate::series::Series;
+use crate::summary::{
+    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, seconds,
+};
+use longhaul_plan::plan::Plan;
+
+/// How often the supervisor looks after programs when nothing calls for it.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+/// How often the observer hears of a run under way.
+const PROGRESS: Span = Span::from_ms(200);
+const SIGTERM: i32 = 15;
+/// The most packets that a frame for a host holds where there is offload.
+const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
+
+/// Where the run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Stopping { since: Time },
+}
+
+pub(super) struct Supervisor<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) folder: &'a RunFolder,
+    pub(super) core: Core,
+    pub(super) sandbox: Sandbox,
+    pub(super) signals: OwnedFd,
+    pub(super) listener: Listener,
+    pub(super) callers: Vec<Caller>,
+    pub(super) programs: Programs,
+    pub(super) series: Series,
+    pub(super) judge: Judge,
+    /// What hosts' kernels said of their TCP at the end.
+    pub(super) tcp: Spurious,
+    /// The most packets that a frame of each host has held so far.
+    pub(super) segments: Vec<u64>,
+    /// Packets from and to each host by the last second.
+    pub(super) packets_seen: Vec<u64>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) host_counters: Vec<HostCounters>,
+    /// CPU time that the hypervisor had taken by the last second.
+    pub(super) stolen_seen_ns: u64,
+    /// The host whose network card a pipe is.
+    pub(super) cards: HashMap<PipeId, usize>,
+    /// Whether hosts may hand over super-packets.
+    pub(super) offload: bool,
+    pub(super) governor: Governor,
+    pub(super) trim: Trim,
+    /// When the governor looked last, and what the core had been through by then.
+    pub(super) governed: (Time, Span, [u64; 2]),
+    /// None where the kernel does not allow it.
+    pub(super) steering: Option<Steering>,
+    /// Pipes that are not as the plan has them any more, as the loop has told.
+    pub(super) params: HashMap<PipeId, PipeParams>,
+    /// The first events that have happened, and how many there were in all.
+    pub(super) events: Vec<EventSummary>,
+    pub(super) events_seen: u64,
+    pub(super) latest: Option<Report>,
+    /// The report before the latest.
+    pub(super) before: Option<Report>,
+    pub(super) phase: Phase,
+    pub(super) error: Option<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) experiment_dir: PathBuf,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        options: &RunOptions,
+        folder: &'a RunFolder,
+        core: Core,
+        sandbox: Sandbox,
+        signals: OwnedFd,
+    ) -> Result<Self, RunError> {
+        let programs = Programs::new(plan, folder, &options.experiment_dir);
+        let pipe_names = plan
+            .topology
+            .pipes()
+            .iter()
+            .map(|pipe| pipe.name.clone())
+            .collect();
+        let hosts = plan.hosts.iter().map(|host| host.node).collect();
+        let nodes = plan.topology.nodes().iter();
+        let names = nodes.map(|node| node.name.to_string()).collect();
+        let cards = plan
+            .hosts
+            .iter()
+            .zip(0..)
+            .flat_map(|(host, number)| host.nic.iter().map(move |&pipe| (pipe, number)));
+        let offload = super::hosts::offloads(plan);
+        let listener = Listener::bind(&folder.control_socket());
+        Ok(Self {
+            plan,
+            folder,
+            core,
+            sandbox,
+            signals,
+            listener: listener.map_err(io_error("making the control socket"))?,
+            callers: Vec::new(),
+            programs: programs.map_err(io_error("preparing programs"))?,
+            series: Series::create(folder, pipe_names).map_err(io_error("time series"))?,
+            judge: Judge::new(plan.tolerance, hosts, names),
+            tcp: Spurious::default(),
+            segments: vec![1; plan.hosts.len()],
+            packets_seen: vec![0; plan.hosts.len()],
+            env: run_environment(plan, folder, &options.experiment_dir),
+            host_counters: vec![HostCounters::default(); plan.hosts.len()],
+            stolen_seen_ns: cpu::stolen_ns(),
+            cards: cards.collect(),
+            governor: governor(plan, offload),
+            trim: trim(plan, offload),
+            offload,
+            governed: (Time::ZERO, Span::ZERO, [0; 2]),
+            steering: Some(Steering::new(plan.hosts.len())),
+            params: HashMap::new(),
+            events: Vec::new(),
+            events_seen: 0,
+            latest: None,
+            before: None,
+            phase: Phase::Running,
+            error: None,
+            warnings: warnings(plan, &options.experiment_dir),
+            experiment_dir: options.experiment_dir.clone(),
+        })
+    }
+
+    /// Runs to the end and returns the summary, without the figures that only the caller knows.
+    pub(super) fn run(
+        mut self,
+        observer: &mut dyn Observer,
+        machine: Machine,
+    ) -> Result<Summary, RunError> {
+        observer.progress(&Progress::Started);
+        let mut told = Time::ZERO;
+        loop {
+            match self.step(observer) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.error.get_or_insert(error.to_string());
+                    break;
+                }
+            }
+            let now = self.core.now();
+            if now.since(told) >= PROGRESS {
+                told = now;
+                let (ended, programs) = self.programs.progress();
+                observer.progress(&Progress::Running {
+                    time: now,
+                    duration: self.plan.duration,
+                    packets_per_s: self.delivered(),
+                    headroom: self.latest.as_ref().map(|report| report.second.headroom()),
+                    state: self.judge.state(),
+                    ended,
+                    programs,
+                });
+            }
+        }
+        self.finish(machine)
+    }
+
+    /// One round: waits for something to do and does it. False when the run is over.
+    fn step(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
+        let known = self.callers.len();
+        let ready = {
+            let mut fds = vec![
+                self.sandbox.as_fd(),
+                self.signals.as_fd(),
+                self.listener.as_fd(),
+            ];
+            fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
+            fds.extend(self.programs.readiness());
+            wait_readable(&fds, Some(TICK)).map_err(io_error("waiting"))?
+        };
+        while let Some(event) = self.sandbox.poll_event()? {
+            self.take_event(event);
+        }
+        if let Some(signal) = ready[1]
+            .then(|| take_signal(self.signals.as_fd()))
+            .flatten()
+        {
+            observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
+            self.error
+                .get_or_insert(format!("interrupted by signal {signal}"));
+            self.stop(observer)?;
+        }
+        if ready[2] {
+            self.accept();
+        }
+        let calling: Vec<usize> = (0..known).filter(|index| ready[3 + index]).collect();
+        for index in calling.into_iter().rev() {
+            self.serve(index)?;
+        }
+        self.programs
+            .pump()
+            .map_err(io_error("writing a program's log"))?;
+        while let Some(report) = self.next_report()? {
+            self.take_report(report)?;
+        }
+        self.decide(observer)
+    }
+
+    /// Starts programs, and decides whether the run goes on.
+    fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
+        let now = self.core.now();
+        match self.follow() {
+            // The host has died, and its event says so.
+            Ok(()) | Err(SandboxError::Setup(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.govern(now)?;
+        self.programs.tick(now, &mut self.sandbox, self.folder)?;
+        match self.phase {
+            Phase::Running => {
+                let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
+                if over || self.error.is_some() || self.has_ended() {
+                    self.stop(observer)?;
+                }
+                Ok(true)
+            }
+            Phase::Stopping { since } => {
+                let guests = self.callers.iter().any(|caller| caller.program.is_some());
+                let patience = GRACE + Span::from_s(2);
+                Ok((self.programs.any_running() || guests) && now.since(since) < patience)
+            }
+        }
+    }
+
+    /// Whether everything that ends by itself has ended, if there is anything.
+    fn has_ended(&self) -> bool {
+        let programs = !self.programs.list().is_empty();
+        let traffic = self.plan.traffic.bounded > 0;
+        (programs || traffic)
+            && (!programs || self.programs.are_done())
+            && (!traffic || self.core.traffic_is_done())
+    }
+
+    fn stop(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        if self.phase != Phase::Running {
+            return Ok(());
+        }
+        observer.progress(&Progress::Stopping);
+        let now = self.core.now();
+        self.phase = Phase::Stopping { since: now };
+        self.programs.stop_all(now, &mut self.sandbox)?;
+        for caller in &self.callers {
+            if let Some(id) = caller.program {
+                self.sandbox.signal(id, SIGTERM)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Exited { id, exit, cpu } => {
+                if self.programs.ended(id, exit, cpu, self.core.now()) {
+                    return;
+                }
+                if let Some(caller) = self.callers.iter_mut().find(|c| c.program == Some(id)) {
+                    caller.program = None;
+                    let _ = caller
+                        .channel
+                        .send(&Reply::Exited { code: exit.code() }, &[]);
+                }
+            }
+            Event::HostDied { host } => {
+                let name = self
+                    .plan
+                    .hosts
+                    .get(host)
+                    .map_or("?", |host| host.name.as_str());
+                self.error
+                    .get_or_insert(format!("host {name} died: its init was killed"));
+            }
+        }
+    }
+
+    fn next_report(&mut self) -> Result<Option<Report>, RunError> {
+        match self.core.reports.try_recv() {
+            Ok(report) => Ok(Some(report)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                self.error
+                    .get_or_insert("the drive loop ended by itself".to_owned());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Completes a second with what the sandbox knows and judges it.
+    fn take_report(&mut self, mut report: Report) -> Result<(), RunError> {
+        let counters = self.sandbox.counters()?;
+        for (host, (now, seen)) in counters.iter().zip(&mut self.host_counters).enumerate() {
+            // Counters never fall, but those of a host that has died read as zero.
+            let before = *seen;
+            seen.to_core_dropped = before.to_core_dropped.max(now.to_core_dropped);
+            seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
+            seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
+            // A lost frame counts as all the packets that it may have held.
+            let segments = card(self.plan, host, &self.params, self.offload).segments();
+            let sent = self.segments[host].max(segments.into());
+            self.segments[host] = sent;
+            let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
+            let received = if self.offload { SEGMENTS_MAX } else { 1 };
+            let from_core = received * (seen.from_core_dropped - before.from_core_dropped);
+            report.second.drops.to_core += to_core;
+            report.second.drops.from_core += from_core;
+            self.judge.cables_lost(host, to_core, from_core);
+            let waited = Span::from_ns(seen.run_wait_ns - before.run_wait_ns);
+            let packets = self.core.load.packets(host);
+            let had_traffic = packets > std::mem::replace(&mut self.packets_seen[host], packets);
+            if waited >= STARVED && had_traffic {
+                report.second.starved.push((host, waited));
+            }
+        }
+        let segments = self.segments.iter().max().copied().unwrap_or(1);
+        report.second.drops.ring *= segments;
+        report.second.rate_left = self.trim.left();
+        let stolen_ns = cpu::stolen_ns();
+        report.second.stolen = Span::from_ns(stolen_ns.saturating_sub(self.stolen_seen_ns));
+        self.stolen_seen_ns = stolen_ns;
+        self.take_second(report)
+    }
+
+    /// Judges a second and writes it down.
+    fn take_second(&mut self, report: Report) -> Result<(), RunError> {
+        self.judge.second(&report.second);
+        let written = self.series.add(&report);
+        self.before = self.latest.replace(report);
+        written.map_err(io_error("writing time series"))
+    }
+
+    /// Ends the drive loop and the sandbox, in this order, and sums up.
+    fn finish(mut self, machine: Machine) -> Result<Summary, RunError> {
+        if let Err(error) = self.programs.pump() {
+            self.error
+                .get_or_insert(format!("writing a program's log: {error}"));
+        }
+        self.note_leftovers();
+        self.ask_kernels();
+        let simulated = self.core.now();
+        self.core.commands = None;
+        self.core.bell.ring();
+        let mut totals = Totals::none();
+        loop {
+            match self.core.reports.recv_timeout(Duration::from_secs(5)) {
+                Ok(report) => {
+                    let taken = match self.take_report(report.clone()) {
+                        // Without the sandbox its counters are gone, not the core's.
+                        Err(RunError::Sandbox(error)) => {
+                            self.error.get_or_insert(error.to_string());
+                            self.take_second(report)
+                        }
+                        taken => taken,
+                    };
+                    if let Err(error) = taken {
+                        self.error.get_or_insert(error.to_string());
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.error
+                        .get_or_insert("the drive loop did not end".to_owned());
+                    // Left alone: it ends with the process.
+                    self.core.thread = None;
+                    break;
+                }
+            }
+        }
+        match self.core.thread.take().map(JoinHandle::join) {
+            Some(Ok(Ok(done))) => totals = done,
+            Some(Ok(Err(error))) => {
+                self.error
+                    .get_or_insert(format!("the drive loop failed: {error}"));
+            }
+            Some(Err(_)) => {
+                self.error
+                    .get_or_insert("the drive loop panicked; please report this".to_owned());
+            }
+            None => {}
+        }
+        self.summarise(simulated, machine, &totals)
+    }
+
+    /// Asks hosts' kernels what they say of their TCP, before they are gone.
+    fn ask_kernels(&mut self) {
+        if let Ok(tcp) = self.sandbox.tcp_counters() {
+            self.tcp = Spurious {
+                retransmissions: tcp.retransmissions,
+                spurious_retransmissions: tcp.spurious_retransmissions,
+                timeouts: tcp.timeouts,
+                spurious_timeouts: tcp.spurious_timeouts,
+            };
+        }
+    }
+
+    /// Warns of processes that outlived their programs; the sandbox's end is theirs too.
+    fn note_leftovers(&mut self) {
+        let Ok(counters) = self.sandbox.counters() else {
+            return;
+        };
+        for (host, counters) in self.plan.hosts.iter().zip(&counters) {
+            if counters.processes > 0 {
+                let (number, name) = (counters.processes, &host.name);
+                let what = if number == 1 { "process" } else { "processes" };
+                self.warnings.push(format!(
+                    "{number} {what} on {name} outlived the programs and ended with the run"
+                ));
+            }
+        }
+    }
+
+    fn summarise(
+        mut self,
+        simulated: Time,
+        machine: Machine,
+        totals: &Totals,
+    ) -> Result<Summary, RunError> {
+        let latest = self.latest.take();
+        let counters = latest
+            .as_ref()
+            .map(|report| report.counters)
+            .unwrap_or_default();
+        let inside = latest.as_ref().map_or(0, |report| report.inside);
+        let multicast_data = latest.as_ref().map_or(0, |report| report.multicast_data);
+        if multicast_data > 0 {
+            self.warnings.push(format!(
+                "{multicast_data} broadcast or multicast packets were not carried: only a lan segment does that"
+            ));
+        }
+        let pipes = latest.map(|report| report.pipes).unwrap_or_default();
+        let plan = self.plan;
+        let changed = &self.params;
+        let pipe = |((pipe, number), counters): ((&Pipe, u32), &PipeCounters)| {
+            let params = changed.get(&PipeId(number)).unwrap_or(&pipe.params);
+            PipeSummary::new(pipe, params, counters, simulated)
+        };
+        for program in self
+            .programs
+            .list()
+            .iter()
+            .filter(|p| p.log_discarded() > 0)
+        {
+            self.warnings.push(format!(
+                "{} on {} wrote more than a log may hold: {} bytes were discarded",
+                program.name(),
+                program.host,
+                program.log_discarded()
+            ));
+        }
+        let programs: Vec<ProgramSummary> =
+            self.programs.list().iter().map(program_summary).collect();
+        if let Err(error) = self.series.finish() {
+            self.error
+                .get_or_insert(format!("writing time series: {error}"));
+        }
+        let flows = match &totals.traffic {
+            None => Flows::default(),
+            Some(traffic) => flows::write_down(plan, traffic, self.folder, simulated)
+                .unwrap_or_else(|error| {
+                    self.error.get_or_insert(format!("writing flows: {error}"));
+                    Flows::default()
+                }),
+        };
+        let mut summary = Summary {
+            experiment: plan.name.clone(),
+            clock: "real".to_owned(),
+            seed: plan.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: self.folder.path().display().to_string(),
+            machine,
+            verdict: self.judge.verdict(&totals.measured, self.tcp),
+            packets: Packets::new(&counters, inside, multicast_data),
+            trace_hash: None,
+            simulated_s: seconds(simulated),
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            setup_s: 0.0,
+            teardown_s: 0.0,
+            hops_per_s: totals.cpu.per_second(counters.hops),
+            error: self.error.take(),
+            warnings: std::mem::take(&mut self.warnings),
+            programs,
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
+            events: std::mem::take(&mut self.events),
+            events_seen: self.events_seen,
+            pipes: plan
+                .topology
+                .pipes()
+                .iter()
+                .zip(0..)
+                .zip(&pipes)
+                .map(pipe)
+                .collect(),
+            pipes_seen: plan.topology.pipes().len(),
+            cores: vec![CoreSummary {
+                pipes: plan.topology.pipes().len(),
+                packets: counters.entered + counters.created,
+                cross_core: 0,
+                busy: totals.cpu.as_s() / simulated.as_s().max(1e-9),
+            }],
+            efficiency: None,
+            attempts: Vec::new(),
+        };
+        drop(self.listener);
+        drop(self.callers);
+        let ended_ns = monotonic_ns();
+        // Killing is enough: the kernel takes everything apart, and we wait for it.
+        let _ = self.sandbox.shutdown();
+        summary.teardown_s = Span::from_ns(monotonic_ns() - ended_ns).as_s();
+        Ok(summary)
+    }
+}
+
+/// What is worth knowing before the first packet.
+fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
+    let mut warnings = plan.warnings.clone();
+    if plan.asks_for_offload && plan.traffic.flows > 0 {
+        warnings.push(
+            "`offload` has no effect: modelled hosts take packets, not super-packets".to_owned(),
+        );
+    } else if plan.asks_for_offload && !longhaul_linux::sandbox::orders_super_packets() {
+        warnings.push(
+            "`offload` has no effect: this kernel cannot keep super-packets in order (Linux 6.3 \
+             and later can)"
+                .to_owned(),
+        );
+    }
+    if is_private(experiment_dir) {
+        warnings.push(format!(
+            "the experiment file lies in {0}, and every host has a {0} of its own: programs do not \
+             see the files beside it; give the experiment a folder",
+            experiment_dir.display()
+        ));
+    }
+    warnings
+}
+
+fn program_summary(program: &crate::run::live::programs::Program) -> ProgramSummary {
+    ProgramSummary {
+        name: program.name().to_owned(),
+        host: program.host.clone(),
+        exit: program.exit_code(),
+        log: format!("logs/{}", program.name()),
+        start_s: program.started.map(seconds),
+        finish_s: program.finished.map(seconds),
+        service: program.is_service(),
+        ended_by_run: program.ended_by == Some(crate::run::live::programs::EndedBy::Run),
+        cpu_s: program.cpu.as_secs_f64(),
+        log_discarded_bytes: program.log_discarded(),
+        failure: program.failure(),
+    }
+}
