@@ -15,6 +15,8 @@ pub(crate) mod meter;
 pub(crate) mod rule;
 pub(crate) mod shares;
 
+use std::time::Duration;
+
 use longhaul_core::{Span, Time};
 
 pub use causes::{ByCause, Stalls};
@@ -25,7 +27,7 @@ pub use meter::{Measured, Second};
 pub use rule::State;
 
 /// A host whose tasks waited this long for a CPU within a second was starved.
-pub const STARVED: Span = Span::from_ms(500);
+pub const STARVED: Duration = Duration::from_millis(500);
 
 /// A span to a tenth of its unit, for people.
 pub fn readable(span: Span) -> String {
@@ -38,6 +40,13 @@ pub fn readable(span: Span) -> String {
     };
     let tenths = format!("{:.1}", ns as f64 / f64::from(unit_ns));
     format!("{} {unit}", tenths.strip_suffix(".0").unwrap_or(&tenths))
+}
+
+/// The same of machine time.
+pub(crate) fn readable_duration(duration: Duration) -> String {
+    readable(Span::from_ns(
+        u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+    ))
 }
 
 /// The second of the run that a point belongs to.

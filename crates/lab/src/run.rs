@@ -48,8 +48,8 @@ pub fn run(
 
 /// Writes the summary and the report.
 fn write_down(mut summary: Summary, folder: &RunFolder, begun: Begun) -> Summary {
-    summary.wall_s = begun.passed().as_s();
-    summary.cpu_s = begun.used().as_s();
+    summary.wall_s = begun.passed().as_secs_f64();
+    summary.cpu_s = begun.used().as_secs_f64();
     // A folder that cannot be written any more must not cost the result.
     if let Err(error) = folder.write("summary.json", &summary.to_json()) {
         summary.error.get_or_insert(error.to_string());

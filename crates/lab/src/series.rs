@@ -77,12 +77,12 @@ impl Series {
             second.drops.total(),
             report.inside,
             second.core_busy,
-            second.core_wait.as_ns(),
+            second.core_wait.as_nanos(),
             second.core_load,
             second.stalls.count,
             second.stalls.total_ns,
             second.stalls.longest_ns,
-            second.stolen.as_ns(),
+            second.stolen.as_nanos(),
         )?;
         for ((name, now), before) in self.names.iter().zip(&report.pipes).zip(&mut self.before) {
             if now != before {

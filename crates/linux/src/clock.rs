@@ -1,8 +1,12 @@
-//! The machine's clocks, and the offset that turns kernel stamps into a run's time.
+//! The machine's clocks, and the offset that turns kernel stamps into machine time.
 //!
-//! A run's time follows `CLOCK_MONOTONIC`, which nobody can set. The kernel stamps packets with
+//! [`MachineTime`] is not the time of an experiment, which may pass at another pace: whoever has both
+//! converts in one place. A run's time follows `CLOCK_MONOTONIC`, which nobody can set. The kernel stamps packets with
 //! `CLOCK_REALTIME`, so the offset between the two is measured again and again; when it jumps,
 //! somebody has stepped the clock, and the run says so.
+
+use std::ops::Add;
+use std::time::Duration;
 
 /// Nanoseconds of `clock`.
 pub(crate) fn read(clock: libc::clockid_t) -> u64 {
@@ -25,6 +29,44 @@ pub fn monotonic_ns() -> u64 {
 #[inline]
 pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
+}
+
+/// A moment of `CLOCK_MONOTONIC`. Spans between two are [`Duration`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MachineTime {
+    ns: u64,
+}
+
+impl MachineTime {
+    /// This moment.
+    #[inline]
+    pub fn now() -> Self {
+        Self { ns: monotonic_ns() }
+    }
+
+    /// So many nanoseconds after the clock began.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self { ns }
+    }
+
+    /// Nanoseconds since the clock began.
+    pub const fn as_ns(self) -> u64 {
+        self.ns
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+    }
+}
+
+impl Add<Duration> for MachineTime {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        let ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Self::from_ns(self.ns.saturating_add(ns))
+    }
 }
 
 /// Turns `CLOCK_REALTIME` stamps into `CLOCK_MONOTONIC` time.
@@ -62,10 +104,10 @@ impl StampOffset {
         self.steps
     }
 
-    /// A kernel stamp as monotonic time.
+    /// A kernel stamp as machine time.
     #[inline]
-    pub fn to_monotonic(&self, realtime_ns: u64) -> u64 {
-        realtime_ns.saturating_add_signed(-self.offset_ns)
+    pub fn to_machine_time(&self, realtime_ns: u64) -> MachineTime {
+        MachineTime::from_ns(realtime_ns.saturating_add_signed(-self.offset_ns))
     }
 }
 
@@ -95,7 +137,7 @@ mod tests {
     fn stamps_of_now_become_the_monotonic_now() {
         let offset = StampOffset::measure();
         let before = monotonic_ns();
-        let stamp = offset.to_monotonic(realtime_ns());
+        let stamp = offset.to_machine_time(realtime_ns()).as_ns();
         let after = monotonic_ns();
         assert!(
             stamp + STEP_NS > before && stamp < after + STEP_NS,

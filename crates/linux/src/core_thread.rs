@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::clock::MachineTime;
 use crate::cpu::{self, Scheduling};
 use crate::real_time::RealTime;
 
@@ -39,9 +40,9 @@ impl CoreThread {
     }
 
     /// Leaves room to others where that is needed; see [`RealTime::leave_room`].
-    pub fn leave_room(&mut self, now_ns: u64, slept_ns: u64) {
+    pub fn leave_room(&mut self, now: MachineTime, slept_ns: u64) {
         if let Some(real_time) = &mut self.real_time {
-            real_time.leave_room(now_ns, slept_ns);
+            real_time.leave_room(now.as_ns(), slept_ns);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::clock::monotonic_ns;
+use crate::clock::{MachineTime, monotonic_ns};
 use crate::packet_io::Rings;
 use crate::sys::{self, check, timespec};
 
@@ -92,8 +92,14 @@ impl Waiter {
         self.slept_ns
     }
 
-    /// Waits for `deadline_ns` of the monotonic clock, an arrival or the bell.
-    pub fn wait(&mut self, deadline_ns: u64, rings: &mut Rings, bell: &Bell) -> io::Result<()> {
+    /// Waits for the deadline, an arrival or the bell.
+    pub fn wait(
+        &mut self,
+        deadline: MachineTime,
+        rings: &mut Rings,
+        bell: &Bell,
+    ) -> io::Result<()> {
+        let deadline_ns = deadline.as_ns();
         loop {
             let now = monotonic_ns();
             if deadline_ns <= now.saturating_add(self.margin_ns) {

@@ -1,5 +1,7 @@
 //! Collects the seconds of a run and puts the verdict into words.
 
+use std::time::Duration;
+
 use longhaul_core::{NodeId, Span, Time};
 use serde::Serialize;
 
@@ -7,9 +9,9 @@ use super::causes::{ByCause, Stalls};
 use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
 use super::meter::{Measured, Second};
-use super::readable;
 use super::rule::{self, Evidence, State};
 use super::shares::{Shares, share};
+use super::{readable, readable_duration};
 
 /// The most hosts that a reason names.
 const NAMES_MAX: usize = 5;
@@ -168,12 +170,12 @@ pub struct Judge {
     cables: Vec<[u64; 2]>,
     clock_steps: u64,
     /// The longest wait for a CPU within a second, of each host that was starved.
-    starved: Vec<Option<Span>>,
+    starved: Vec<Option<Duration>>,
     /// Sum and number of what the machine left of links' rates in each second.
     rate_left: (f64, u64),
     stalls: Stalls,
-    stolen: Span,
-    core_wait: Span,
+    stolen: Duration,
+    core_wait: Duration,
     core_load: f64,
 }
 
@@ -196,8 +198,8 @@ impl Judge {
             rate_left: (0.0, 0),
             until: Time::ZERO,
             stalls: Stalls::default(),
-            stolen: Span::ZERO,
-            core_wait: Span::ZERO,
+            stolen: Duration::ZERO,
+            core_wait: Duration::ZERO,
             core_load: 0.0,
         }
     }
@@ -343,7 +345,7 @@ impl Judge {
             physical_drops_by_place: self.drops,
             clock_steps: self.clock_steps,
             starved_hosts: starved.collect(),
-            stolen_ns: Some(self.stolen.as_ns()),
+            stolen_ns: Some(self.stolen.as_nanos() as u64),
             tcp: Some(tcp),
         }
     }
@@ -461,7 +463,7 @@ impl Judge {
         }
     }
 
-    fn starved_hosts(&self) -> impl Iterator<Item = (&str, Span)> {
+    fn starved_hosts(&self) -> impl Iterator<Item = (&str, Duration)> {
         let hosts = self.hosts.iter().zip(&self.starved);
         hosts.filter_map(|(node, waited)| {
             let name = self.names.get(node.index()).map_or("?", String::as_str);
@@ -532,12 +534,12 @@ impl Judge {
         } = self.by_cause;
         if stall > 0 {
             let mut why = format!("the {}", self.stood_still());
-            if self.stolen > Span::ZERO {
-                let stolen = readable(self.stolen);
+            if self.stolen > Duration::ZERO {
+                let stolen = readable_duration(self.stolen);
                 why.push_str(&format!("; its hypervisor took {stolen} of CPU time"));
             }
-            if self.core_wait > Span::from_ms(1) {
-                let waited = readable(self.core_wait);
+            if self.core_wait > Duration::from_millis(1) {
+                let waited = readable_duration(self.core_wait);
                 why.push_str(&format!("; the core waited {waited} for its CPU"));
             }
             reasons.push(format!("{}: {why}", late(stall)));
@@ -603,7 +605,7 @@ impl Judge {
             reasons.push(format!(
                 "programs on {}{more} waited for a CPU, up to {} within a second",
                 names.join(", "),
-                readable(longest)
+                readable_duration(longest)
             ));
         }
     }

@@ -1,5 +1,7 @@
 //! What the loop measures of each packet, as it goes.
 
+use std::time::Duration;
+
 use longhaul_core::{NodeId, Span, Time};
 
 use super::causes::{ByCause, Cause, Stalls, Watch};
@@ -50,16 +52,16 @@ pub struct Second {
     /// How often the clock was stepped.
     pub clock_steps: u64,
     /// Hosts with traffic under way that were starved, with the time that their tasks waited.
-    pub starved: Vec<(usize, Span)>,
+    pub starved: Vec<(usize, Duration)>,
     /// The part of their links' rates that the machine left to hosts that wanted all of it, where
     /// there were any.
     pub rate_left: Option<f64>,
     /// The share of the second that the core's thread was on its CPU.
     pub core_busy: f64,
     /// How long the core's thread waited for its CPU.
-    pub core_wait: Span,
+    pub core_wait: Duration,
     /// CPU time that the hypervisor took from all CPUs of this machine.
-    pub stolen: Span,
+    pub stolen: Duration,
     /// The share of the second that the core worked; it spins and sleeps in the rest.
     pub core_load: f64,
 }

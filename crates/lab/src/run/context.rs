@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use longhaul_core::{Span, Time};
-use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
 use longhaul_linux::sandbox::SandboxError;
 use thiserror::Error;
@@ -121,25 +122,25 @@ pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError
 /// The beginning of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
-    at_ns: u64,
-    cpu_ns: u64,
+    at: MachineTime,
+    cpu: Duration,
 }
 
 impl Begun {
     pub(crate) fn now() -> Self {
         Self {
-            at_ns: monotonic_ns(),
-            cpu_ns: cpu::process_cpu_ns(),
+            at: MachineTime::now(),
+            cpu: Duration::from_nanos(cpu::process_cpu_ns()),
         }
     }
 
     /// Real time since.
-    pub(crate) fn passed(self) -> Span {
-        Span::from_ns(monotonic_ns() - self.at_ns)
+    pub(crate) fn passed(self) -> Duration {
+        MachineTime::now().since(self.at)
     }
 
     /// CPU time of this process since.
-    pub(crate) fn used(self) -> Span {
-        Span::from_ns(cpu::process_cpu_ns() - self.cpu_ns)
+    pub(crate) fn used(self) -> Duration {
+        Duration::from_nanos(cpu::process_cpu_ns()).saturating_sub(self.cpu)
     }
 }

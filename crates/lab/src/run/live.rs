@@ -75,6 +75,6 @@ pub(super) fn run(
     let machine = placement.machine(core.facts);
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
     let mut summary = supervisor.run(observer, machine)?;
-    summary.setup_s = setup.as_s();
+    summary.setup_s = setup.as_secs_f64();
     Ok(summary)
 }

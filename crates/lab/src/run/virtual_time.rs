@@ -10,12 +10,13 @@
 pub mod memory;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use longhaul_core::engine::EngineConfig;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
 use longhaul_emulation::{Emulation, Outcome, Stop, VirtualRun};
-use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
 use longhaul_linux::memory::prefer_large_pages;
 use longhaul_linux::wait::{take_signal, termination_signals};
@@ -33,8 +34,8 @@ use longhaul_plan::plan::Plan;
 
 /// Rounds of the loop between two looks at the clock.
 const ROUNDS: u32 = 256;
-/// How often the observer hears of the run, in nanoseconds of real time.
-const PROGRESS_NS: u64 = 200_000_000;
+/// How often the observer hears of the run.
+const PROGRESS: Duration = Duration::from_millis(200);
 /// Pipes are written down second by second where there are at most so many.
 const PIPES_MAX: usize = 100_000;
 /// So many pipes are in `summary.json`; of more, the busiest.
@@ -57,7 +58,7 @@ pub(crate) fn run(
     observer.progress(&Progress::Started);
     simulation.go(observer)?;
     let mut summary = simulation.finish(folder)?;
-    summary.setup_s = setup.as_s();
+    summary.setup_s = setup.as_secs_f64();
     Ok(summary)
 }
 
@@ -78,7 +79,7 @@ struct Simulation<'a> {
     error: Option<String>,
     stop: Option<Stop>,
     /// CPU time of the drive loop.
-    cpu: Span,
+    cpu: Duration,
     meter: Meter,
 }
 
@@ -112,10 +113,11 @@ impl<'a> Simulation<'a> {
             pool_seen: 0,
             error: None,
             stop: None,
-            cpu: Span::ZERO,
+            cpu: Duration::ZERO,
             meter: Meter {
-                told_ns: monotonic_ns(),
-                ..Meter::default()
+                told: MachineTime::now(),
+                time: Time::ZERO,
+                hops: 0,
             },
         })
     }
@@ -126,7 +128,7 @@ impl<'a> Simulation<'a> {
             let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let before = cpu::own_cpu_ns();
             let outcome = self.run.run(horizon, ROUNDS);
-            self.cpu += Span::from_ns(cpu::own_cpu_ns() - before);
+            self.cpu += Duration::from_nanos(cpu::own_cpu_ns() - before);
             self.note_events();
             match outcome {
                 Outcome::More => {}
@@ -163,8 +165,8 @@ impl<'a> Simulation<'a> {
 
     /// Looks at the clock and for signals now and then.
     fn tell(&mut self, observer: &mut dyn Observer) {
-        let now_ns = monotonic_ns();
-        if now_ns.saturating_sub(self.meter.told_ns) < PROGRESS_NS {
+        let now = MachineTime::now();
+        if now.since(self.meter.told) < PROGRESS {
             return;
         }
         if let Some(signal) = take_signal(self.signals.as_fd()) {
@@ -176,7 +178,7 @@ impl<'a> Simulation<'a> {
         let flows_done = emulation
             .traffic()
             .map_or(0, |traffic| traffic.progress().0 as u64);
-        let (speed, hops_per_s) = self.meter.look(now_ns, time, hops);
+        let (speed, hops_per_s) = self.meter.look(now, time, hops);
         observer.progress(&Progress::Simulating {
             time,
             duration: self.plan.duration,
@@ -276,7 +278,7 @@ impl<'a> Simulation<'a> {
             cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
-            hops_per_s: self.cpu.per_second(counters.hops),
+            hops_per_s: counters.hops as f64 / self.cpu.as_secs_f64().max(1e-9),
             error: self.error,
             warnings,
             programs: Vec::new(),
@@ -291,7 +293,7 @@ impl<'a> Simulation<'a> {
                 pipes: all,
                 packets: counters.entered + counters.created,
                 cross_core: 0,
-                busy: self.cpu.as_s() / end.as_s().max(1e-9),
+                busy: self.cpu.as_secs_f64() / end.as_s().max(1e-9),
             }],
             efficiency: None,
             attempts: Vec::new(),
@@ -312,21 +314,21 @@ fn allowed_cpus() -> usize {
 }
 
 /// How fast it goes, over the time since the last look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Meter {
-    told_ns: u64,
+    told: MachineTime,
     time: Time,
     hops: u64,
 }
 
 impl Meter {
     /// Experiment time over real time, and packet-hops per second.
-    fn look(&mut self, now_ns: u64, time: Time, hops: u64) -> (f64, f64) {
-        let passed = (now_ns - self.told_ns).max(1) as f64 / 1e9;
+    fn look(&mut self, now: MachineTime, time: Time, hops: u64) -> (f64, f64) {
+        let passed = now.since(self.told).as_secs_f64().max(1e-9);
         let speed = time.since(self.time).as_s() / passed;
         let rate = (hops - self.hops) as f64 / passed;
         *self = Self {
-            told_ns: now_ns,
+            told: now,
             time,
             hops,
         };

@@ -79,7 +79,7 @@ fn the_line_follows_the_worst_pair() {
         run.packets([1, 0], 3, Span::from_ms(2));
         run.now += Span::from_ms(100);
     }
-    run.second(|second| second.stolen = Span::from_ms(160));
+    run.second(|second| second.stolen = Duration::from_millis(160));
     let verdict = run.verdict();
     assert_eq!(verdict.state, State::Degraded);
     let worst = verdict.worst_pair.as_ref().expect("one that is late");
@@ -138,7 +138,10 @@ fn each_cause_has_a_line() {
     run.second(|second| {
         second.clock_steps = 2;
         second.rate_left = Some(0.962);
-        second.starved = vec![(0, Span::from_ms(700)), (2, Span::from_ms(600))];
+        second.starved = vec![
+            (0, Duration::from_millis(700)),
+            (2, Duration::from_millis(600)),
+        ];
         second.core_load = 1.0;
     });
     let verdict = run.verdict();
@@ -281,7 +284,7 @@ fn a_run_is_repeated_only_if_it_would_have_been_better_without_stalls() {
         judged(&|second| second.rate_left = Some(0.9)),
         (State::Broken, false)
     );
-    let starved = vec![(0, Span::from_ms(700))];
+    let starved = vec![(0, Duration::from_millis(700))];
     assert_eq!(
         judged(&|second| second.starved.clone_from(&starved)),
         (State::Degraded, false)

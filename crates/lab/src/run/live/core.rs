@@ -10,12 +10,12 @@ use longhaul_core::Time;
 use longhaul_core::engine::EngineConfig;
 use longhaul_core::topology::PipeParams;
 use longhaul_emulation::{Applied, Emulation};
-use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::packet_io::Rings;
 use longhaul_linux::wait::Bell;
 use longhaul_plan::plan::{CARD_AHEAD, Plan};
 
+use super::clock::Pace;
 use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Totals};
 use super::hosts::offloads;
 use super::placement::Placement;
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) load: Arc<Load>,
     /// Whether all modelled traffic that ends by itself has ended.
     pub(super) done: Arc<AtomicBool>,
-    pub(super) start_ns: u64,
+    pub(super) pace: Pace,
     pub(super) facts: CoreFacts,
 }
 
@@ -94,7 +94,7 @@ impl Core {
                 scheduling: thread.scheduling().name(),
             };
             let platform = LinuxPlatform::start(ring, ring_bell, thread);
-            let _ = started.send((platform.start_ns(), facts));
+            let _ = started.send((platform.pace(), facts));
             let drive = Drive::new(Parts {
                 emulation,
                 platform,
@@ -112,9 +112,9 @@ impl Core {
             .name("longhaul-core".to_owned())
             .spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
-        let (start_ns, facts) = start
+        let (pace, facts) = start
             .recv()
-            .unwrap_or_else(|_| (monotonic_ns(), CoreFacts::default()));
+            .unwrap_or_else(|_| (Pace::start(), CoreFacts::default()));
         let (thread, commands) = (Some(thread), Some(commands));
         Ok(Self {
             thread,
@@ -124,7 +124,7 @@ impl Core {
             bell,
             load,
             done,
-            start_ns,
+            pace,
             facts,
         })
     }
@@ -135,7 +135,7 @@ impl Core {
     }
 
     pub(super) fn now(&self) -> Time {
-        Time::from_ns(monotonic_ns().saturating_sub(self.start_ns))
+        self.pace.now()
     }
 
     /// Hands a command to the loop; without a loop nobody will answer it.

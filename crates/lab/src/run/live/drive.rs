@@ -27,6 +27,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
+use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Parcel};
 use longhaul_core::segment::MOST_SEGMENTS;
@@ -164,7 +165,7 @@ pub(super) struct Totals {
     /// What is measured of all packets.
     pub measured: Measured,
     /// CPU time of the loop's thread.
-    pub cpu: Span,
+    pub cpu: Duration,
     /// What has become of modelled flows.
     pub traffic: Option<Traffic>,
 }
@@ -174,7 +175,7 @@ impl Totals {
     pub(super) fn none() -> Self {
         Self {
             measured: Measured::new(0, 0),
-            cpu: Span::ZERO,
+            cpu: Duration::ZERO,
             traffic: None,
         }
     }
@@ -208,7 +209,7 @@ pub(super) struct Drive<P> {
     overrun: Overrun,
     pool_seen: u64,
     worked_seen: Span,
-    cpu: Span,
+    cpu: Duration,
     multicast_data: u64,
     load: Arc<Load>,
     /// The packets of the send call that is being made.
@@ -275,7 +276,7 @@ impl<P: Platform> Drive<P> {
             overrun: Overrun::default(),
             pool_seen: 0,
             worked_seen: Span::ZERO,
-            cpu: Span::ZERO,
+            cpu: Duration::ZERO,
             multicast_data: 0,
             load: parts.load,
             leaving: Vec::with_capacity(LEAVING_MAX),
@@ -487,12 +488,13 @@ impl<P: Platform> Drive<P> {
         second.drops.pool += counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;
         second.clock_steps += happened.clock_steps;
-        let length = now.since(self.second_began).as_s().max(1e-9);
-        second.core_busy = happened.cpu.as_s() / length;
+        let length = now.since(self.second_began);
+        let took = self.platform.duration(length).as_secs_f64().max(1e-9);
+        second.core_busy = happened.cpu.as_secs_f64() / took;
         second.core_wait += happened.run_wait;
         self.cpu += happened.cpu;
         let worked = self.load.busy();
-        second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length;
+        second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length.as_s().max(1e-9);
         self.worked_seen = worked;
         let engine = self.emulation.engine();
         let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);

@@ -11,7 +11,7 @@ use longhaul_core::observe::PipeCounters;
 use longhaul_core::topology::{Pipe, PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
-use longhaul_linux::clock::monotonic_ns;
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
 use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
 use longhaul_linux::wait::take_signal;
@@ -341,7 +341,7 @@ impl<'a> Supervisor<'a> {
             report.second.drops.to_core += to_core;
             report.second.drops.from_core += from_core;
             self.judge.cables_lost(host, to_core, from_core);
-            let waited = Span::from_ns(seen.run_wait_ns - before.run_wait_ns);
+            let waited = Duration::from_nanos(seen.run_wait_ns - before.run_wait_ns);
             let packets = self.core.load.packets(host);
             let had_traffic = packets > std::mem::replace(&mut self.packets_seen[host], packets);
             if waited >= STARVED && had_traffic {
@@ -352,7 +352,7 @@ impl<'a> Supervisor<'a> {
         report.second.drops.ring *= segments;
         report.second.rate_left = self.trim.left();
         let stolen_ns = cpu::stolen_ns();
-        report.second.stolen = Span::from_ns(stolen_ns.saturating_sub(self.stolen_seen_ns));
+        report.second.stolen = Duration::from_nanos(stolen_ns.saturating_sub(self.stolen_seen_ns));
         self.stolen_seen_ns = stolen_ns;
         self.take_second(report)
     }
@@ -512,7 +512,7 @@ impl<'a> Supervisor<'a> {
             cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
-            hops_per_s: totals.cpu.per_second(counters.hops),
+            hops_per_s: counters.hops as f64 / totals.cpu.as_secs_f64().max(1e-9),
             error: self.error.take(),
             warnings: std::mem::take(&mut self.warnings),
             programs,
@@ -534,17 +534,17 @@ impl<'a> Supervisor<'a> {
                 pipes: plan.topology.pipes().len(),
                 packets: counters.entered + counters.created,
                 cross_core: 0,
-                busy: totals.cpu.as_s() / simulated.as_s().max(1e-9),
+                busy: totals.cpu.as_secs_f64() / simulated.as_s().max(1e-9),
             }],
             efficiency: None,
             attempts: Vec::new(),
         };
         drop(self.listener);
         drop(self.callers);
-        let ended_ns = monotonic_ns();
+        let ended = MachineTime::now();
         // Killing is enough: the kernel takes everything apart, and we wait for it.
         let _ = self.sandbox.shutdown();
-        summary.teardown_s = Span::from_ns(monotonic_ns() - ended_ns).as_s();
+        summary.teardown_s = MachineTime::now().since(ended).as_secs_f64();
         Ok(summary)
     }
 }

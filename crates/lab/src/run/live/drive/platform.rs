@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_core::{Span, Time};
 use longhaul_linux::core_thread::CoreThread;
@@ -12,7 +13,7 @@ use longhaul_linux::cpu;
 use longhaul_linux::packet_io::{Ask, Departed, Departure, Rings, SEND_BATCH, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
 
-use crate::run::live::clock::RealClock;
+use crate::run::live::clock::{Pace, RealClock};
 #[cfg(debug_assertions)]
 use crate::run::live::faults;
 
@@ -54,9 +55,9 @@ pub(crate) struct Happened {
     /// How often the clock was stepped.
     pub clock_steps: u64,
     /// CPU time of the loop's thread.
-    pub cpu: Span,
+    pub cpu: Duration,
     /// How long it waited for its CPU.
-    pub run_wait: Span,
+    pub run_wait: Duration,
 }
 
 /// The machine as the loop knows it.
@@ -81,6 +82,9 @@ pub(crate) trait Platform {
 
     /// What has happened since this was called last.
     fn take_happened(&mut self) -> Happened;
+
+    /// How long a span of the experiment takes on this machine.
+    fn duration(&self, span: Span) -> Duration;
 }
 
 /// This machine: the kernel's clocks, rings and scheduler.
@@ -124,16 +128,16 @@ impl LinuxPlatform {
         }
     }
 
-    /// The monotonic time of t = 0.
-    pub(crate) fn start_ns(&self) -> u64 {
-        self.clock.to_monotonic(Time::ZERO)
+    /// How experiment time passes.
+    pub(crate) fn pace(&self) -> Pace {
+        self.clock.pace()
     }
 }
 
 impl Platform for LinuxPlatform {
     #[inline]
     fn now(&mut self) -> Time {
-        self.clock.now()
+        self.clock.pace().now()
     }
 
     #[inline]
@@ -176,19 +180,23 @@ impl Platform for LinuxPlatform {
     fn wait(&mut self, until: Time) -> io::Result<()> {
         #[cfg(debug_assertions)]
         let until = faults::wait_until(until);
-        let until_ns = self.clock.to_monotonic(until);
-        self.waiter.wait(until_ns, &mut self.rings, &self.bell)?;
+        let until = self.clock.pace().moment_of(until);
+        self.waiter.wait(until, &mut self.rings, &self.bell)?;
         #[cfg(debug_assertions)]
-        faults::stand_still(self.clock.now());
+        faults::stand_still(self.clock.pace().now());
         Ok(())
     }
 
     fn turned(&mut self, now: Time) {
         #[cfg(debug_assertions)]
-        faults::stand_still(self.clock.now());
+        faults::stand_still(self.clock.pace().now());
         self.clock.refresh(now);
-        let now_ns = self.clock.to_monotonic(now);
-        self.thread.leave_room(now_ns, self.waiter.slept_ns());
+        let now = self.clock.pace().moment_of(now);
+        self.thread.leave_room(now, self.waiter.slept_ns());
+    }
+
+    fn duration(&self, span: Span) -> Duration {
+        self.clock.pace().duration(span)
     }
 
     fn take_happened(&mut self) -> Happened {
@@ -197,8 +205,8 @@ impl Platform for LinuxPlatform {
         let happened = Happened {
             lost: self.rings.take_drops(),
             clock_steps: steps - self.steps_seen,
-            cpu: Span::from_ns(cpu_ns - self.cpu_seen_ns),
-            run_wait: Span::from_ns(wait_ns.saturating_sub(self.wait_seen_ns)),
+            cpu: Duration::from_nanos(cpu_ns - self.cpu_seen_ns),
+            run_wait: Duration::from_nanos(wait_ns.saturating_sub(self.wait_seen_ns)),
         };
         (self.steps_seen, self.cpu_seen_ns, self.wait_seen_ns) = (steps, cpu_ns, wait_ns);
         happened

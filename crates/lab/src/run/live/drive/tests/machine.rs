@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::packet::sum16;
@@ -195,6 +196,10 @@ impl Platform for TestPlatform {
     }
 
     fn turned(&mut self, _now: Time) {}
+
+    fn duration(&self, span: Span) -> Duration {
+        Duration::from_nanos(span.as_ns())
+    }
 
     fn take_happened(&mut self) -> Happened {
         self.fill_ring();
