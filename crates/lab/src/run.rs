@@ -3,6 +3,7 @@
 
 mod attempts;
 mod context;
+mod ledger;
 mod live;
 pub mod virtual_time;
 

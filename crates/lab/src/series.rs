@@ -8,19 +8,26 @@ use longhaul_core::observe::{Counters, PipeCounters};
 use crate::fidelity::Second;
 use crate::folder::RunFolder;
 
-/// What the loop saw in a second, and all counters at its end.
+/// What has become of the network's packets so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Network {
+    /// The engine's totals.
+    pub(crate) counters: Counters,
+    /// Every pipe's counters, by number; none where there are too many to tell each second.
+    pub(crate) pipes: Vec<PipeCounters>,
+    /// Packets inside the network.
+    pub(crate) inside: u64,
+    /// Multicast frames that carried more than a kernel's own group membership messages.
+    pub(crate) multicast_data: u64,
+}
+
+/// What a loop tells of a second: its fidelity, and the network at its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     /// The second's fidelity.
-    pub second: Second,
-    /// The engine's totals.
-    pub counters: Counters,
-    /// Every pipe's counters, by number.
-    pub pipes: Vec<PipeCounters>,
-    /// Packets inside the network.
-    pub inside: u64,
-    /// Multicast frames that carried more than a kernel's own group membership messages.
-    pub multicast_data: u64,
+    pub(crate) second: Second,
+    /// The network.
+    pub(crate) network: Network,
 }
 
 /// The files `series/seconds.csv` and `series/pipes.csv`, written as the run goes on.
@@ -57,8 +64,7 @@ impl Series {
     }
 
     /// Adds a second.
-    pub(crate) fn add(&mut self, report: &Report) -> io::Result<()> {
-        let second = &report.second;
+    pub(crate) fn add(&mut self, second: &Second, network: &Network) -> io::Result<()> {
         let l = &second.lateness;
         writeln!(
             self.seconds,
@@ -75,7 +81,7 @@ impl Series {
             l.p999,
             l.max,
             second.drops.total(),
-            report.inside,
+            network.inside,
             second.core_busy,
             second.core_wait.as_nanos(),
             second.core_load,
@@ -84,7 +90,7 @@ impl Series {
             second.stalls.longest_ns,
             second.stolen.as_nanos(),
         )?;
-        for ((name, now), before) in self.names.iter().zip(&report.pipes).zip(&mut self.before) {
+        for ((name, now), before) in self.names.iter().zip(&network.pipes).zip(&mut self.before) {
             if now != before {
                 writeln!(
                     self.pipes,

@@ -22,26 +22,17 @@ use longhaul_linux::memory::prefer_large_pages;
 use longhaul_linux::wait::{take_signal, termination_signals};
 
 use crate::fidelity::{Judge, Second, second_of};
-use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
+use crate::run::ledger::{End, Ledger, PIPES_MAX};
 use crate::run::{Begun, Observer, Progress, RunError, io_error};
-use crate::series::Report;
-use crate::series::Series;
-use crate::summary::{
-    self, CoreFacts, CoreSummary, EVENTS_MAX, EventSummary, Packets, PipeSummary, Summary, seconds,
-};
+use crate::series::Network;
+use crate::summary::{self, CoreFacts, Summary};
 use longhaul_plan::plan::Plan;
 
 /// Rounds of the loop between two looks at the clock.
 const ROUNDS: u32 = 256;
 /// How often the observer hears of the run.
 const PROGRESS: Duration = Duration::from_millis(200);
-/// Pipes are written down second by second where there are at most so many.
-const PIPES_MAX: usize = 100_000;
-/// So many pipes are in `summary.json`; of more, the busiest.
-const PIPES_SHOWN: usize = 400_000;
-/// The pipes in `summary.json` of an experiment with more.
-const BUSIEST: usize = 10_000;
 
 /// Runs a plan whose clock is virtual; the summary lacks the figures that only the caller knows.
 pub(crate) fn run(
@@ -57,7 +48,7 @@ pub(crate) fn run(
     let setup = begun.passed();
     observer.progress(&Progress::Started);
     simulation.go(observer)?;
-    let mut summary = simulation.finish(folder)?;
+    let mut summary = simulation.finish();
     summary.setup_s = setup.as_secs_f64();
     Ok(summary)
 }
@@ -66,17 +57,13 @@ pub(crate) fn run(
 struct Simulation<'a> {
     plan: &'a Plan,
     run: VirtualRun,
-    /// The first events that have begun, and how many in all.
-    events: Vec<EventSummary>,
-    events_seen: u64,
-    series: Series,
+    ledger: Ledger<'a>,
     judge: Judge,
     signals: OwnedFd,
     /// The second that is being simulated.
     second: u64,
     received: u64,
     pool_seen: u64,
-    error: Option<String>,
     stop: Option<Stop>,
     /// CPU time of the drive loop.
     cpu: Duration,
@@ -84,7 +71,7 @@ struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    fn new(plan: &'a Plan, folder: &RunFolder, signals: OwnedFd) -> Result<Self, RunError> {
+    fn new(plan: &'a Plan, folder: &'a RunFolder, signals: OwnedFd) -> Result<Self, RunError> {
         let config = EngineConfig {
             seed: plan.seed,
             slot_size: plan.slot_bytes(),
@@ -95,23 +82,15 @@ impl<'a> Simulation<'a> {
         let emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
         let end = (plan.duration, plan.traffic.bounded);
         let run = VirtualRun::new(emulation, end, true);
-        let names = plan.topology.pipes().iter().map(|pipe| pipe.name.clone());
-        let names = match plan.topology.pipes().len() {
-            ..=PIPES_MAX => names.collect(),
-            _ => Vec::new(),
-        };
         Ok(Self {
             plan,
             run,
-            events: Vec::new(),
-            events_seen: 0,
-            series: Series::create(folder, names).map_err(io_error("time series"))?,
+            ledger: Ledger::new(plan, folder, plan.warnings.clone())?,
             judge: Judge::new(plan.tolerance, Vec::new(), Vec::new()),
             signals,
             second: 0,
             received: 0,
             pool_seen: 0,
-            error: None,
             stop: None,
             cpu: Duration::ZERO,
             meter: Meter {
@@ -124,7 +103,7 @@ impl<'a> Simulation<'a> {
 
     /// Drives to the end.
     fn go(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
-        while self.stop.is_none() && self.error.is_none() {
+        while self.stop.is_none() && !self.ledger.has_failed() {
             let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let before = cpu::own_cpu_ns();
             let outcome = self.run.run(horizon, ROUNDS);
@@ -138,11 +117,12 @@ impl<'a> Simulation<'a> {
             self.tell(observer);
         }
         if self.stop == Some(Stop::Stuck) {
-            self.error = Some(format!(
+            let problem = format!(
                 "time does not pass any more at {} s: hosts answer each other on a path without any \
                  delay and rate; give one of its links a `delay`",
                 self.run.emulation().now().as_s()
-            ));
+            );
+            self.ledger.fail(problem);
         }
         self.close_second()
     }
@@ -150,16 +130,7 @@ impl<'a> Simulation<'a> {
     /// Takes note of what the file had scheduled.
     fn note_events(&mut self) {
         while let Some(applied) = self.run.emulation().poll_applied() {
-            let Some(number) = applied.event else {
-                continue;
-            };
-            if self.events.len() < EVENTS_MAX {
-                self.events.push(EventSummary {
-                    at_s: applied.at.as_s(),
-                    event: self.plan.schedule.events[number].text.clone(),
-                });
-            }
-            self.events_seen += 1;
+            self.ledger.note(&applied);
         }
     }
 
@@ -171,7 +142,7 @@ impl<'a> Simulation<'a> {
         }
         if let Some(signal) = take_signal(self.signals.as_fd()) {
             observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
-            self.error = Some(format!("interrupted by signal {signal}"));
+            self.ledger.fail(format!("interrupted by signal {signal}"));
         }
         let emulation = self.run.emulation();
         let (time, hops) = (emulation.now(), emulation.engine().counters().hops);
@@ -211,16 +182,13 @@ impl<'a> Simulation<'a> {
             _ => 0,
         };
         let pipes = (0..pipes as u32).map(|pipe| engine.pipe_counters(PipeId(pipe)));
-        let report = Report {
-            second,
+        let network = Network {
             counters,
             pipes: pipes.collect(),
             inside: engine.inside(),
             multicast_data: 0,
         };
-        self.series
-            .add(&report)
-            .map_err(io_error("writing time series"))?;
+        self.ledger.second(&second, &network)?;
         // Seconds in which nothing happens are passed over.
         let next = next.map_or(number + 1, second_of);
         self.second = next.max(number + 1);
@@ -228,75 +196,34 @@ impl<'a> Simulation<'a> {
     }
 
     /// Writes down what has come of it.
-    fn finish(mut self, folder: &RunFolder) -> Result<Summary, RunError> {
-        let plan = self.plan;
+    fn finish(mut self) -> Summary {
+        if let Some(warning) = self.stop.and_then(warning) {
+            self.ledger.warn(warning);
+        }
         let emulation = self.run.emulation();
-        let end = emulation.now();
-        let flows = match emulation.traffic() {
-            None => Ok(Flows::default()),
-            Some(traffic) => flows::write_down(plan, traffic, folder, end),
-        };
-        let flows = flows.unwrap_or_else(|error| {
-            self.error.get_or_insert(format!("writing flows: {error}"));
-            Flows::default()
-        });
-        if let Err(error) = self.series.finish() {
-            self.error
-                .get_or_insert(format!("writing time series: {error}"));
-        }
-        let engine = self.run.emulation().engine();
-        let counters = engine.counters();
-        let all = plan.topology.pipes().len();
-        let pipes = plan.topology.pipes().iter().zip((0..).map(PipeId));
-        let mut pipes: Vec<PipeSummary> = pipes
-            .map(|(pipe, id)| {
-                PipeSummary::new(pipe, engine.params(id), &engine.pipe_counters(id), end)
-            })
-            .collect();
-        if all > PIPES_SHOWN {
-            pipes.sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.bytes));
-            pipes.truncate(BUSIEST);
-        }
-        let mut warnings = plan.warnings.clone();
-        warnings.extend(self.stop.and_then(warning).map(str::to_owned));
+        let engine = emulation.engine();
+        let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
         let core = CoreFacts {
             scheduling: "ordinary",
             ..CoreFacts::default()
         };
-        Ok(Summary {
-            experiment: plan.name.clone(),
-            clock: plan.clock.name().to_owned(),
-            seed: plan.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            run: folder.path().display().to_string(),
+        let end = emulation.now();
+        let time = Duration::from_nanos(end.as_ns());
+        self.ledger.close(End {
+            time: end,
             machine: summary::machine(core, Vec::new(), allowed_cpus()),
             verdict: self.judge.virtual_verdict(),
-            packets: Packets::new(counters, engine.inside(), 0),
-            trace_hash: Some(format!("{:016x}", engine.trace_hash())),
-            simulated_s: seconds(end),
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            setup_s: 0.0,
-            teardown_s: 0.0,
-            hops_per_s: counters.hops as f64 / self.cpu.as_secs_f64().max(1e-9),
-            error: self.error,
-            warnings,
+            network: Network {
+                counters: *engine.counters(),
+                pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
+                inside: engine.inside(),
+                multicast_data: 0,
+            },
+            params: &|pipe| Some(engine.params(pipe)),
+            cores: &[(self.cpu, time)],
+            traffic: emulation.traffic(),
             programs: Vec::new(),
-            flows: flows.list,
-            flows_seen: flows.seen,
-            flow_groups: flows.groups,
-            events: self.events,
-            events_seen: self.events_seen,
-            pipes,
-            pipes_seen: all,
-            cores: vec![CoreSummary {
-                pipes: all,
-                packets: counters.entered + counters.created,
-                cross_core: 0,
-                busy: self.cpu.as_secs_f64() / end.as_s().max(1e-9),
-            }],
-            efficiency: None,
-            attempts: Vec::new(),
+            trace_hash: Some(engine.trace_hash()),
         })
     }
 }

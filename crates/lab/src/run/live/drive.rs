@@ -39,7 +39,7 @@ use longhaul_proto::traffic::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
-use crate::series::Report;
+use crate::series::{Network, Report};
 use admission::Admission;
 pub(super) use changes::Command;
 use door::{ARRIVALS, Reached};
@@ -500,10 +500,12 @@ impl<P: Platform> Drive<P> {
         let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
         let report = Report {
             second,
-            counters,
-            pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
-            inside: engine.inside(),
-            multicast_data: self.multicast_data,
+            network: Network {
+                counters,
+                pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
+                inside: engine.inside(),
+                multicast_data: self.multicast_data,
+            },
         };
         // The run takes reports all the time; if it hangs, the engine does not wait for it, and the
         // next report says what this one would have. Nothing waits for the last one but its reader.

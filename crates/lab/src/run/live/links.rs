@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use longhaul_core::Time;
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::PipeId;
 use longhaul_emulation::Look;
@@ -21,7 +20,7 @@ use super::supervise::Supervisor;
 use crate::control::{PipeNow, Reply};
 use crate::run::live::drive::Command;
 use crate::run::live::nic::{self, Limit};
-use crate::summary::{EVENTS_MAX, EventSummary, PipeCounts};
+use crate::summary::PipeCounts;
 use longhaul_plan::{assign, described};
 
 /// How long the drive loop may take to answer a command.
@@ -200,9 +199,7 @@ impl Supervisor<'_> {
     pub(super) fn follow(&mut self) -> Result<(), SandboxError> {
         let mut cards = HashMap::new();
         while let Ok(applied) = self.core.applied.try_recv() {
-            if let Some(number) = applied.event {
-                self.note(applied.at, number);
-            }
+            self.ledger.note(&applied);
             for (pipe, params) in applied.params {
                 for (host, limit) in self.cards_of([pipe].into_iter()) {
                     cards.entry(host).or_insert(limit);
@@ -211,17 +208,6 @@ impl Supervisor<'_> {
             }
         }
         self.reshape(cards)
-    }
-
-    /// Writes an event down for the summary.
-    fn note(&mut self, at: Time, number: usize) {
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(EventSummary {
-                at_s: at.as_s(),
-                event: self.plan.schedule.events[number].text.clone(),
-            });
-        }
-        self.events_seen += 1;
     }
 
     /// What limits the network cards of the hosts whose pipes these are.

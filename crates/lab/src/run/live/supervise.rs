@@ -7,8 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use longhaul_core::observe::PipeCounters;
-use longhaul_core::topology::{Pipe, PipeId, PipeParams};
+use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::MachineTime;
@@ -23,18 +22,15 @@ use super::govern::{card, governor, trim};
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
-use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
+use crate::run::ledger::{End, Ledger};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::steering::Steering;
 use crate::run::live::trim::Trim;
 use crate::series::Report;
-use crate::series::Series;
-use crate::summary::{
-    CoreSummary, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary, seconds,
-};
+use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
 
 /// How often the supervisor looks after programs when nothing calls for it.
@@ -61,7 +57,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) listener: Listener,
     pub(super) callers: Vec<Caller>,
     pub(super) programs: Programs,
-    pub(super) series: Series,
+    pub(super) ledger: Ledger<'a>,
     pub(super) judge: Judge,
     /// What hosts' kernels said of their TCP at the end.
     pub(super) tcp: Spurious,
@@ -85,15 +81,10 @@ pub(super) struct Supervisor<'a> {
     pub(super) steering: Option<Steering>,
     /// Pipes that are not as the plan has them any more, as the loop has told.
     pub(super) params: HashMap<PipeId, PipeParams>,
-    /// The first events that have happened, and how many there were in all.
-    pub(super) events: Vec<EventSummary>,
-    pub(super) events_seen: u64,
     pub(super) latest: Option<Report>,
     /// The report before the latest.
     pub(super) before: Option<Report>,
     pub(super) phase: Phase,
-    pub(super) error: Option<String>,
-    pub(super) warnings: Vec<String>,
     pub(super) experiment_dir: PathBuf,
 }
 
@@ -107,12 +98,6 @@ impl<'a> Supervisor<'a> {
         signals: OwnedFd,
     ) -> Result<Self, RunError> {
         let programs = Programs::new(plan, folder, &options.experiment_dir);
-        let pipe_names = plan
-            .topology
-            .pipes()
-            .iter()
-            .map(|pipe| pipe.name.clone())
-            .collect();
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
         let nodes = plan.topology.nodes().iter();
         let names = nodes.map(|node| node.name.to_string()).collect();
@@ -132,7 +117,7 @@ impl<'a> Supervisor<'a> {
             listener: listener.map_err(io_error("making the control socket"))?,
             callers: Vec::new(),
             programs: programs.map_err(io_error("preparing programs"))?,
-            series: Series::create(folder, pipe_names).map_err(io_error("time series"))?,
+            ledger: Ledger::new(plan, folder, warnings(plan, &options.experiment_dir))?,
             judge: Judge::new(plan.tolerance, hosts, names),
             tcp: Spurious::default(),
             segments: vec![1; plan.hosts.len()],
@@ -147,13 +132,9 @@ impl<'a> Supervisor<'a> {
             governed: (Time::ZERO, Span::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
             params: HashMap::new(),
-            events: Vec::new(),
-            events_seen: 0,
             latest: None,
             before: None,
             phase: Phase::Running,
-            error: None,
-            warnings: warnings(plan, &options.experiment_dir),
             experiment_dir: options.experiment_dir.clone(),
         })
     }
@@ -171,7 +152,7 @@ impl<'a> Supervisor<'a> {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    self.error.get_or_insert(error.to_string());
+                    self.ledger.fail(error.to_string());
                     break;
                 }
             }
@@ -214,8 +195,7 @@ impl<'a> Supervisor<'a> {
             .flatten()
         {
             observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
-            self.error
-                .get_or_insert(format!("interrupted by signal {signal}"));
+            self.ledger.fail(format!("interrupted by signal {signal}"));
             self.stop(observer)?;
         }
         if ready[2] {
@@ -247,7 +227,7 @@ impl<'a> Supervisor<'a> {
         match self.phase {
             Phase::Running => {
                 let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
-                if over || self.error.is_some() || self.has_ended() {
+                if over || self.ledger.has_failed() || self.has_ended() {
                     self.stop(observer)?;
                 }
                 Ok(true)
@@ -304,8 +284,8 @@ impl<'a> Supervisor<'a> {
                     .hosts
                     .get(host)
                     .map_or("?", |host| host.name.as_str());
-                self.error
-                    .get_or_insert(format!("host {name} died: its init was killed"));
+                self.ledger
+                    .fail(format!("host {name} died: its init was killed"));
             }
         }
     }
@@ -315,8 +295,8 @@ impl<'a> Supervisor<'a> {
             Ok(report) => Ok(Some(report)),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
-                self.error
-                    .get_or_insert("the drive loop ended by itself".to_owned());
+                self.ledger
+                    .fail("the drive loop ended by itself".to_owned());
                 Ok(None)
             }
         }
@@ -360,16 +340,16 @@ impl<'a> Supervisor<'a> {
     /// Judges a second and writes it down.
     fn take_second(&mut self, report: Report) -> Result<(), RunError> {
         self.judge.second(&report.second);
-        let written = self.series.add(&report);
+        let written = self.ledger.second(&report.second, &report.network);
         self.before = self.latest.replace(report);
-        written.map_err(io_error("writing time series"))
+        written
     }
 
     /// Ends the drive loop and the sandbox, in this order, and sums up.
     fn finish(mut self, machine: Machine) -> Result<Summary, RunError> {
         if let Err(error) = self.programs.pump() {
-            self.error
-                .get_or_insert(format!("writing a program's log: {error}"));
+            self.ledger
+                .fail(format!("writing a program's log: {error}"));
         }
         self.note_leftovers();
         self.ask_kernels();
@@ -383,19 +363,18 @@ impl<'a> Supervisor<'a> {
                     let taken = match self.take_report(report.clone()) {
                         // Without the sandbox its counters are gone, not the core's.
                         Err(RunError::Sandbox(error)) => {
-                            self.error.get_or_insert(error.to_string());
+                            self.ledger.fail(error.to_string());
                             self.take_second(report)
                         }
                         taken => taken,
                     };
                     if let Err(error) = taken {
-                        self.error.get_or_insert(error.to_string());
+                        self.ledger.fail(error.to_string());
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.error
-                        .get_or_insert("the drive loop did not end".to_owned());
+                    self.ledger.fail("the drive loop did not end".to_owned());
                     // Left alone: it ends with the process.
                     self.core.thread = None;
                     break;
@@ -405,12 +384,11 @@ impl<'a> Supervisor<'a> {
         match self.core.thread.take().map(JoinHandle::join) {
             Some(Ok(Ok(done))) => totals = done,
             Some(Ok(Err(error))) => {
-                self.error
-                    .get_or_insert(format!("the drive loop failed: {error}"));
+                self.ledger.fail(format!("the drive loop failed: {error}"));
             }
             Some(Err(_)) => {
-                self.error
-                    .get_or_insert("the drive loop panicked; please report this".to_owned());
+                self.ledger
+                    .fail("the drive loop panicked; please report this".to_owned());
             }
             None => {}
         }
@@ -438,7 +416,7 @@ impl<'a> Supervisor<'a> {
             if counters.processes > 0 {
                 let (number, name) = (counters.processes, &host.name);
                 let what = if number == 1 { "process" } else { "processes" };
-                self.warnings.push(format!(
+                self.ledger.warn(format!(
                     "{number} {what} on {name} outlived the programs and ended with the run"
                 ));
             }
@@ -451,94 +429,39 @@ impl<'a> Supervisor<'a> {
         machine: Machine,
         totals: &Totals,
     ) -> Result<Summary, RunError> {
-        let latest = self.latest.take();
-        let counters = latest
-            .as_ref()
-            .map(|report| report.counters)
-            .unwrap_or_default();
-        let inside = latest.as_ref().map_or(0, |report| report.inside);
-        let multicast_data = latest.as_ref().map_or(0, |report| report.multicast_data);
-        if multicast_data > 0 {
-            self.warnings.push(format!(
-                "{multicast_data} broadcast or multicast packets were not carried: only a lan segment does that"
+        let network = self.latest.take().map(|report| report.network);
+        let network = network.unwrap_or_default();
+        if network.multicast_data > 0 {
+            self.ledger.warn(format!(
+                "{} broadcast or multicast packets were not carried: only a lan segment does that",
+                network.multicast_data
             ));
         }
-        let pipes = latest.map(|report| report.pipes).unwrap_or_default();
-        let plan = self.plan;
-        let changed = &self.params;
-        let pipe = |((pipe, number), counters): ((&Pipe, u32), &PipeCounters)| {
-            let params = changed.get(&PipeId(number)).unwrap_or(&pipe.params);
-            PipeSummary::new(pipe, params, counters, simulated)
-        };
-        for program in self
+        let chatty = self
             .programs
             .list()
             .iter()
-            .filter(|p| p.log_discarded() > 0)
-        {
-            self.warnings.push(format!(
+            .filter(|p| p.log_discarded() > 0);
+        for program in chatty {
+            self.ledger.warn(format!(
                 "{} on {} wrote more than a log may hold: {} bytes were discarded",
                 program.name(),
                 program.host,
                 program.log_discarded()
             ));
         }
-        let programs: Vec<ProgramSummary> =
-            self.programs.list().iter().map(program_summary).collect();
-        if let Err(error) = self.series.finish() {
-            self.error
-                .get_or_insert(format!("writing time series: {error}"));
-        }
-        let flows = match &totals.traffic {
-            None => Flows::default(),
-            Some(traffic) => flows::write_down(plan, traffic, self.folder, simulated)
-                .unwrap_or_else(|error| {
-                    self.error.get_or_insert(format!("writing flows: {error}"));
-                    Flows::default()
-                }),
-        };
-        let mut summary = Summary {
-            experiment: plan.name.clone(),
-            clock: "real".to_owned(),
-            seed: plan.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            run: self.folder.path().display().to_string(),
+        let time = self.core.pace.duration(simulated.since(Time::ZERO));
+        let mut summary = self.ledger.close(End {
+            time: simulated,
             machine,
             verdict: self.judge.verdict(&totals.measured, self.tcp),
-            packets: Packets::new(&counters, inside, multicast_data),
+            network,
+            params: &|pipe| self.params.get(&pipe),
+            cores: &[(totals.cpu, time)],
+            traffic: totals.traffic.as_ref(),
+            programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
-            simulated_s: seconds(simulated),
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            setup_s: 0.0,
-            teardown_s: 0.0,
-            hops_per_s: counters.hops as f64 / totals.cpu.as_secs_f64().max(1e-9),
-            error: self.error.take(),
-            warnings: std::mem::take(&mut self.warnings),
-            programs,
-            flows: flows.list,
-            flows_seen: flows.seen,
-            flow_groups: flows.groups,
-            events: std::mem::take(&mut self.events),
-            events_seen: self.events_seen,
-            pipes: plan
-                .topology
-                .pipes()
-                .iter()
-                .zip(0..)
-                .zip(&pipes)
-                .map(pipe)
-                .collect(),
-            pipes_seen: plan.topology.pipes().len(),
-            cores: vec![CoreSummary {
-                pipes: plan.topology.pipes().len(),
-                packets: counters.entered + counters.created,
-                cross_core: 0,
-                busy: totals.cpu.as_secs_f64() / simulated.as_s().max(1e-9),
-            }],
-            efficiency: None,
-            attempts: Vec::new(),
-        };
+        });
         drop(self.listener);
         drop(self.callers);
         let ended = MachineTime::now();

@@ -14,7 +14,7 @@ impl Supervisor<'_> {
     /// Packets delivered in the last second.
     pub(super) fn delivered(&self) -> u64 {
         let delivered =
-            |report: &Option<Report>| report.as_ref().map_or(0, |r| r.counters.delivered);
+            |report: &Option<Report>| report.as_ref().map_or(0, |r| r.network.counters.delivered);
         delivered(&self.latest).saturating_sub(delivered(&self.before))
     }
 
@@ -28,7 +28,7 @@ impl Supervisor<'_> {
                 late: second.shares.late,
                 lateness_ns: second.lateness,
                 physical_drops: second.drops,
-                inside: report.inside,
+                inside: report.network.inside,
                 core_load: second.core_load,
                 headroom: second.headroom(),
                 core_busy: second.core_busy,
@@ -51,8 +51,11 @@ impl Supervisor<'_> {
             return Vec::new();
         };
         let none = PipeCounters::default();
-        let pipes = report.pipes.iter().enumerate().map(|(index, now)| {
-            let before = self.before.as_ref().and_then(|r| r.pipes.get(index));
+        let pipes = report.network.pipes.iter().enumerate().map(|(index, now)| {
+            let before = self
+                .before
+                .as_ref()
+                .and_then(|r| r.network.pipes.get(index));
             (index, now, before.unwrap_or(&none))
         });
         let mut busy: Vec<_> = pipes.filter(|(_, now, before)| now != before).collect();

@@ -78,12 +78,12 @@ fn run_heard(machine: Machine, end: Span, heard: usize) -> Run {
         judge.second(&report.second);
     }
     let last = reports.last().expect("the last one is always heard");
-    assert_eq!(last.inside, 0);
+    assert_eq!(last.network.inside, 0);
     Run {
         verdict: judge.verdict(&totals.measured, Spurious::default()),
         cables: cables.take(),
         sent,
-        delivered: last.counters.delivered,
+        delivered: last.network.counters.delivered,
     }
 }
 

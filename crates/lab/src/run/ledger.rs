@@ -1,0 +1,197 @@
+//! What a run comes to, whatever its clock: kept as it goes, and summed up at the end.
+
+use std::time::Duration;
+
+use longhaul_core::Time;
+use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_emulation::Applied;
+use longhaul_plan::plan::Plan;
+use longhaul_proto::traffic::Traffic;
+
+use super::{RunError, io_error};
+use crate::fidelity::{Second, Verdict};
+use crate::flows::{self, Flows};
+use crate::folder::RunFolder;
+use crate::series::{Network, Series};
+use crate::summary::{
+    CoreSummary, EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
+};
+
+/// Pipes are written down second by second where there are at most so many.
+pub(super) const PIPES_MAX: usize = 100_000;
+/// So many pipes are in `summary.json`; of more, the busiest.
+const PIPES_SHOWN: usize = 400_000;
+/// The pipes in `summary.json` of an experiment with more.
+const BUSIEST: usize = 10_000;
+
+/// What is known of a run under way.
+pub(super) struct Ledger<'a> {
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    series: Series,
+    /// The first events that have happened, and how many there were in all.
+    events: Vec<EventSummary>,
+    events_seen: u64,
+    /// What went wrong with the run itself; the first counts.
+    error: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// What is known only at the end.
+pub(super) struct End<'a> {
+    /// When it was, in experiment time.
+    pub(super) time: Time,
+    pub(super) machine: Machine,
+    pub(super) verdict: Verdict,
+    /// Of all pipes.
+    pub(super) network: Network,
+    /// What a pipe is like, where it is not as the plan has it.
+    pub(super) params: &'a dyn Fn(PipeId) -> Option<&'a PipeParams>,
+    /// CPU time of each core's loop, and how long that had.
+    pub(super) cores: &'a [(Duration, Duration)],
+    pub(super) traffic: Option<&'a Traffic>,
+    pub(super) programs: Vec<ProgramSummary>,
+    pub(super) trace_hash: Option<u64>,
+}
+
+impl<'a> Ledger<'a> {
+    /// Of a run that is about to begin, with what is worth knowing by then.
+    pub(super) fn new(
+        plan: &'a Plan,
+        folder: &'a RunFolder,
+        warnings: Vec<String>,
+    ) -> Result<Self, RunError> {
+        let pipes = plan.topology.pipes();
+        let names = pipes.iter().map(|pipe| pipe.name.clone());
+        let names = match pipes.len() {
+            ..=PIPES_MAX => names.collect(),
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            plan,
+            folder,
+            series: Series::create(folder, names).map_err(io_error("time series"))?,
+            events: Vec::new(),
+            events_seen: 0,
+            error: None,
+            warnings,
+        })
+    }
+
+    /// Something went wrong with the run itself.
+    pub(super) fn fail(&mut self, problem: impl Into<String>) {
+        self.error.get_or_insert(problem.into());
+    }
+
+    /// Whether anything did.
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Something is worth knowing.
+    pub(super) fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// A change has been made.
+    pub(super) fn note(&mut self, applied: &Applied) {
+        let Some(number) = applied.event else {
+            return;
+        };
+        if self.events.len() < EVENTS_MAX {
+            self.events.push(EventSummary {
+                at_s: applied.at.as_s(),
+                event: self.plan.schedule.events[number].text.clone(),
+            });
+        }
+        self.events_seen += 1;
+    }
+
+    /// A second is over.
+    pub(super) fn second(&mut self, second: &Second, network: &Network) -> Result<(), RunError> {
+        let written = self.series.add(second, network);
+        written.map_err(io_error("writing time series"))
+    }
+
+    /// Sums up, without the figures that only the caller knows.
+    pub(super) fn close(mut self, end: End<'_>) -> Summary {
+        let plan = self.plan;
+        let flows = end.traffic.map_or(Ok(Flows::default()), |traffic| {
+            flows::write_down(plan, traffic, self.folder, end.time)
+        });
+        let flows = flows.unwrap_or_else(|error| {
+            self.fail(format!("writing flows: {error}"));
+            Flows::default()
+        });
+        let Self {
+            series,
+            mut error,
+            warnings,
+            ..
+        } = self;
+        if let Err(problem) = series.finish() {
+            error.get_or_insert(format!("writing time series: {problem}"));
+        }
+        let counters = &end.network.counters;
+        let cpu: Duration = end.cores.iter().map(|(cpu, _)| *cpu).sum();
+        let pipes = plan.topology.pipes().len();
+        let core = |(cpu, time): &(Duration, Duration)| CoreSummary {
+            pipes,
+            packets: counters.entered + counters.created,
+            cross_core: 0,
+            busy: cpu.as_secs_f64() / time.as_secs_f64().max(1e-9),
+        };
+        Summary {
+            experiment: plan.name.clone(),
+            clock: plan.clock.name().to_owned(),
+            seed: plan.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: self.folder.path().display().to_string(),
+            machine: end.machine,
+            verdict: end.verdict,
+            packets: Packets::new(counters, end.network.inside, end.network.multicast_data),
+            trace_hash: end.trace_hash.map(|hash| format!("{hash:016x}")),
+            simulated_s: end.time.as_s(),
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            setup_s: 0.0,
+            teardown_s: 0.0,
+            hops_per_s: counters.hops as f64 / cpu.as_secs_f64().max(1e-9),
+            error,
+            warnings,
+            programs: end.programs,
+            flows: flows.list,
+            flows_seen: flows.seen,
+            flow_groups: flows.groups,
+            events: self.events,
+            events_seen: self.events_seen,
+            pipes: pipe_summaries(plan, &end.network, end.params, end.time),
+            pipes_seen: pipes,
+            cores: end.cores.iter().map(core).collect(),
+            efficiency: None,
+            attempts: Vec::new(),
+        }
+    }
+}
+
+/// All pipes, or the busiest of very many.
+fn pipe_summaries<'a>(
+    plan: &Plan,
+    network: &Network,
+    params: &dyn Fn(PipeId) -> Option<&'a PipeParams>,
+    end: Time,
+) -> Vec<PipeSummary> {
+    let pipes = plan.topology.pipes().iter().zip((0..).map(PipeId));
+    let mut pipes: Vec<PipeSummary> = pipes
+        .zip(&network.pipes)
+        .map(|((pipe, id), counters)| {
+            let params = params(id).unwrap_or(&pipe.params);
+            PipeSummary::new(pipe, params, counters, end)
+        })
+        .collect();
+    if pipes.len() > PIPES_SHOWN {
+        pipes.sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.bytes));
+        pipes.truncate(BUSIEST);
+    }
+    pipes
+}
