@@ -7,7 +7,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use longhaul_plan::topology::generate::{self, FAMILIES};
 use longhaul_plan::topology::import::{self, ImportOptions};
-use longhaul_plan::topology::{self, Form, Sketch, draw, spell};
+use longhaul_plan::topology::{Form, Sketch, draw, spell};
 
 use crate::exit::Exit;
 use crate::experiment::{Overrides, pair};
@@ -110,7 +110,7 @@ fn to_draw(args: &Draw) -> Result<Sketch, String> {
         end == "yaml" || end == "yml"
     };
     if yaml(&args.file) || !overrides.is_empty() {
-        topology::experiment(&args.file, &overrides).map_err(|errors| errors.to_string())
+        longhaul_plan::plan::experiment(&args.file, &overrides).map_err(|errors| errors.to_string())
     } else {
         import::read(&args.file, &ImportOptions::default()).map_err(|error| error.to_string())
     }

@@ -5,7 +5,7 @@
 //! holds no `unsafe`: time is an argument of every call, so a live run, a dilated run and a
 //! run in virtual time drive the same code.
 //!
-//! Left out: the experiment file (`longhaul-lab`), protocol replies (`longhaul-proto`),
+//! Left out: the experiment file (`longhaul-plan`), protocol replies (`longhaul-proto`),
 //! system calls (`longhaul-linux`).
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@
 //! delay distributions stands in `params/distribution.rs`, the constructors of loss models in
 //! `params/loss.rs`, the ranges of all parameters in `params/validate.rs`.
 //!
-//! Left out: how a person writes these (`longhaul-lab` reads the experiment file).
+//! Left out: how a person writes these (`longhaul-plan` reads the experiment file).
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! names, never in the order of a file, so that the event order (and with it every result) does
 //! not depend on how a file was written.
 //!
-//! Left out: where a topology comes from (`longhaul-lab` reads files) and how packets find
+//! Left out: where a topology comes from (`longhaul-plan` reads files) and how packets find
 //! their way ([`crate::route`]).
 
 use std::net::{Ipv4Addr, Ipv6Addr};

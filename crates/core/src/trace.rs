@@ -4,7 +4,7 @@
 //! t = 0 of the experiment plus `offset`. Traces of several links that were recorded together
 //! stay in step, because all count from the same zero.
 //!
-//! Left out: how traces are read from files (`longhaul-lab`).
+//! Left out: how traces are read from files (`longhaul-plan`).
 
 use crate::time::Span;
 use crate::units::{Probability, Rate};

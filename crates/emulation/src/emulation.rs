@@ -4,7 +4,7 @@
 //! ([`longhaul_plan::schedule`], the engine's event order, [`hosts`](crate::hosts)). Packets enter
 //! at their stamps, also where the engine is past them.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use longhaul_core::engine::{Egress, Engine, EngineConfig, Parcel, Refused};
@@ -22,15 +22,26 @@ use longhaul_proto::traffic::{self, Traffic};
 use crate::endpoints::Endpoints;
 use crate::hosts::ModelledHosts;
 
-/// A change that has been made.
-#[derive(Debug, Clone)]
+/// The most beginnings of events that wait to be told of; more are counted.
+const BEGUN_MAX: usize = 10_000;
+
+/// Changes that have been made since this was last taken. Its size is bounded by the network's: of a
+/// pipe that has changed several times, the last parameters are told.
+#[derive(Debug, Clone, Default)]
 pub struct Applied {
-    /// When.
-    pub at: Time,
-    /// The event of the file that began with it, by number.
-    pub event: Option<usize>,
-    /// Pipes whose parameters have changed, and what they are now.
-    pub params: Vec<(PipeId, PipeParams)>,
+    /// Events of the file that began, by number, and when.
+    pub begun: Vec<(Time, usize)>,
+    /// Further ones.
+    pub begun_more: u64,
+    /// Pipes whose parameters have changed, and what they are now; for those who asked
+    /// ([`Emulation::tell_params`]).
+    pub params: HashMap<PipeId, PipeParams>,
+}
+
+impl Applied {
+    fn is_empty(&self) -> bool {
+        self.begun.is_empty() && self.params.is_empty()
+    }
 }
 
 /// A pipe at a moment.
@@ -53,11 +64,12 @@ pub struct Emulation {
     pub(crate) engine: Engine,
     timeline: Timeline,
     pub(crate) hosts: Option<ModelledHosts>,
-    applied: VecDeque<Applied>,
+    applied: Applied,
+    tells_params: bool,
 }
 
 impl Emulation {
-    /// That of a plan, at t = 0.
+    /// An emulation of a plan, at t = 0.
     ///
     /// # Errors
     /// The modelled hosts could not be made.
@@ -75,7 +87,8 @@ impl Emulation {
             engine: Engine::new(plan.topology.clone(), config, responder),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
-            applied: VecDeque::new(),
+            applied: Applied::default(),
+            tells_params: false,
         })
     }
 
@@ -89,7 +102,7 @@ impl Emulation {
         self.engine.prepare_routes(host);
     }
 
-    /// Up to where all has happened.
+    /// The time up to which all events are handled.
     pub fn now(&self) -> Time {
         self.engine.now()
     }
@@ -143,48 +156,58 @@ impl Emulation {
     /// Advances to `at`, and makes the changes that the file has scheduled up to then.
     pub fn take_steps(&mut self, at: Time) {
         self.engine.advance_before(at);
-        let engine = &mut self.engine;
-        while let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) {
-            let mut params = Vec::new();
+        loop {
+            let engine = &self.engine;
+            let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) else {
+                return;
+            };
+            match step.begins {
+                Some(event) if self.applied.begun.len() < BEGUN_MAX => {
+                    self.applied.begun.push((step.at, event));
+                }
+                Some(_) => self.applied.begun_more += 1,
+                None => {}
+            }
             for change in step.changes {
                 match change {
-                    Change::Params(pipe, patch) => {
-                        let changed = patch.apply(engine.params(pipe));
-                        params.push((pipe, changed.clone()));
-                        engine.set(pipe, changed);
-                    }
+                    Change::Params(pipe, patch) => self.set(pipe, &patch),
                     Change::Up {
                         pipe,
                         up,
                         keep_queue,
-                    } => engine.set_up(pipe, up, keep_queue),
-                    Change::Reroute => engine.reroute(),
+                    } => self.engine.set_up(pipe, up, keep_queue),
+                    Change::Reroute => self.engine.reroute(),
                 }
-            }
-            if step.begins.is_some() || !params.is_empty() {
-                self.applied.push_back(Applied {
-                    at: step.at,
-                    event: step.begins,
-                    params,
-                });
             }
         }
     }
 
-    /// The next change that has been made and not been asked for.
-    pub fn poll_applied(&mut self) -> Option<Applied> {
-        self.applied.pop_front()
+    /// Also tells of parameters from now on.
+    pub fn tell_params(&mut self) {
+        self.tells_params = true;
     }
 
-    /// Changes a pipe now, by somebody's wish; what it is like then.
-    pub fn set(&mut self, pipe: PipeId, patch: &Patch) -> PipeParams {
+    /// The changes that have been made since this was asked last, if there were any.
+    pub fn take_applied(&mut self) -> Option<Applied> {
+        (!self.applied.is_empty()).then(|| std::mem::take(&mut self.applied))
+    }
+
+    /// Gives back what could not be told, before anything else has changed.
+    pub fn keep_applied(&mut self, applied: Applied) {
+        self.applied = applied;
+    }
+
+    /// Changes a pipe now.
+    pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
         let params = patch.apply(self.engine.params(pipe));
-        self.engine.set(pipe, params.clone());
-        params
+        if self.tells_params {
+            self.applied.params.insert(pipe, params.clone());
+        }
+        self.engine.set(pipe, params);
     }
 
-    /// Gives a pipe other parameters than the plan's before anything has happened.
-    pub fn prepare(&mut self, pipe: PipeId, params: PipeParams) {
+    /// Gives a pipe other parameters than the plan's, before anything has happened.
+    pub fn set_params(&mut self, pipe: PipeId, params: PipeParams) {
         self.engine.set(pipe, params);
     }
 

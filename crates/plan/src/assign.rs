@@ -9,13 +9,13 @@ use longhaul_core::units::Framing;
 
 use crate::elements::Elements;
 use crate::file::decode::decode;
-use crate::file::error::{Errors, Faults, Pos, Sources};
 use crate::file::link::ChangeSpec;
 use crate::file::set::parse_value;
-use crate::file::tree::{Key, Node, Value};
 use crate::file::wrap::At;
 use crate::patch::Patch;
 use crate::plan;
+use crate::text::error::{Errors, Faults, Pos, Sources};
+use crate::text::tree::{Key, Node, Value};
 
 /// The most values at once: more than there are fields.
 const VALUES_MAX: usize = 100;

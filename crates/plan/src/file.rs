@@ -1,6 +1,6 @@
 //! The experiment file: text to typed values, with the place of every problem.
 //!
-//! Three steps: YAML becomes a tree of texts that remember where they stand ([`tree`]);
+//! Three steps: YAML becomes a tree of texts that remember where they stand ([`crate::text`]);
 //! overrides change the tree ([`set`]); the tree becomes the types of [`spec`] ([`decode`]),
 //! from which the JSON Schema is generated too. What the values mean together is checked by
 //! [`crate::plan`].
@@ -9,21 +9,20 @@
 //! bounded, and nothing recurses deeper than the depth bound.
 
 pub(crate) mod decode;
-pub(crate) mod error;
 pub(crate) mod generate;
 pub(crate) mod link;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod traffic;
-pub(crate) mod tree;
 pub(crate) mod wrap;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use error::{Errors, FileError, Place};
-use error::{Fault, Faults, Sources};
+pub use crate::text::error::{Errors, FileError, Place};
+use crate::text::error::{Fault, Faults, Sources};
+use crate::text::tree;
 use spec::Experiment;
 
 /// The largest experiment file in bytes.
@@ -129,11 +128,13 @@ fn too_large(name: &str) -> Errors {
     .into()
 }
 
-/// Reads the types from `text`, with `overrides` (path, value) applied first.
+/// Reads the types from `text`, with `overrides` (path, value) applied first; `expand` puts what a
+/// generated or imported topology stands for into the tree, and says what is to be known about it.
 pub(crate) fn load(
     text: &str,
     name: &str,
     overrides: &[(String, String)],
+    expand: impl FnOnce(&mut tree::Node, &Path, &mut Faults) -> Vec<String>,
 ) -> Result<Loaded, Errors> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(too_large(name));
@@ -170,20 +171,19 @@ pub(crate) fn load(
     let named = texts.map(|text| ("--set".to_owned(), text));
     sources.list.extend(named);
     // What shapes a generated topology comes before it, what changes its nodes and links after.
-    let mut notes = Vec::new();
-    for early in [true, false] {
+    let change = |root: &mut tree::Node, faults: &mut Faults, early: bool| {
         for ((path, value), source) in overrides.iter().zip(1..) {
             if set::shapes_topology(path) == early
-                && let Err(fault) = set::apply(&mut root, path, value, source)
+                && let Err(fault) = set::apply(root, path, value, source)
             {
                 faults.push(fault);
             }
         }
-        if early {
-            let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-            notes = crate::topology::expand(&mut root, folder, &mut faults);
-        }
-    }
+    };
+    change(&mut root, &mut faults, true);
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let notes = expand(&mut root, folder, &mut faults);
+    change(&mut root, &mut faults, false);
     let spec = decode::decode(&root, &mut faults);
     drop(root);
     match spec.filter(|_| faults.is_empty()) {

@@ -24,6 +24,7 @@ mod pipe;
 mod positions;
 mod programs;
 mod queues;
+mod sketch;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -38,21 +39,21 @@ use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
 use crate::elements::Elements;
-use crate::file::error::{Errors, Faults, shown};
 use crate::file::link::ChangeSpec;
 use crate::file::spec::Experiment;
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::limits::Limits;
+use crate::names::{NAME_HINT, check_name};
 use crate::patch::Patch;
 use crate::schedule::Schedule;
+use crate::text::error::{Errors, Faults, shown};
 use crate::traffic::TrafficPlan;
 
-pub(crate) use clock::{Limits, MOST_HOSTS, MOST_ROUTERS};
-pub use clock::{MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
-pub(crate) use nodes::check_host_name;
+pub use crate::limits::{MAX_FLOWS, MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub use paths::bytes;
 pub use queues::{CARD_AHEAD, queue_bytes};
-pub use traffic::MAX_FLOWS;
+pub use sketch::{experiment, of_plan};
 
 /// The most programs, each counted once per host that it runs on.
 pub const MAX_PROGRAMS: usize = 10_000;
@@ -221,7 +222,7 @@ impl Plan {
             spec,
             sources,
             notes,
-        } = file::load(text, file_name, overrides)?;
+        } = file::load(text, file_name, overrides, crate::topology::expand)?;
         let mut faults = Faults::default();
         let plan = lower(&spec, file_name, elements, &mut faults);
         match plan.filter(|_| faults.is_empty()) {
@@ -389,7 +390,7 @@ fn lower(
         Ok(topology) => Arc::new(topology),
         // All of them are found before, with their place.
         Err(error) => {
-            faults.push(crate::file::error::Fault::new(error.to_string()));
+            faults.push(crate::text::error::Fault::new(error.to_string()));
             return None;
         }
     };
@@ -463,9 +464,9 @@ fn lower(
 /// The experiment's name: given, or made of the file's.
 fn name(spec: &Experiment, file_name: &str, faults: &mut Faults) -> String {
     if let Some(name) = &spec.name {
-        if let Err(problem) = nodes::check_name(&name.value) {
+        if let Err(problem) = check_name(&name.value) {
             let message = format!("`{}` is no name: {problem}", shown(&name.value));
-            faults.add(name.at, message, nodes::NAME_HINT);
+            faults.add(name.at, message, NAME_HINT);
         }
         return name.value.clone();
     }

@@ -2,8 +2,7 @@
 //!
 //! A [`Schedule`] is what the plan says; a [`Timeline`] goes through it once. It reads no clock:
 //! whoever drives it asks when the next step is ([`Timeline::next_at`]) and takes it
-//! ([`Timeline::pop`]). Two timelines of one schedule give the same steps, which is how the drive
-//! loop and the supervisor of a run stay together without talking.
+//! ([`Timeline::pop`]).
 //!
 //! **Order.** By time; at one time in the order of the file; routes follow last.
 //!

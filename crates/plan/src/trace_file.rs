@@ -29,7 +29,7 @@ use longhaul_core::time::Span;
 use longhaul_core::trace::Trace;
 use longhaul_core::units::Framing;
 
-use crate::file::error::shown;
+use crate::text::error::shown;
 pub use flows::FlowRow;
 
 /// The formats of traces.

@@ -2,9 +2,10 @@
 
 use longhaul_plan::file;
 use longhaul_plan::plan::Plan;
+use longhaul_plan::plan::of_plan;
 use longhaul_plan::topology::generate::FAMILIES;
 use longhaul_plan::topology::import::{self, ImportOptions};
-use longhaul_plan::topology::{draw, of_plan, spell};
+use longhaul_plan::topology::{draw, spell};
 
 fn plan(text: &str, overrides: &[(&str, &str)]) -> Result<Plan, String> {
     let own = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::emulated::Path;
 use super::figures::{Figure, Target, at};
 use super::lab::Lab;
-use super::pair::{Pair, Place};
+use super::pair::Pair;
+use super::place::Place;
 use super::udp;
 use super::{Group, Setup};
 
@@ -157,7 +158,7 @@ impl Part {
         let pair = Pair::udp(SIZE, "RATE", seconds, &["--batch", "8"]);
         let run = Setup {
             name: format!("{name}, {seconds} s"),
-            command: pair.command(&place),
+            command: place.command(&pair),
             reference: false,
             run: Box::new(move |lab| {
                 let rate = (capacity.get() * part).round().max(1000.0);

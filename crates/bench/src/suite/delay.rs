@@ -10,7 +10,8 @@ use super::direct::Cable;
 use super::emulated::Path;
 use super::figures::{Against, Figure, Target, at};
 use super::lab::Lab;
-use super::pair::{Pair, Place};
+use super::pair::Pair;
+use super::place::Place;
 use super::{Group, Setup};
 
 const RATES: [u32; 4] = [1_000, 4_900, 5_000, 50_000];

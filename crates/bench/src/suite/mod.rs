@@ -21,6 +21,7 @@ mod lab;
 mod memory;
 mod ns3;
 mod pair;
+mod place;
 mod rate;
 mod report;
 mod table;
@@ -34,7 +35,8 @@ use std::path::PathBuf;
 
 use figures::Outcome;
 use lab::Lab;
-use pair::{Pair, Place};
+use pair::Pair;
+use place::Place;
 use report::{Report, Scenario};
 
 /// What makes the groups of a bench.
@@ -120,7 +122,7 @@ impl Setup {
         let pair = pair.clone();
         Self {
             name,
-            command: pair.command(&place),
+            command: place.command(&pair),
             reference: place.is_reference(),
             run: Box::new(move |lab| place.run(lab, &pair)),
             figures,

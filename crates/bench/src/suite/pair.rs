@@ -1,13 +1,6 @@
-//! A sender and a receiver, over an emulated path or over a plain cable.
+//! A sender and a receiver.
 
-use std::io;
-
-use serde_json::{Value, json};
-
-use super::direct::Cable;
-use super::emulated::Path;
-use super::figures::Outcome;
-use super::lab::Lab;
+use serde_json::Value;
 
 /// The receiver's port.
 const PORT: u16 = 5000;
@@ -25,15 +18,6 @@ pub(crate) struct Pair {
     pub(crate) sender: Vec<String>,
     /// How long the sender sends.
     pub(crate) seconds: u32,
-}
-
-/// Where the pair runs.
-#[derive(Clone)]
-pub(crate) enum Place {
-    /// Over a plain veth cable.
-    Direct(Cable),
-    /// Through the emulator.
-    Emulated(Path),
 }
 
 impl Pair {
@@ -89,48 +73,6 @@ impl Pair {
         let (name, rest) = self.sender.split_at(1);
         [name, &to, rest].concat()
     }
-
-    /// Both commands, for whoever wants to repeat them.
-    pub(crate) fn command(&self, place: &Place) -> String {
-        let host = match place {
-            Place::Direct(_) => "10.0.0.2",
-            Place::Emulated(_) => "b",
-        };
-        let [receiver, sender] = [self.receiver.clone(), self.sender_to(host)];
-        format!(
-            "longhaul-bench {}; longhaul-bench {}; {}",
-            receiver.join(" "),
-            sender.join(" "),
-            place.words()
-        )
-    }
-}
-
-impl Place {
-    /// Runs a pair once.
-    pub(crate) fn run(&self, lab: &Lab, pair: &Pair) -> io::Result<Outcome> {
-        match self {
-            Self::Direct(cable) => {
-                let (receiver, sender) = cable.run(lab, pair)?;
-                let data = json!({ "recv": receiver, "send": sender });
-                Ok(Outcome { data, health: None })
-            }
-            Self::Emulated(path) => path.run(lab, pair),
-        }
-    }
-
-    /// It in a few words.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Direct(cable) => cable.words(),
-            Self::Emulated(path) => path.words(),
-        }
-    }
-
-    /// Whether it is a plain cable.
-    pub(crate) fn is_reference(&self) -> bool {
-        matches!(self, Self::Direct(_))
-    }
 }
 
 fn words(all: &[&str]) -> Vec<String> {
@@ -160,6 +102,8 @@ pub(crate) fn open_sum(sender: &Value, receiver: &Value, lost_on_the_way: u64) -
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,8 @@
 use super::emulated::Path;
 use super::figures::{At, Figure, Target, at};
 use super::lab::Lab;
-use super::pair::{Pair, Place};
+use super::pair::Pair;
+use super::place::Place;
 use super::{Group, Setup};
 
 /// Rates as the file says them, and in bits per second.

@@ -4,7 +4,8 @@ use super::direct::Cable;
 use super::emulated::Path;
 use super::figures::{Against, Figure, Target, at};
 use super::lab::Lab;
-use super::pair::{Pair, Place};
+use super::pair::Pair;
+use super::place::Place;
 use super::{Group, Setup};
 
 /// MTU, the least goodput in Gbit/s over one hop and over twelve, and the delays in milliseconds.

@@ -12,7 +12,8 @@ use super::direct::Cable;
 use super::emulated::Path;
 use super::figures::{Against, Figure, Outcome, Target, at};
 use super::lab::Lab;
-use super::pair::{Pair, Place};
+use super::pair::Pair;
+use super::place::Place;
 use super::{Group, Setup};
 
 const SIZES: [u32; 2] = [64, 1400];
@@ -100,7 +101,7 @@ pub(super) fn loss_free_at(lab: &Lab, place: Place, size: u32) -> Setup {
     let reference = place.is_reference();
     Setup {
         name: format!("loss-free: {}", place.words()),
-        command: pair.command(&place),
+        command: place.command(&pair),
         reference,
         run: Box::new(move |lab| search(lab, &place, size, seconds, ladder)),
         figures: vec![rate, limit],

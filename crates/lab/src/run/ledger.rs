@@ -93,18 +93,17 @@ impl<'a> Ledger<'a> {
         self.warnings.push(warning.into());
     }
 
-    /// A change has been made.
+    /// Changes have been made.
     pub(super) fn note(&mut self, applied: &Applied) {
-        let Some(number) = applied.event else {
-            return;
-        };
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(EventSummary {
-                at_s: applied.at.as_s(),
-                event: self.plan.schedule.events[number].text.clone(),
-            });
+        for &(at, number) in &applied.begun {
+            if self.events.len() < EVENTS_MAX {
+                self.events.push(EventSummary {
+                    at_s: at.as_s(),
+                    event: self.plan.schedule.events[number].text.clone(),
+                });
+            }
         }
-        self.events_seen += 1;
+        self.events_seen += applied.begun.len() as u64 + applied.begun_more;
     }
 
     /// A second is over.
@@ -156,7 +155,10 @@ impl<'a> Ledger<'a> {
             cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
-            hops_per_s: counters.hops as f64 / cpu.as_secs_f64().max(1e-9),
+            hops_per_s: match cpu {
+                Duration::ZERO => 0.0,
+                cpu => counters.hops as f64 / cpu.as_secs_f64(),
+            },
             error,
             warnings,
             programs: end.programs,

@@ -129,7 +129,7 @@ impl<'a> Simulation<'a> {
 
     /// Takes note of what the file had scheduled.
     fn note_events(&mut self) {
-        while let Some(applied) = self.run.emulation().poll_applied() {
+        if let Some(applied) = self.run.emulation().take_applied() {
             self.ledger.note(&applied);
         }
     }

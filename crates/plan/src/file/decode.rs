@@ -13,8 +13,8 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::error::{Fault, Faults, Pos, near_miss, shown};
-use super::tree::{Key, Node, Value};
+use crate::text::error::{Fault, Faults, Pos, near_miss, shown};
+use crate::text::tree::{Key, Node, Value};
 
 /// Newtype name: a sequence of the packed place and the value.
 pub(crate) const AT: &str = "$at";

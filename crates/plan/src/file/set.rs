@@ -4,8 +4,8 @@
 //! 0, a link also by its name. `links`, `nodes`, `generate` and `import` stand for
 //! `topology.links` and so on. Names may hold dots themselves: the longest name that exists wins.
 
-use super::error::{Fault, Pos, near_miss, shown};
-use super::tree::{self, Key, Node, Value};
+use crate::text::error::{Fault, Pos, near_miss, shown};
+use crate::text::tree::{self, Key, Node, Value};
 
 /// Sets `path` to `value`; problems point into the text `path=value`, source `source`.
 pub(crate) fn apply(root: &mut Node, path: &str, value: &str, source: u16) -> Result<(), Fault> {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::decode::{AT, CHECKED, EITHER, LIST};
-use super::error::{Faults, Pos};
+use crate::text::error::{Faults, Pos};
 
 /// A value with its place.
 #[derive(Debug, Clone)]
@@ -65,7 +65,10 @@ impl FromStr for Mtu {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let bytes = text.strip_suffix('B').unwrap_or(text).trim_end();
         bytes.parse().map(Self).map_err(|_| UnitError {
-            problem: format!("`{}` is no number of bytes", super::error::shown(text)),
+            problem: format!(
+                "`{}` is no number of bytes",
+                crate::text::error::shown(text)
+            ),
             example: "1500",
         })
     }
@@ -115,7 +118,7 @@ impl FromStr for Outage {
             (other, _) => Err(UnitError {
                 problem: format!(
                     "`{}` is no time for which something fails",
-                    super::error::shown(other)
+                    crate::text::error::shown(other)
                 ),
                 example: "down: 2 s` or `down: true",
             }),
@@ -147,7 +150,7 @@ impl FromStr for QueueWord {
             name if name.starts_with(|c: char| c.is_ascii_alphabetic()) => Err(UnitError {
                 problem: format!(
                     "`{}` is neither a length nor one of drop_tail, red, codel, pie, fq_codel",
-                    super::error::shown(name)
+                    crate::text::error::shown(name)
                 ),
                 example: "250 packets` or `codel",
             }),
@@ -167,7 +170,7 @@ impl FromStr for BitErrors {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
         let fail = |problem: &str| UnitError {
-            problem: format!("`{}` {problem}", super::error::shown(text)),
+            problem: format!("`{}` {problem}", crate::text::error::shown(text)),
             example: "1e-9",
         };
         if text.ends_with('%') {

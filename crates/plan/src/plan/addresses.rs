@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use longhaul_core::topology::{Node, NodeKind};
 
 use super::nodes::Nodes;
-use crate::file::error::{Faults, Pos, shown};
 use crate::file::spec::{NodeSpec, TopologySpec};
 use crate::file::wrap::At;
+use crate::text::error::{Faults, Pos, shown};
 
 /// The first automatic IPv4 addresses: of hosts (10.0.0.0/9) and of routers (10.128.0.0/9).
 const IPV4: [u32; 2] = [0x0a00_0000, 0x0a80_0000];

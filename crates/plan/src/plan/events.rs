@@ -13,12 +13,12 @@ use longhaul_core::{Span, Time, Topology};
 
 use super::pipe::{self, Context};
 use crate::described;
-use crate::file::error::{Faults, Pos, near_miss, shown};
 use crate::file::link::{ChangeSpec, EventSpec};
 use crate::file::spec::Experiment;
 use crate::file::wrap::{At, OneOrMany, Quantity};
 use crate::patch::Patch;
 use crate::schedule::{Action, Event, Ramp, Schedule};
+use crate::text::error::{Faults, Pos, near_miss, shown};
 
 /// Nothing happens more often: each turn takes the drive loop's time.
 const PERIOD_MIN: Span = Span::from_us(100);

@@ -7,9 +7,9 @@ use longhaul_core::{NodeId, Topology};
 use super::nodes::Nodes;
 use super::paths::Reach;
 use super::{HostPlan, TCP_BUFFER, TcpProfile};
-use crate::file::error::{Faults, shown};
 use crate::file::spec::{Experiment, Tcp};
 use crate::file::wrap::Quantity;
+use crate::text::error::{Faults, shown};
 
 /// The TCP that a file asks for; what is absent is pinned to the defaults.
 #[derive(Debug, Clone, Default)]

@@ -10,8 +10,8 @@ use longhaul_core::topology::NodeKind;
 
 use super::links::Links;
 use super::nodes::Nodes;
-use crate::file::error::{Faults, Pos};
 use crate::file::spec::TopologySpec;
+use crate::text::error::{Faults, Pos};
 
 /// Checks the links of all segments.
 pub(crate) fn check(spec: &TopologySpec, nodes: &Nodes, links: &Links, faults: &mut Faults) {

@@ -13,13 +13,14 @@ use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 
 use super::Defaults;
-use super::clock::Limits;
-use super::nodes::{NAME_HINT, Named, Nodes, check_name};
+use super::nodes::{Named, Nodes};
 use super::pipe::{self, Context};
-use crate::file::error::{Faults, Pos, shown};
 use crate::file::link::{BalanceSpec, LinkSpec};
 use crate::file::spec::TopologySpec;
 use crate::file::wrap::At;
+use crate::limits::Limits;
+use crate::names::{NAME_HINT, check_name};
+use crate::text::error::{Faults, Pos, shown};
 
 /// The links of a file.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use longhaul_core::topology::NodeKind;
 use longhaul_core::{NodeId, PipeId, Topology};
 
 use super::nodes::Nodes;
-use crate::file::error::Faults;
+use crate::text::error::Faults;
 
 /// The rate of a path without any, in bits per second.
 pub(super) const UNLIMITED: u64 = 10_000_000_000;

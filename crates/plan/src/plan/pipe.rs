@@ -20,10 +20,10 @@ use longhaul_core::units::{Framing, UnitError};
 pub(crate) use recorded::{Recordings, refuse};
 
 use crate::elements::Elements;
-use crate::file::error::{Faults, Pos, near_miss, shown};
 use crate::file::link::{ReorderSpec, Wishes};
 use crate::file::wrap::{At, Either, NONE, Quantity};
 use crate::patch::Patch;
+use crate::text::error::{Faults, Pos, near_miss, shown};
 
 /// What the values of links refer to.
 pub(crate) struct Context<'a> {

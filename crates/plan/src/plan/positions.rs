@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::file::error::{Faults, shown};
 use crate::file::spec::TopologySpec;
+use crate::text::error::{Faults, shown};
 
 /// The positions that a file gives, by the names of the nodes; problems go to `faults`.
 pub(crate) fn read(spec: &TopologySpec, faults: &mut Faults) -> BTreeMap<String, (f64, f64)> {

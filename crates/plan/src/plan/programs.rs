@@ -10,11 +10,12 @@ use longhaul_core::Span;
 use longhaul_core::topology::NodeKind;
 use regex::bytes::RegexBuilder;
 
-use super::nodes::{NAME_HINT, Nodes, check_name, natural};
+use super::nodes::Nodes;
 use super::{HostPlan, MAX_PROGRAMS, ProgramPlan, Ready};
-use crate::file::error::{Faults, Pos, near_miss, shown};
 use crate::file::spec::{Program, User};
 use crate::file::wrap::{At, Checked, Named, OneOrMany};
+use crate::names::{NAME_HINT, check_name, natural};
+use crate::text::error::{Faults, Pos, near_miss, shown};
 
 /// The most pairs of a program and one that must come before it.
 const MAX_DEPENDENCIES: usize = 1_000_000;

@@ -13,15 +13,14 @@ mod work;
 use longhaul_core::{Span, Time, Topology};
 
 use super::HostPlan;
-use super::clock::Limits;
-use super::nodes::{NAME_HINT, Nodes, check_name, natural};
-use crate::file::error::{Faults, Pos, shown};
+use super::nodes::Nodes;
 use crate::file::traffic::TrafficSpec;
 use crate::file::wrap::{At, Checked, Named};
+use crate::limits::Limits;
+use crate::names::{NAME_HINT, check_name, natural};
+use crate::text::error::{Faults, Pos, shown};
 use crate::traffic::{Draw, Each, FlowGroup, Pairs, TrafficPlan, at};
 
-/// The most flows of an experiment.
-pub const MAX_FLOWS: u64 = 10_000_000;
 /// The most flows whose state is written down over time.
 const MAX_SERIES: u64 = 1000;
 

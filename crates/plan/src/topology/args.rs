@@ -9,8 +9,8 @@ use longhaul_core::Span;
 use longhaul_core::units::{QueueLimit, Rate, UnitError};
 use serde_json::{Value as Json, json};
 
-use crate::file::error::{Faults, Pos, near_miss, shown};
-use crate::file::tree::{Node, Value};
+use crate::text::error::{Faults, Pos, near_miss, shown};
+use crate::text::tree::{Node, Value};
 
 /// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -24,7 +24,6 @@ use longhaul_core::units::{Probability, QueueLimit, Rate};
 pub use args::{Form, Param};
 pub use names::Names;
 pub(crate) use read::expand;
-pub use read::{experiment, of_plan};
 
 /// What a node of a sketch is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -31,7 +31,7 @@ impl Names {
         if name.is_empty() {
             name = clean(else_);
         }
-        if crate::plan::check_host_name(&name).is_err() {
+        if crate::names::check_host_name(&name).is_err() {
             // A number, or what every host calls itself.
             name = format!("n{name}");
             name.truncate(Self::MAX);
@@ -163,7 +163,7 @@ mod tests {
             let mut seen = HashSet::new();
             for wish in wishes.iter().chain(&wishes) {
                 let name = names.take(wish, "node");
-                prop_assert_eq!(crate::plan::check_host_name(&name), Ok(()), "{}", name);
+                prop_assert_eq!(crate::names::check_host_name(&name), Ok(()), "{}", name);
                 prop_assert!(seen.insert(name.to_lowercase()), "{} twice", name);
             }
         }

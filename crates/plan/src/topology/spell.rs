@@ -11,8 +11,8 @@ use std::fmt::Write;
 use longhaul_core::units::Probability;
 
 use super::{Kind, Sketch, SketchLink, SketchPipe};
-use crate::file::error::Pos;
-use crate::file::tree::{Key, Node, Value};
+use crate::text::error::Pos;
+use crate::text::tree::{Key, Node, Value};
 
 /// The fields of an entry, with their values as they are written.
 type Fields = Vec<(&'static str, String)>;
@@ -155,7 +155,7 @@ fn groups(sketch: &Sketch) -> Vec<Group> {
                 && node.name.strip_prefix(stem) == Some(&*n.to_string())
         };
         let plain = stem.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let named = plain && crate::plan::check_host_name(stem).is_ok();
+        let named = plain && crate::names::check_host_name(stem).is_ok();
         let good = named && !taken.contains(stem);
         let count = match good {
             true => sketch.nodes[at..]

@@ -16,7 +16,7 @@ use longhaul_core::units::{Probability, Rate, between};
 use super::lines::{Lines, column};
 use super::number::Decimal;
 use super::{TraceFault, TraceOptions};
-use crate::file::error::{near_miss, shown};
+use crate::text::error::{near_miss, shown};
 
 /// The most rows, 56 bytes of memory each.
 const MOST: usize = 20_000_000;

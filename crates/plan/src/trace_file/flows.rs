@@ -7,7 +7,7 @@ use super::TraceFault;
 use super::csv::{cells, is_silent};
 use super::lines::{Lines, column};
 use super::number::Decimal;
-use crate::file::error::{near_miss, shown};
+use crate::text::error::{near_miss, shown};
 
 const NAMES: [&str; 5] = ["start_s", "from", "to", "bytes", "rate_bps"];
 /// So many of them, from the first on, must be there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::lines::{Lines, column};
 use super::number::Decimal;
 use super::{TraceFault, unreadable};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// The most entries of a list.
 const MOST: usize = 50_000_000;

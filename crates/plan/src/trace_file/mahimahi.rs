@@ -10,7 +10,7 @@ use longhaul_core::trace::{Series, Trace};
 
 use super::lines::{Lines, column};
 use super::{TraceFault, TraceOptions};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// The bytes of IP that one opportunity carries: mahimahi's 1504 count 4 of its own device.
 const BYTES: u32 = 1500;

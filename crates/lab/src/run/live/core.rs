@@ -39,7 +39,7 @@ pub(super) struct Core {
     pub(super) facts: CoreFacts,
 }
 
-/// Reports that may wait for the supervisor: a minute's worth.
+/// Reports, and changes, that may wait for the supervisor: a minute's worth of reports.
 const REPORTS: usize = 64;
 
 impl Core {
@@ -57,7 +57,7 @@ impl Core {
         let mut emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
         #[cfg(debug_assertions)]
         for (pipe, params) in super::faults::in_pipes(&plan.topology) {
-            emulation.prepare(pipe, params);
+            emulation.set_params(pipe, params);
         }
         if offloads(plan) {
             for &pipe in plan.hosts.iter().flat_map(|host| &host.nic) {
@@ -65,7 +65,7 @@ impl Core {
                     card: CARD_AHEAD,
                     ..emulation.engine().params(pipe).clone()
                 };
-                emulation.prepare(pipe, params);
+                emulation.set_params(pipe, params);
             }
         }
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
@@ -78,7 +78,8 @@ impl Core {
         let loop_load = Arc::clone(&load);
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
-        let (applied_end, applied) = channel();
+        let (applied_end, applied) = sync_channel(REPORTS);
+        emulation.tell_params();
         let done = Arc::new(AtomicBool::new(false));
         let loop_done = Arc::clone(&done);
         let (cpu, ring_bell, tolerance) = (

@@ -11,7 +11,7 @@
 //! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
 //! loop may catch up for a while (see `patience.rs`).
 //!
-//! The loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
+//! For packets the loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
 //! second it hands a [`Report`] to the run.
 
 mod admission;
@@ -26,7 +26,7 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Parcel};
@@ -58,6 +58,7 @@ const NEIGHBOURS: Span = Span::from_us(10);
 /// takes 2 % of a CPU; of more, when it did the last of each send call. So many may come at once.
 const ASKED_PER_S: u64 = 50_000;
 const ASKED_AT_ONCE: u64 = 500;
+
 /// What the loop publishes all the time, for whoever steers the hosts.
 #[derive(Debug)]
 pub(super) struct Load {
@@ -186,7 +187,7 @@ pub(super) struct Drive<P> {
     emulation: Emulation,
     platform: P,
     commands: Receiver<Command>,
-    applied: Sender<Applied>,
+    applied: SyncSender<Applied>,
     done: Arc<AtomicBool>,
     reports: SyncSender<Report>,
     /// The nodes of the hosts, by host number.
@@ -231,8 +232,8 @@ pub(super) struct Parts<P> {
     pub tolerance: Span,
     /// Changes asked for; the loop ends when the other side is dropped.
     pub commands: Receiver<Command>,
-    /// Told of each change that the file has scheduled, once it is made.
-    pub applied: Sender<Applied>,
+    /// Told of changes of the network once they are made.
+    pub applied: SyncSender<Applied>,
     /// Learns when all modelled flows have ended that end by themselves.
     pub done: Arc<AtomicBool>,
     /// Where reports go.
@@ -309,7 +310,7 @@ impl<P: Platform> Drive<P> {
                 (None, Reached::All) => self.emulation.advance(now),
             }
             let sent = self.send_due() + self.emulation.serve_timers();
-            if self.emulation.traffic_is_done() {
+            if self.emulation.traffic().is_some() && self.emulation.traffic_is_done() {
                 self.done.store(true, Ordering::Relaxed);
             }
             if !self.obey() {
@@ -321,6 +322,7 @@ impl<P: Platform> Drive<P> {
             }
         }
         let now = self.platform.now();
+        self.tell();
         self.close_second(now, true);
         Ok(Totals {
             measured: self.meter.measured,
@@ -514,6 +516,7 @@ impl<P: Platform> Drive<P> {
         } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
             self.meter.reopen(report.second);
         }
+        self.tell();
         self.patience.iter_mut().for_each(Patience::renew);
         self.admission.renew();
         self.second_began = now;

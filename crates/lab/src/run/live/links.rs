@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::PipeId;
-use longhaul_emulation::Look;
+use longhaul_emulation::{Applied, Look};
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl Supervisor<'_> {
             Ok(pipes) => pipes,
             Err(refusal) => return Ok(refusal),
         };
-        self.follow()?;
+        self.follow_calmly()?;
         let patch = match self.read(&pipes, values) {
             Ok(patch) => Arc::new(patch),
             Err(reason) => return Ok(Reply::Error(reason)),
@@ -199,15 +199,25 @@ impl Supervisor<'_> {
     pub(super) fn follow(&mut self) -> Result<(), SandboxError> {
         let mut cards = HashMap::new();
         while let Ok(applied) = self.core.applied.try_recv() {
-            self.ledger.note(&applied);
-            for (pipe, params) in applied.params {
-                for (host, limit) in self.cards_of([pipe].into_iter()) {
-                    cards.entry(host).or_insert(limit);
-                }
-                self.params.insert(pipe, params);
+            for (host, limit) in self.cards_of(applied.params.keys().copied()) {
+                cards.entry(host).or_insert(limit);
             }
+            self.take_applied(applied);
         }
         self.reshape(cards)
+    }
+
+    /// The same, where a host that has died is no failure: its event says so.
+    pub(super) fn follow_calmly(&mut self) -> Result<(), SandboxError> {
+        match self.follow() {
+            Err(SandboxError::Setup(_)) => Ok(()),
+            followed => followed,
+        }
+    }
+
+    pub(super) fn take_applied(&mut self, applied: Applied) {
+        self.ledger.note(&applied);
+        self.params.extend(applied.params);
     }
 
     /// What limits the network cards of the hosts whose pipes these are.

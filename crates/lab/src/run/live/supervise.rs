@@ -12,7 +12,7 @@ use longhaul_core::{Span, Time};
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
-use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, SandboxError, is_private};
+use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
@@ -217,11 +217,7 @@ impl<'a> Supervisor<'a> {
     /// Starts programs, and decides whether the run goes on.
     fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let now = self.core.now();
-        match self.follow() {
-            // The host has died, and its event says so.
-            Ok(()) | Err(SandboxError::Setup(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.follow_calmly()?;
         self.govern(now)?;
         self.programs.tick(now, &mut self.sandbox, self.folder)?;
         match self.phase {
@@ -391,6 +387,10 @@ impl<'a> Supervisor<'a> {
                     .fail("the drive loop panicked; please report this".to_owned());
             }
             None => {}
+        }
+        // Nobody follows any more, but the summary tells of all of it.
+        while let Ok(applied) = self.core.applied.try_recv() {
+            self.take_applied(applied);
         }
         self.summarise(simulated, machine, &totals)
     }

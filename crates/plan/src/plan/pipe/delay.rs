@@ -6,9 +6,9 @@ use longhaul_core::Span;
 use longhaul_core::params::{Distribution, Jitter, ParamError};
 
 use super::{Context, only_one};
-use crate::file::error::{Faults, Pos};
 use crate::file::link::{DelaySpec, Spread};
 use crate::file::wrap::{At, Either, Quantity};
+use crate::text::error::{Faults, Pos};
 
 /// The mean delay and how it is spread.
 type Delay = (Span, Option<Arc<Jitter>>);

@@ -4,9 +4,9 @@ use longhaul_core::params::{LossModel, ParamError};
 use longhaul_core::units::Probability;
 
 use super::{Context, one_in, only_one};
-use crate::file::error::{Faults, shown};
 use crate::file::link::{GilbertElliottSpec, LossSpec};
 use crate::file::wrap::{At, Either, Quantity};
+use crate::text::error::{Faults, shown};
 
 /// Which model is asked for.
 enum Asked<'a> {

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use longhaul_core::params::{CoDel, Discipline, FqCodel, ParamError, Pie, PipeParams, Red};
 use longhaul_core::units::QueueLimit;
 
-use crate::file::error::{Faults, Pos};
 use crate::file::link::{CodelSpec, FqCodelSpec, PieSpec, QueueSpec, RedSpec};
 use crate::file::wrap::{At, Either, Quantity, QueueWord};
+use crate::text::error::{Faults, Pos};
 
 /// A bound with its discipline.
 type Queue = (QueueLimit, Discipline);

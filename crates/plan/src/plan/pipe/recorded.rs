@@ -13,9 +13,9 @@ use longhaul_core::trace::Trace;
 use longhaul_core::units::Framing;
 
 use super::{Context, only_one};
-use crate::file::error::{Faults, shown};
 use crate::file::link::TraceSpec;
 use crate::file::wrap::{At, Either, NONE};
+use crate::text::error::{Faults, shown};
 use crate::trace_file::{self, TraceFault, TraceKind, TraceOptions};
 
 /// A trace, and what it was read from and how.

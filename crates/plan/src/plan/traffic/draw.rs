@@ -6,10 +6,10 @@ use longhaul_core::Span;
 use longhaul_core::params::Distribution;
 use longhaul_core::units::{Bytes, UnitError};
 
-use crate::file::error::{Faults, Pos, shown};
 use crate::file::traffic::{DrawSpec, SpreadSpec, Varying};
 use crate::file::wrap::{At, Either, Quantity};
 use crate::plan::pipe::only_one;
+use crate::text::error::{Faults, Pos, shown};
 use crate::traffic::Draw;
 
 /// The heaviest and the lightest tail: at an exponent of 1 there is no mean.

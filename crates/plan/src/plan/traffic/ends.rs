@@ -6,11 +6,12 @@ use longhaul_core::NodeId;
 use longhaul_core::rng::Stream;
 use longhaul_core::topology::NodeKind;
 
-use super::{Context, MAX_FLOWS};
-use crate::file::error::{Faults, Pos, shown};
+use super::Context;
 use crate::file::traffic::{PatternSpec, TrafficSpec};
 use crate::file::wrap::{At, OneOrMany};
+use crate::limits::MAX_FLOWS;
 use crate::plan::RunClock;
+use crate::text::error::{Faults, Pos, shown};
 use crate::traffic::Pairs;
 
 /// The pairs of an entry, and the port of a program at their other end.

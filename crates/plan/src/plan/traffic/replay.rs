@@ -6,10 +6,11 @@ use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Time};
 
-use super::{Context, MAX_FLOWS};
-use crate::file::error::{Faults, Pos, shown};
+use super::Context;
 use crate::file::traffic::{ModelSpec, TrafficSpec};
 use crate::file::wrap::At;
+use crate::limits::MAX_FLOWS;
+use crate::text::error::{Faults, Pos, shown};
 use crate::trace_file::{FlowRow, read_flows};
 use crate::traffic::{Pairs, Recorded};
 

@@ -7,9 +7,9 @@ use longhaul_core::units::Bytes;
 use longhaul_proto::tcp::{Algorithm, Config};
 
 use super::Context;
-use crate::file::error::{Faults, Pos, near_miss, shown};
 use crate::file::traffic::{FlowTcp, TrafficSpec};
 use crate::file::wrap::{At, Quantity};
+use crate::text::error::{Faults, Pos, near_miss, shown};
 use crate::traffic::{TcpChoice, algorithm};
 
 /// Buffers, as those of hosts.

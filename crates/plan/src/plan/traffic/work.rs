@@ -8,9 +8,9 @@ use longhaul_core::units::Bytes;
 use longhaul_proto::traffic::LEAST_PAYLOAD;
 
 use super::{Context, draw, tcp};
-use crate::file::error::{Faults, Pos};
 use crate::file::traffic::{ConnectionSpec, GapsSpec, ModelSpec, TrafficSpec, Varying};
 use crate::file::wrap::{At, Either, Quantity};
+use crate::text::error::{Faults, Pos};
 use crate::traffic::{Carrier, Draw, Gaps, TcpChoice, Work};
 
 /// The shortest time between two packets of a flow on average, 10 million a second.

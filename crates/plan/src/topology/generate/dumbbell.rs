@@ -2,7 +2,7 @@
 
 use super::shape::row;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::{MOST_HOSTS, MOST_ROUTERS};
+use crate::limits::{MOST_HOSTS, MOST_ROUTERS};
 use crate::topology::Tier;
 use crate::topology::args::Param;
 

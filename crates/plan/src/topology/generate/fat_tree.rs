@@ -5,7 +5,7 @@
 //! hosts of different pods.
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::MOST_HOSTS;
+use crate::limits::MOST_HOSTS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 

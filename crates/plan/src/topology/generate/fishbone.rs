@@ -2,7 +2,7 @@
 //! meet short ones that cross a part of it (a parking lot).
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, hosts};
-use crate::plan::MOST_ROUTERS;
+use crate::limits::MOST_ROUTERS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 

@@ -15,7 +15,7 @@
 
 use super::draw::Draws;
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch, routers};
-use crate::plan::MOST_HOSTS;
+use crate::limits::MOST_HOSTS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 

@@ -26,9 +26,9 @@ use serde_json::{Value as Json, json};
 
 use super::args::{self, Args, Form, Param, Refusal};
 use super::{Sketch, SketchPipe};
-use crate::file::error::{Errors, Fault, Faults, Pos, Sources, near_miss, shown};
-use crate::file::tree::{Key, Node, Value};
-use crate::plan::{Limits, MOST_HOSTS, MOST_ROUTERS, RunClock};
+use crate::limits::{Limits, MOST_HOSTS, MOST_ROUTERS, RunClock};
+use crate::text::error::{Errors, Fault, Faults, Pos, Sources, near_miss, shown};
+use crate::text::tree::{Key, Node, Value};
 
 /// The families of topologies, in the order in which they are listed.
 pub const FAMILIES: &[Family] = &[

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Plan, check_host_name};
+use crate::names::check_host_name;
+use crate::plan::Plan;
 use crate::topology::{Kind, spell};
 
 fn made(kind: &str, params: &[(&str, &str)], seed: u64) -> Sketch {

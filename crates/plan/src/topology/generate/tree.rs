@@ -7,7 +7,7 @@
 //! does not state the degree of its inner nodes, and 100 is no fifth power).
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
-use crate::plan::{MOST_HOSTS, MOST_ROUTERS};
+use crate::limits::{MOST_HOSTS, MOST_ROUTERS};
 use crate::topology::Tier;
 use crate::topology::args::Param;
 

@@ -11,7 +11,7 @@ use super::geo;
 use super::graph::{Edge, Graph};
 use super::options::{Component, Hosts, HostsOn, ImportOptions};
 use super::text::{Flaw, Tally};
-use crate::plan::{MAX_HOSTS, MAX_LINKS};
+use crate::limits::{MAX_HOSTS, MAX_LINKS};
 use crate::topology::{Kind, Names, Sketch, SketchLink, SketchNode, SketchPipe, Tier};
 
 /// The longest stem of a host's name, so that its number has room.
@@ -138,7 +138,7 @@ fn connect(graph: &mut Graph, links: &mut Vec<Link>, component: Component) -> Re
         let message = format!(
             "the network is not connected: it has {count} parts, and `{}` is not in the largest \
              one of {} nodes",
-            crate::file::error::shown(&graph.called(outside)),
+            crate::text::error::shown(&graph.called(outside)),
             sizes[largest]
         );
         let hint = "write `component: largest` to import only that part, or add the missing links";

@@ -8,7 +8,7 @@
 
 use super::graph::{Edge, Graph};
 use super::text::{Flaw, Piece, lines};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// Reads a file of relationships.
 pub(super) fn read(text: &str) -> Result<Graph, Flaw> {

@@ -10,7 +10,7 @@
 use super::graph::Graph;
 use super::text::Flaw;
 use super::zoo::{EdgeAttributes, NodeAttributes, Seen};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// How the nodes' ids and the ends of edges are written; longer ones are no ids.
 const MAX_ID: usize = 200;

@@ -8,8 +8,8 @@ use longhaul_core::Span;
 use longhaul_core::units::{Probability, Rate};
 
 use super::text::{Flaw, Piece, Tally};
-use crate::file::error::shown;
-use crate::plan::{MAX_LINKS, MAX_ROUTERS};
+use crate::limits::{MAX_LINKS, MAX_ROUTERS};
+use crate::text::error::shown;
 
 /// How many edges are read: a directed file has one for each direction of a link.
 const MAX_EDGES: usize = 2 * MAX_LINKS;

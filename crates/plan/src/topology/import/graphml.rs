@@ -16,7 +16,7 @@ use quick_xml::reader::Reader;
 use super::graph::Graph;
 use super::text::{Flaw, floor};
 use super::zoo::{EdgeAttributes, NodeAttributes, Seen};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// The longest text of a `data` element in bytes; more is cut off.
 const MAX_DATA: usize = 4096;

@@ -16,8 +16,8 @@ use longhaul_core::Span;
 
 use super::options::{Hosts, HostsOn, ImportOptions, Times};
 use super::text::{Flaw, Piece, Tally, lines, span};
-use crate::file::error::shown;
-use crate::plan::MAX_LINKS;
+use crate::limits::MAX_LINKS;
+use crate::text::error::shown;
 use crate::topology::{Names, Sketch, SketchLink, SketchPipe};
 
 /// The most hosts whose links are no more than a topology may have.

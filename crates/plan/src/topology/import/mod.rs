@@ -36,9 +36,9 @@ pub use options::{
 use text::{Flaw, Piece};
 
 use super::Sketch;
-use crate::file::FileError;
-use crate::file::error::{Faults, shown};
-use crate::file::tree::{Node, Value};
+use crate::text::error::FileError;
+use crate::text::error::{Faults, shown};
+use crate::text::tree::{Node, Value};
 
 /// The largest file in bytes that is imported.
 pub const MAX_IMPORT_BYTES: u64 = 64 << 20;
@@ -280,7 +280,7 @@ fn by_name(name: &str) -> Option<Format> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::tree;
+    use crate::text::tree;
 
     fn import(entry: &str) -> Result<Sketch, Vec<String>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/samples");
@@ -288,7 +288,7 @@ mod tests {
         let mut faults = Faults::default();
         let sketch = from_tree(&node, &folder, &mut faults);
         assert_eq!(sketch.is_some(), faults.is_empty());
-        let sources = crate::file::error::Sources {
+        let sources = crate::text::error::Sources {
             list: vec![("x.yaml".to_owned(), entry.to_owned())],
         };
         sketch.ok_or_else(|| {

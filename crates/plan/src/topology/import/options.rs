@@ -8,7 +8,7 @@ use longhaul_core::Span;
 use longhaul_core::units::{Rate, UnitError};
 use serde_json::{Value as Json, json};
 
-use crate::file::error::{near_miss, shown};
+use crate::text::error::{near_miss, shown};
 
 /// A parameter of an import.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ use longhaul_core::Span;
 use super::graph::{Edge, Graph, Node};
 use super::options::ImportOptions;
 use super::text::{Flaw, Piece, Tally, lines};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// Reads `weights.intra` or `latencies.intra`; `name` of the file tells which.
 pub(super) fn read_links(text: &str, name: &str, options: &ImportOptions) -> Result<Graph, Flaw> {

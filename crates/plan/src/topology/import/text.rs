@@ -6,7 +6,7 @@
 use longhaul_core::Span;
 use longhaul_core::units::{Probability, Rate};
 
-use crate::file::error::{FileError, Place, shown};
+use crate::text::error::{FileError, Place, shown};
 
 /// The longest delay that a file may ask for.
 const MAX_DELAY: Span = Span::from_s(3600);

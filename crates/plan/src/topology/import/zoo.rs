@@ -7,7 +7,7 @@
 
 use super::graph::{Edge, Graph, Node};
 use super::text::{Flaw, Tally, fraction, rate, rate_of_label, shadow_rate, shadow_time};
-use crate::file::error::shown;
+use crate::text::error::shown;
 
 /// What a node says of itself.
 #[derive(Debug, Default)]

@@ -3,15 +3,15 @@
 //!
 //! The schedule stands in the order of events: everything stamped before a step enters before it,
 //! everything due before it happens before it, and what has the same time comes after it. The loop
-//! tells of each change once it is made, whoever wanted it, in the order in which they were made: whoever
-//! follows knows what the network is like and need not work it out again.
+//! tells of parameters that have changed, whoever wanted it: whoever follows knows what the network
+//! is like and need not work it out again.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TryRecvError};
+use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError};
 
 use longhaul_core::Time;
 use longhaul_core::topology::PipeId;
-use longhaul_emulation::{Applied, Look};
+use longhaul_emulation::Look;
 use longhaul_plan::patch::Patch;
 
 use super::{Drive, Platform};
@@ -65,7 +65,7 @@ impl<P: Platform> Drive<P> {
                 }) => {
                     let now = self.emulation.now();
                     let pipes = self.emulation.switch(&pipes, up, keep_queue);
-                    self.find_leads();
+                    pipes.iter().for_each(|&pipe| self.find_lead(pipe));
                     let _ = done.try_send((now, pipes));
                 }
                 Ok(Command::Look { pipes, done }) => {
@@ -79,27 +79,26 @@ impl<P: Platform> Drive<P> {
     }
 
     fn set(&mut self, pipes: &[PipeId], patch: &Patch) {
-        let set = |pipe: &PipeId| (*pipe, self.emulation.set(*pipe, patch));
-        let params = pipes.iter().map(set).collect();
-        self.find_leads();
-        self.tell(Applied {
-            at: self.emulation.now(),
-            event: None,
-            params,
-        });
+        for &pipe in pipes {
+            self.emulation.set(pipe, patch);
+            self.find_lead(pipe);
+        }
+        self.tell();
     }
 
     /// Takes the steps of the schedule at `at`, to which the engine has not been advanced yet.
     pub(super) fn take_steps(&mut self, at: Time) {
         self.emulation.take_steps(at);
         self.find_leads();
-        while let Some(applied) = self.emulation.poll_applied() {
-            self.tell(applied);
-        }
+        self.tell();
     }
 
-    fn tell(&self, applied: Applied) {
-        // Without a run nobody needs to know.
-        let _ = self.applied.send(applied);
+    /// Tells the run of changes; where it does not listen, later and of all together.
+    pub(super) fn tell(&mut self) {
+        if let Some(applied) = self.emulation.take_applied()
+            && let Err(TrySendError::Full(applied)) = self.applied.try_send(applied)
+        {
+            self.emulation.keep_applied(applied);
+        }
     }
 }

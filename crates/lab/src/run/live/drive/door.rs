@@ -9,6 +9,7 @@
 use longhaul_core::engine::Refused;
 use longhaul_core::packet::Refusal;
 use longhaul_core::segment::{Kind, Super};
+use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 
 use longhaul_emulation::Emulation;
@@ -134,6 +135,16 @@ impl<P: Platform> Drive<P> {
             *lead = self.emulation.engine().lead(node);
         }
         self.lead = self.leads.iter().min().copied().unwrap_or_default();
+    }
+
+    /// Learns anew how old a host's frames may be, since its pipe has changed.
+    pub(super) fn find_lead(&mut self, pipe: PipeId) {
+        let engine = self.emulation.engine();
+        let node = engine.topology().pipe(pipe).from;
+        if let Some(lead) = self.leads.get_mut(self.hosts[node.index()]) {
+            *lead = engine.lead(node);
+            self.lead = self.leads.iter().min().copied().unwrap_or_default();
+        }
     }
 }
 

@@ -64,7 +64,7 @@ fn run_heard(machine: Machine, end: Span, heard: usize) -> Run {
         nodes: nodes.clone(),
         tolerance: plan.tolerance,
         commands: command_end,
-        applied: channel().0,
+        applied: sync_channel(1).0,
         done: Arc::default(),
         reports: report_end,
         load: Arc::new(Load::new(nodes.len())),

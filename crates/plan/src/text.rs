@@ -1,0 +1,5 @@
+//! Texts that remember where they stand: YAML as a tree ([`tree`]), and problems that point into it
+//! ([`error`]).
+
+pub(crate) mod error;
+pub(crate) mod tree;
