@@ -8,7 +8,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::packet::{ETHERNET_LEN, IPV4_LEN, lower_hop_limit, parse, sum16};
+use longhaul_core::packet::{ETHERNET_LEN, IPV4_LEN, lower_hop_limit, parse, source, sum16};
 use longhaul_core::router::{Cause, Responder};
 use longhaul_core::topology::{Node, NodeKind};
 use longhaul_proto::RouterReplies;
@@ -27,6 +27,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut frame = frame.to_vec();
     put_right(&mut frame, mend);
+    // What may enter says where it comes from.
+    assert!(parse(&frame).is_err() || source(&frame).is_some());
     respond(cause, &frame, usize::from(room) * 16);
     fragment(&frame, mtu, u32::from(index));
     lower(&mut frame, room);

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use longhaul_core::packet::{
     BROADCAST_MAC, Destination, ETHERNET_LEN, Headers, Refusal, fold, group_mac, lower_hop_limit,
-    parse, parse_any, sum16,
+    parse, parse_any, source, sum16,
 };
 use proptest::prelude::*;
 
@@ -26,6 +26,20 @@ fn udp_v6() -> Vec<u8> {
     }
     frame.extend([0x30, 0x39, 0, 9, 0, 8, 0, 0]);
     frame
+}
+
+#[test]
+fn a_source_is_read_from_whatever_is_long_enough() {
+    let v4 = Destination::V4([10, 0, 0, 1].into());
+    assert_eq!(source(&PING_V4), Some(v4));
+    let v6 = udp_v6();
+    assert_eq!(
+        source(&v6),
+        Some(Destination::V6("fd00::1".parse().unwrap()))
+    );
+    assert_eq!(source(&PING_V4[..ETHERNET_LEN + 15]), None);
+    assert_eq!(source(&v6[..ETHERNET_LEN + 23]), None);
+    assert_eq!(source(&[]), None);
 }
 
 /// The header checksum, computed in the plainest way.

@@ -105,7 +105,10 @@ impl ModelledHosts {
                 false => None,
             };
             match (packet, timer) {
-                (Some(packet), _) => self.hand_over(engine, packet),
+                (Some(packet), _) => {
+                    debug_assert_eq!(packet.staleness, Span::ZERO, "a window was too long");
+                    self.hand_over(engine, packet);
+                }
                 (None, Some(timer)) => self.traffic.handle_timeout(timer),
                 (None, None) => return,
             }
@@ -124,9 +127,8 @@ impl ModelledHosts {
         }
     }
 
-    /// Gives a packet to its host.
+    /// Gives a packet, whose headers have been written, to its host.
     fn hand_over(&mut self, engine: &mut Engine, egress: Egress) {
-        debug_assert_eq!(egress.staleness, Span::ZERO, "a window was too long");
         self.received += 1;
         let headers = engine.frame(&egress);
         self.traffic
@@ -177,12 +179,6 @@ impl Emulation {
             return Some(Out::Parcel(parcel));
         };
         hosts.handle_timers(&mut self.engine, egress.due);
-        let headers = self.engine.parts(&parcel)[0];
-        hosts
-            .traffic
-            .handle_packet(egress.due, parcel.host, headers, ip_len(&egress));
-        hosts.received += 1;
-        hosts.transmit(&mut self.engine);
         let delivered = Delivered {
             from: self.engine.source(&parcel),
             to: parcel.host,
@@ -190,7 +186,8 @@ impl Emulation {
             shift: egress.staleness,
             path_delay: egress.path_delay,
         };
-        self.engine.release(egress);
+        hosts.hand_over(&mut self.engine, egress);
+        hosts.transmit(&mut self.engine);
         Some(Out::Delivered(delivered))
     }
 }

@@ -1,8 +1,8 @@
 //! The loop of the virtual clock: time jumps to whatever comes next.
 //!
 //! Theory: a packet that a host sends at T enters the host's first pipe, which no other host
-//! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole **window** of its events, as long
-//! as the smallest such delay, before the hosts are asked what they make of them: whatever they
+//! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
+//! **window** of its events, as long as the smallest such delay, before the hosts are asked what they make of them: whatever they
 //! send within the window cannot come out within it. Packets then enter at the times at which
 //! they were sent, for which the engine accepts arrivals in its past. Windows only save work:
 //! results do not depend on them, which a test holds to windows of nothing.

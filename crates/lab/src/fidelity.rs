@@ -4,7 +4,7 @@
 //! cable, minus its due time, plus its **shift** (how much later than its stamp it had to enter the
 //! network). Shares of late packets are kept for the run, each second, each receiving host and each
 //! pair of hosts ([`shares`]). The rule that makes a grade and a claim of them stands in one file
-//! with its theory ([`rule`]); [`judge`] collects what the supervisor knows besides and puts the
+//! with its theory ([`rule`]); [`judge`] collects what the supervisor knows besides, and puts the
 //! outcome into words. docs/fidelity.md derives the rule for users.
 
 pub(crate) mod causes;
@@ -14,6 +14,7 @@ pub(crate) mod judge;
 pub(crate) mod meter;
 pub(crate) mod rule;
 pub(crate) mod shares;
+mod verdict;
 
 use std::time::Duration;
 
@@ -22,9 +23,10 @@ use longhaul_core::{Span, Time};
 pub use causes::{ByCause, Stalls};
 pub use delays::{Delays, Quantiles};
 pub use drops::PhysicalDrops;
-pub use judge::{Judge, Spurious, Verdict, WorstPair};
+pub use judge::Judge;
 pub use meter::{Measured, Second};
 pub use rule::State;
+pub use verdict::{Spurious, Verdict, WorstPair};
 
 /// A host whose tasks waited this long for a CPU within a second was starved.
 pub const STARVED: Duration = Duration::from_millis(500);

@@ -16,7 +16,7 @@ use super::{Group, Setup};
 
 const RATES: [u32; 4] = [1_000, 4_900, 5_000, 50_000];
 const DELAYS_US: [u32; 3] = [100, 1_000, 10_000];
-/// Below this rate the emulator should take no more than half a CPU.
+/// Below this rate the core sleeps between packets, and should take no more than half a CPU.
 const IDLE_RATE: u32 = 5_000;
 
 /// One group per rate.

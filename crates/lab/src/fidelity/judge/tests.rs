@@ -1,3 +1,4 @@
+use super::words::at_most;
 use super::*;
 use crate::fidelity::meter::{Meter, Packet};
 

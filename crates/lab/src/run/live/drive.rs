@@ -4,8 +4,8 @@
 //! are taken in bounded batches, and the engine is advanced to the clock, or only to the last
 //! stamp taken while more wait, so that nothing inside overtakes what stands at the door.
 //! Everything due is then sent at once, and never before. Lateness happens here and nowhere else,
-//! so here it is measured, by the kernel's stamp of each frame. What the file has scheduled happens in its place in the order
-//! of events, however late the loop comes to it.
+//! so here it is measured, by the kernel's stamps. What the file has scheduled happens in its
+//! place in the order of events, however late the loop comes to it.
 //!
 //! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
 //! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
