@@ -37,7 +37,7 @@ use exit::Exit;
 
 use clap::{Parser, Subcommand};
 
-pub use longhaul_core::element::{Element, Fate};
+pub use longhaul_core::element::{Action, Element};
 pub use longhaul_core::rng::Stream;
 pub use longhaul_core::{Span, Time};
 pub use longhaul_plan::elements::Elements;

@@ -19,12 +19,12 @@ pub trait Element: Send + fmt::Debug {
     /// that has been done to it so far. They may be changed but for the addresses, TTL (hop
     /// limit) and length, whose changes are not looked at; an IPv4 header's checksum has to stay
     /// true.
-    fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Fate;
+    fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Action;
 }
 
-/// What becomes of a packet.
+/// What an element does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Action {
     /// It goes on.
     Pass,
     /// It goes on, so much later than it would.

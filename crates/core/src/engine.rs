@@ -39,6 +39,8 @@ pub(crate) mod hash;
 mod lan;
 mod modelled;
 mod parcel;
+pub(crate) mod record;
+mod way;
 mod window;
 
 use std::sync::Arc;
@@ -56,9 +58,11 @@ use crate::route::balance::Balancer;
 use crate::router::Responder;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use crate::witness::Witness;
 use egress::Outgoing;
 use hash::TraceHash;
 use modelled::Scratch;
+use record::Record;
 use window::Window;
 
 pub use egress::Egress;
@@ -156,10 +160,7 @@ pub struct Engine {
     window: Window,
     pool: Pool,
     now: Time,
-    counters: Counters,
-    trace: TraceHash,
-    /// Packets in pipes.
-    inside: u64,
+    record: Record,
     /// Numbers for ids of packets that routers made.
     created: u64,
     scratch: Scratch,
@@ -219,9 +220,7 @@ impl Engine {
             by_rank,
             pool: Pool::new(config.slots, config.slot_size, config.buffers),
             now: Time::ZERO,
-            counters: Counters::default(),
-            trace: TraceHash::new(&topology, config.trace_hash),
-            inside: 0,
+            record: Record::new(config.trace_hash.then(|| TraceHash::new(&topology))),
             created: 0,
             scratch: Scratch::default(),
             outgoing: Outgoing::new(config.slots),
@@ -261,12 +260,12 @@ impl Engine {
     #[inline]
     fn take(&mut self, stamp: Time) -> Result<u32, Refused> {
         let origin = Origin {
-            id: self.counters.entered as u32 & !CREATED,
+            id: self.record.counters.entered as u32 & !CREATED,
             entered: stamp,
             staleness: 0,
         };
         self.pool.take(origin).ok_or_else(|| {
-            self.counters.pool_exhausted += 1;
+            self.record.counters.pool_exhausted += 1;
             Refused::PoolExhausted
         })
     }
@@ -277,13 +276,12 @@ impl Engine {
         if self.pool[index].destination == lan::GROUP {
             self.address_group(index);
         }
-        self.counters.entered += 1;
-        self.trace.enter(host, index, stamp, &self.pool);
+        self.record.entered(host, index, stamp, &self.pool);
         self.depart(host, index, stamp);
     }
 
     fn too_long(&mut self) -> Refused {
-        self.counters.refused.too_long += 1;
+        self.record.counters.refused.too_long += 1;
         Refused::TooLong
     }
 
@@ -377,7 +375,7 @@ impl Engine {
 
     /// What became of all packets.
     pub const fn counters(&self) -> &Counters {
-        &self.counters
+        &self.record.counters
     }
 
     /// A hash of all events so far, if [`EngineConfig::trace_hash`] asks for it; otherwise 0. Two
@@ -385,7 +383,7 @@ impl Engine {
     /// how the engine is driven, on how its work is arranged, on the build, or on parts of the
     /// topology in which nothing happens.
     pub fn trace_hash(&self) -> u64 {
-        self.trace.value()
+        self.record.hash().map_or(0, TraceHash::value)
     }
 
     /// What became of one pipe's packets; sending time counts up to the engine's time.
@@ -398,9 +396,14 @@ impl Engine {
         self.pipes[pipe.index()].waiting(self.now, &self.pool)
     }
 
+    /// Has somebody watch what becomes of packets, from now on.
+    pub fn watch(&mut self, witness: Box<dyn Witness>) {
+        self.record.watch(witness);
+    }
+
     /// Packets in pipes.
     pub const fn inside(&self) -> u64 {
-        self.inside
+        self.record.inside
     }
 
     /// Slots of the pool in use: packets inside, and those that came out and are not released.
@@ -409,7 +412,7 @@ impl Engine {
     }
 
     fn refuse(&mut self, refusal: Refusal) -> Refused {
-        let refused = &mut self.counters.refused;
+        let refused = &mut self.record.counters.refused;
         match refusal {
             Refusal::Malformed => refused.malformed += 1,
             Refusal::NotIp => refused.not_ip += 1,
@@ -426,17 +429,5 @@ impl Engine {
             Destination::Group => return lan::GROUP,
         };
         node.map_or(NIL, |node| node.0)
-    }
-
-    /// Whether every packet is accounted for.
-    fn is_balanced(&self) -> bool {
-        let Counters {
-            entered,
-            created,
-            delivered,
-            dropped,
-            ..
-        } = self.counters;
-        entered + created == delivered + dropped.total() + self.inside
     }
 }

@@ -24,6 +24,7 @@ pub mod time;
 pub mod topology;
 pub mod trace;
 pub mod units;
+pub mod witness;
 
 pub use engine::{Egress, Engine, EngineConfig, Modelled, Refused, host_mac};
 pub use time::{Span, Time};

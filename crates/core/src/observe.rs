@@ -7,6 +7,8 @@
 //!
 //! Left out: histograms of lateness and staleness (the drive loop knows them, the engine cannot).
 
+use crate::witness::Fate;
+
 /// What became of all packets together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -52,6 +54,24 @@ pub struct Dropped {
 }
 
 impl Dropped {
+    /// Counts a packet that ended; fates that end no packet count nowhere.
+    #[inline]
+    pub(crate) const fn count(&mut self, fate: Fate) {
+        let count = match fate {
+            Fate::Queue => &mut self.queue,
+            Fate::Loss => &mut self.loss,
+            Fate::LinkDown => &mut self.link_down,
+            Fate::HopLimit => &mut self.hop_limit,
+            Fate::NoRoute => &mut self.no_route,
+            Fate::TooBig => &mut self.too_big,
+            Fate::Misdelivered => &mut self.misdelivered,
+            Fate::Absorbed => &mut self.absorbed,
+            Fate::In | Fate::Out | Fate::Marked | Fate::Corrupted => return,
+            Fate::Entered | Fate::Delivered => return,
+        };
+        *count += 1;
+    }
+
     /// All causes together.
     pub const fn total(&self) -> u64 {
         self.queue

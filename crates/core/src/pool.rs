@@ -260,13 +260,27 @@ impl Pool {
         let at = index as usize * self.slot_size;
         let frame = &mut self.slab[at..at + len];
         let packet = &mut self.descriptors[index as usize];
-        let by = packet::hop_limit(frame).saturating_sub(packet.hop_limit);
-        if by > 0 {
-            packet::lower_hop_limit(frame, by);
+        edit_frame(frame, packet.hop_limit, packet.take(MARKED));
+    }
+
+    /// Appends the first `most` bytes of a packet's frame as it would leave now: bytes of its own, its
+    /// checksum complete, the waiting edits applied, zeros where they are not stored.
+    pub(crate) fn append_frame(&self, index: u32, most: usize, to: &mut Vec<u8>) {
+        let (start, packet) = (to.len(), &self[index]);
+        let len = self.frame_len(index);
+        if let Some(buffer) = packet.buffer() {
+            to.resize(start + len, 0);
+            let (frame, dimensions) = (self.buffers.frame(buffer), self.buffers.super_of(buffer));
+            let written = dimensions.write_segment(frame, packet.segment, &mut to[start..]);
+            debug_assert_eq!(written, Some(len));
+        } else {
+            to.extend_from_slice(self.frame(index));
+            if let Some(partial) = packet.partial() {
+                segment::complete(&mut to[start..], partial);
+            }
         }
-        if packet.take(MARKED) {
-            packet::set_ce(frame);
-        }
+        edit_frame(&mut to[start..], packet.hop_limit, packet.is(MARKED));
+        to.resize(start + len.min(most), 0);
     }
 
     /// Whether packet `next` can go on where `packet` ends, under one header.
@@ -369,6 +383,18 @@ impl Pool {
     pub(crate) fn list(&self, first: u32) -> impl Iterator<Item = u32> {
         let some = |index: u32| (index != NIL).then_some(index);
         std::iter::successors(some(first), move |&index| some(self[index].next))
+    }
+}
+
+/// Brings a packet's hop limit and mark into its bytes.
+#[inline]
+fn edit_frame(frame: &mut [u8], hop_limit: u8, is_marked: bool) {
+    let by = packet::hop_limit(frame).saturating_sub(hop_limit);
+    if by > 0 {
+        packet::lower_hop_limit(frame, by);
+    }
+    if is_marked {
+        packet::set_ce(frame);
     }
 }
 

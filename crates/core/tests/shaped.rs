@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::cases::{Action, Case, Manner, TICK, build, case, params, run_engine, target};
 use common::{Delivery, Plain, assert_balanced, drain, frame};
-use longhaul_core::element::{Element, ElementFactory, Fate};
+use longhaul_core::element::{Action as Passage, Element, ElementFactory};
 use longhaul_core::params::{
     CoDel, Discipline, Distribution, FqCodel, Jitter, LossModel, Pie, PipeParams, Red, Reorder,
     Which,
@@ -28,7 +28,7 @@ fn per_cent(n: u64) -> Probability {
 struct Moody(u8);
 
 impl Element for Moody {
-    fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Fate {
+    fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Passage {
         self.0 = self.0.wrapping_add(1);
         if let [_, .., byte] = &mut packet[20..]
             && is_third(now)
@@ -36,9 +36,9 @@ impl Element for Moody {
             *byte = self.0;
         }
         match random.draw() % 16 {
-            0 => Fate::Drop,
-            1 => Fate::Hold(Span::from_ns(700)),
-            _ => Fate::Pass,
+            0 => Passage::Drop,
+            1 => Passage::Hold(Span::from_ns(700)),
+            _ => Passage::Pass,
         }
     }
 }

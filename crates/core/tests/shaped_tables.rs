@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use common::{Plain, assert_balanced, drain, frame, host, send, topology};
-use longhaul_core::element::{Element, ElementFactory, Fate};
+use longhaul_core::element::{Action, Element, ElementFactory};
 use longhaul_core::params::{
     CoDel, Discipline, Distribution, Jitter, LossModel, PipeParams, Reorder, Which,
 };
@@ -418,13 +418,13 @@ fn a_discipline_marks_or_drops() {
 struct Third(u32);
 
 impl Element for Third {
-    fn pass(&mut self, now: Time, packet: &mut [u8], _: &mut Stream) -> Fate {
+    fn pass(&mut self, now: Time, packet: &mut [u8], _: &mut Stream) -> Action {
         packet[20..28].copy_from_slice(&now.as_ns().to_be_bytes());
         self.0 += 1;
         if self.0.is_multiple_of(3) {
-            Fate::Drop
+            Action::Drop
         } else {
-            Fate::Hold(Span::from_ms(2))
+            Action::Hold(Span::from_ms(2))
         }
     }
 }

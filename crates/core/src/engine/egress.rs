@@ -3,7 +3,6 @@
 //! They stand in a line, in the order of events. Their memory has not been touched for as long as
 //! they were inside, so that of several is fetched at a time.
 
-use super::hash::Fate;
 use super::{Engine, GATEWAY_MAC, host_mac, lan};
 use crate::packet;
 use crate::pipe::Pipe;
@@ -156,10 +155,9 @@ impl Engine {
     /// A packet has come out at its host.
     #[inline]
     pub(super) fn deliver(&mut self, index: u32) {
-        self.counters.delivered += 1;
         let packet = &self.pool[index];
         let (host, due) = (NodeId(packet.destination), packet.due().time);
-        self.trace.node(host, index, due, Fate::Delivered);
+        self.record.delivered(host, index, due, &self.pool);
         self.outgoing.push(index);
     }
 }

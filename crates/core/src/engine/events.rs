@@ -4,15 +4,16 @@
 //! wheel, out of which the next window is opened when its turn has come.
 
 use super::Engine;
-use super::hash::Fate;
-use super::window::{Event, Windows};
+use super::way;
+use super::window::Windows;
 use crate::pending::wheel::Entry;
 use crate::pending::{self, Key};
 use crate::pipe::Context;
 use crate::pipe::delay::Moment;
-use crate::pool::{LOST, NIL};
+use crate::pool::NIL;
 use crate::time::Time;
-use crate::topology::{NodeId, PipeId};
+use crate::topology::PipeId;
+use crate::witness::{Fate, Place};
 
 /// With fewer heads than these the heap is faster than windows, which then hold a few packets each.
 /// Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
@@ -38,7 +39,7 @@ impl Engine {
                 self.step_window();
             }
         }
-        debug_assert!(self.is_balanced());
+        debug_assert!(self.record.is_balanced());
     }
 
     /// When something is due next, in the order of events.
@@ -57,7 +58,6 @@ impl Engine {
     fn step(&mut self, key: Key) {
         let from = PipeId(self.by_rank[pending::rank(key) as usize]);
         let pipe = &mut self.pipes[from.index()];
-        let to = NodeId(pipe.to);
         let index = if pipe.is_shaped() {
             let (index, next) = self.step_shaped(from, key);
             self.heap.replace_first(next);
@@ -71,25 +71,18 @@ impl Engine {
             index
         };
         if index != NIL {
-            self.come_out(from, to, index, pending::moment(key));
+            self.come_out(from, index, pending::moment(key));
         }
     }
 
-    /// A packet comes out of its pipe, or would if it were not lost.
+    /// A packet that has been taken out of its pipe goes where that turns out to be.
     #[inline]
-    fn come_out(&mut self, from: PipeId, to: NodeId, index: u32, at: Moment) {
-        self.inside -= 1;
-        let packet = &self.pool[index];
-        if packet.is(LOST) {
-            let sent = packet.sent();
-            self.trace.pipe(from, index, sent, Fate::Loss);
-            self.counters.dropped.loss += 1;
-            self.pool.release(index);
-        } else {
-            self.trace.pipe(from, index, at.time, Fate::Out);
-            self.counters.hops += 1;
-            self.reach(from, to, index, at);
-        }
+    fn come_out(&mut self, from: PipeId, index: u32, at: Moment) {
+        let pipes = &self.pipes;
+        let routes = (&mut self.routes, &*self.topology);
+        let mtu = |next: PipeId| pipes[next.index()].mtu();
+        let way = way::decide(&pipes[from.index()], &self.pool[index], routes, mtu);
+        self.complete(from, index, at, way);
     }
 
     /// What stands first in the open window happens.
@@ -99,28 +92,13 @@ impl Engine {
         let (event, is_last) = self.window.pop();
         let from = PipeId(event.pipe);
         let pipe = &mut self.pipes[from.index()];
-        let to = NodeId(pipe.to);
         let index = pipe.pop(&self.pool);
         debug_assert_eq!(index, event.index);
         if is_last && let Some(due) = pipe.next_due(&self.pool) {
             let head = pipe.first();
             self.announce(from, head, due);
         }
-        if event.next >= Event::ELSE {
-            return self.come_out(from, to, index, at);
-        }
-        self.inside -= 1;
-        self.counters.hops += 1;
-        self.trace.pipe(from, index, at.time, Fate::Out);
-        self.pass_on(PipeId(event.next), index, at);
-    }
-
-    /// A router sends a packet on whose hop limit and length allow it.
-    #[inline]
-    pub(super) fn pass_on(&mut self, pipe: PipeId, index: u32, at: Moment) {
-        let packet = &mut self.pool[index];
-        packet.hop_limit -= 1;
-        self.enter(pipe, index, at, Time::ZERO);
+        self.complete(from, index, at, event.way);
     }
 
     /// The head of a plain pipe is due at `due`; the pipe stands nowhere yet.
@@ -176,10 +154,8 @@ impl Engine {
         let pipe = &mut self.pipes[from.index()];
         let mut context = Context {
             pool: &mut self.pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
+            record: &mut self.record,
             floor: self.now,
-            trace: &mut self.trace,
             id: from,
         };
         let out = pipe.step_shaped(key, &mut context);
@@ -197,10 +173,8 @@ impl Engine {
         let pipe = &mut self.pipes[id.index()];
         let mut context = Context {
             pool: &mut self.pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
+            record: &mut self.record,
             floor: self.now,
-            trace: &mut self.trace,
             id,
         };
         pipe.enter_shaped(index, entry, &mut context);
@@ -220,7 +194,7 @@ impl Engine {
         if !pipe.enter(index, entry, floor, &mut self.pool) {
             return self.overflow(to, index, entry);
         }
-        self.inside += 1;
+        self.record.went_in(to, index, entry.time, &self.pool);
         match last {
             None => self.announce(to, index, self.pool[index].due()),
             Some(last) if self.window.is_far() => {
@@ -234,8 +208,9 @@ impl Engine {
     /// A pipe had no room for a packet.
     #[cold]
     pub(super) fn overflow(&mut self, pipe: PipeId, index: u32, at: Moment) {
-        self.trace.pipe(pipe, index, at.time, Fate::Queue);
-        self.counters.dropped.queue += 1;
+        let place = Place::Pipe(pipe);
+        self.record
+            .ended(place, index, at.time, Fate::Queue, &self.pool);
         self.pool.release(index);
     }
 
@@ -262,10 +237,8 @@ impl Engine {
         let pipe = &mut pipes[id.index()];
         let mut context = Context {
             pool,
-            counters: &mut self.counters,
-            inside: &mut self.inside,
+            record: &mut self.record,
             floor: self.now,
-            trace: &mut self.trace,
             id,
         };
         change(pipe, &mut context);
@@ -278,6 +251,6 @@ impl Engine {
             let head = self.pipes[id.index()].first();
             self.announce(id, head, due);
         }
-        debug_assert!(self.is_balanced());
+        debug_assert!(self.record.is_balanced());
     }
 }

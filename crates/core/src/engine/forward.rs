@@ -6,7 +6,7 @@
 //! order of events; it is never the cause of another one at the router that made it, so nothing
 //! here repeats without end.
 
-use super::hash::{Fate, Origination};
+use super::hash::Origination;
 use super::lan::GROUP;
 use super::{CREATED, Engine};
 use crate::packet::{self, Headers};
@@ -16,6 +16,7 @@ use crate::route::{NextHop, SetId};
 use crate::router::{Cause, Responder};
 use crate::time::{Span, Time};
 use crate::topology::{NodeId, NodeKind, PipeId, Topology};
+use crate::witness::{Fate, Place};
 
 /// A router's replies: 1000 a second, 50 at once.
 const REPLY_INTERVAL: Span = Span::from_ms(1);
@@ -42,9 +43,10 @@ impl ReplyLimit {
 }
 
 impl Engine {
-    /// A packet comes out of pipe `from` at `node`.
+    /// A packet comes out of pipe `from` at a node that has to look at it.
     #[inline]
-    pub(super) fn reach(&mut self, from: PipeId, node: NodeId, index: u32, at: Moment) {
+    pub(super) fn reach(&mut self, from: PipeId, index: u32, at: Moment) {
+        let node = NodeId(self.pipes[from.index()].to);
         let to = self.pool[index].destination;
         match self.nodes[node.index()].kind {
             NodeKind::Host if to == node.0 => self.deliver(index),
@@ -52,21 +54,11 @@ impl Engine {
                 self.pool[index].destination = node.0;
                 self.deliver(index);
             }
-            NodeKind::Host => {
-                self.trace.node(node, index, at.time, Fate::Misdelivered);
-                self.counters.dropped.misdelivered += 1;
-                self.pool.release(index);
-            }
-            NodeKind::Router if to == node.0 => {
-                self.trace.node(node, index, at.time, Fate::Absorbed);
-                self.counters.dropped.absorbed += 1;
-                self.answer(node, Cause::Local, index, at);
-            }
+            NodeKind::Host => self.drop_at(node, index, at.time, Fate::Misdelivered),
+            NodeKind::Router if to == node.0 => self.answer(node, Cause::Local, index, at),
+            // It hears what all on its segment hear, and lets nothing out of there.
             NodeKind::Router if to == GROUP => {
-                // It hears what all on its segment hear, and lets nothing out of there.
-                self.trace.node(node, index, at.time, Fate::Absorbed);
-                self.counters.dropped.absorbed += 1;
-                self.pool.release(index);
+                self.drop_at(node, index, at.time, Fate::Absorbed);
             }
             NodeKind::Router => self.forward(node, index, at),
             NodeKind::Lan => self.switch(from, node, index, at),
@@ -77,20 +69,14 @@ impl Engine {
     #[inline]
     fn forward(&mut self, router: NodeId, index: u32, at: Moment) {
         if self.pool[index].hop_limit <= 1 {
-            self.trace.node(router, index, at.time, Fate::HopLimit);
-            self.counters.dropped.hop_limit += 1;
             return self.answer(router, Cause::HopLimit, index, at);
         }
         let Some(pipe) = self.next_pipe(router, index) else {
-            self.trace.node(router, index, at.time, Fate::NoRoute);
-            self.counters.dropped.no_route += 1;
             return self.answer(router, Cause::NoRoute, index, at);
         };
         let mtu = self.pipes[pipe.index()].mtu();
         let packet = &mut self.pool[index];
         if packet.ip_len() > mtu && !packet.is(MAY_FRAGMENT) {
-            self.trace.node(router, index, at.time, Fate::TooBig);
-            self.counters.dropped.too_big += 1;
             return self.answer(router, Cause::TooBig { mtu }, index, at);
         }
         packet.hop_limit -= 1;
@@ -116,9 +102,7 @@ impl Engine {
             }
         };
         let Some(pipe) = pipe else {
-            self.trace.node(host, index, stamp, Fate::NoRoute);
-            self.counters.dropped.no_route += 1;
-            return self.pool.release(index);
+            return self.drop_at(host, index, stamp, Fate::NoRoute);
         };
         let at = Moment {
             time: stamp,
@@ -132,8 +116,7 @@ impl Engine {
             self.fragment(pipe, index, at, self.now);
         } else {
             // The far end speaks for the link, and the host hears it at once; a lan is mute.
-            self.trace.node(host, index, stamp, Fate::TooBig);
-            self.counters.dropped.too_big += 1;
+            self.end_at(host, index, stamp, Fate::TooBig);
             let speaker = NodeId(self.pipes[pipe.index()].to);
             let is_mute = self.nodes[speaker.index()].kind == NodeKind::Lan;
             let reply = if is_mute {
@@ -191,9 +174,22 @@ impl Engine {
         self.balancer.choose(node, set, members, balance, frame)
     }
 
-    /// Answers a packet that ends at `router`.
+    /// A packet ends at a node; its slot is still in use.
+    pub(super) fn end_at(&mut self, node: NodeId, index: u32, time: Time, fate: Fate) {
+        self.record
+            .ended(Place::Node(node), index, time, fate, &self.pool);
+    }
+
+    /// A packet ends at `router`, which answers it.
     #[cold]
     fn answer(&mut self, router: NodeId, cause: Cause, index: u32, at: Moment) {
+        let fate = match cause {
+            Cause::Local => Fate::Absorbed,
+            Cause::HopLimit => Fate::HopLimit,
+            Cause::NoRoute => Fate::NoRoute,
+            Cause::TooBig { .. } => Fate::TooBig,
+        };
+        self.end_at(router, index, at.time, fate);
         let reply = self.reply(router, router, cause, index, at);
         self.pool.release(index);
         if let Some(reply) = reply {
@@ -211,7 +207,7 @@ impl Engine {
         at: Moment,
     ) -> Option<u32> {
         if !self.nodes[node.index()].replies.allows(at.time) {
-            self.counters.replies_suppressed += 1;
+            self.record.counters.replies_suppressed += 1;
             return None;
         }
         self.pool.apply_edits(index);
@@ -220,21 +216,17 @@ impl Engine {
             responder.respond(topology.node(speaker), cause, frame, slot)
         })?;
         self.nodes[node.index()].replies.take(at.time);
-        self.counters.created += 1;
+        self.record.counters.created += 1;
         Some(reply)
     }
 
     /// A router sends a packet of its own.
     fn originate(&mut self, router: NodeId, index: u32, at: Moment) {
         if self.pool[index].destination == router.0 {
-            self.trace.node(router, index, at.time, Fate::Absorbed);
-            self.counters.dropped.absorbed += 1;
-            return self.pool.release(index);
+            return self.drop_at(router, index, at.time, Fate::Absorbed);
         }
         let Some(pipe) = self.next_pipe(router, index) else {
-            self.trace.node(router, index, at.time, Fate::NoRoute);
-            self.counters.dropped.no_route += 1;
-            return self.pool.release(index);
+            return self.drop_at(router, index, at.time, Fate::NoRoute);
         };
         let packet = &self.pool[index];
         if packet.ip_len() <= self.pipes[pipe.index()].mtu() {
@@ -242,9 +234,7 @@ impl Engine {
         } else if packet.is(MAY_FRAGMENT) {
             self.fragment(pipe, index, at, Time::ZERO);
         } else {
-            self.trace.node(router, index, at.time, Fate::TooBig);
-            self.counters.dropped.too_big += 1;
-            self.pool.release(index);
+            self.drop_at(router, index, at.time, Fate::TooBig);
         }
     }
 
@@ -254,9 +244,7 @@ impl Engine {
             self.deliver(index);
         } else {
             let due = self.pool[index].due().time;
-            self.trace.node(host, index, due, Fate::NoRoute);
-            self.counters.dropped.no_route += 1;
-            self.pool.release(index);
+            self.drop_at(host, index, due, Fate::NoRoute);
         }
     }
 
@@ -281,20 +269,15 @@ impl Engine {
             } else {
                 debug_assert!(false, "a fragment exceeds the MTU that it was made for");
                 let node = self.topology.pipe(pipe).from;
-                self.trace.node(node, fragment, at.time, Fate::TooBig);
-                self.counters.dropped.too_big += 1;
-                self.pool.release(fragment);
+                self.drop_at(node, fragment, at.time, Fate::TooBig);
             }
         }
         if made == 0 {
             let node = self.topology.pipe(pipe).from;
-            self.trace.node(node, index, at.time, Fate::TooBig);
-        }
-        self.pool.release(index);
-        if made == 0 {
-            self.counters.dropped.too_big += 1;
+            self.drop_at(node, index, at.time, Fate::TooBig);
         } else {
-            self.counters.created += made - 1;
+            self.pool.release(index);
+            self.record.counters.created += made - 1;
         }
     }
 
@@ -314,12 +297,12 @@ impl Engine {
             staleness,
         };
         let Some(new) = self.pool.take(origin) else {
-            self.counters.pool_exhausted += 1;
+            self.record.counters.pool_exhausted += 1;
             return None;
         };
         if self.pool.is_modelled(index) {
             let new = self.make_modelled(index, new, write)?;
-            self.trace.originate(new, index, how);
+            self.record.originated(new, index, how);
             return Some(new);
         }
         let (frame, slot) = self.pool.frame_and_slot(index, new);
@@ -329,7 +312,7 @@ impl Engine {
             self.pool.release(new);
             return None;
         };
-        self.trace.originate(new, index, how);
+        self.record.originated(new, index, how);
         self.describe_made(new, &headers);
         if self.pool[new].destination == GROUP {
             self.address_group(new);

@@ -21,43 +21,12 @@
 use siphasher::sip::SipHasher13;
 
 use crate::packet::ETHERNET_LEN;
-use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::{NodeId, PipeId, Topology};
+use crate::witness::{Fate, Place, Sighting, Witness};
 
 /// So many bytes of a packet, from its IP header on, are part of the trace.
 const HEADER_BYTES: usize = 60;
-
-/// What becomes of a packet at an element. The numbers are part of the hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It came out of a pipe.
-    Out = 1,
-    /// A pipe lost it; the time is when its last bit had been sent.
-    Loss = 2,
-    /// A queue had no room for it, or its discipline dropped it.
-    Queue = 3,
-    /// The link was down or went down.
-    LinkDown = 4,
-    /// A discipline marked it.
-    Marked = 5,
-    /// A pipe changed a bit of it.
-    Corrupted = 6,
-    /// A host sent it.
-    Entered = 16,
-    /// It has reached its host.
-    Delivered = 17,
-    /// It came to a host that it was not for.
-    Misdelivered = 18,
-    /// It was for a router.
-    Absorbed = 19,
-    /// Its hop limit ran out.
-    HopLimit = 20,
-    /// There is no way on.
-    NoRoute = 21,
-    /// It is larger than the next pipe takes.
-    TooBig = 22,
-}
 
 /// How a packet came from another one. The numbers are part of the hash.
 #[derive(Debug, Clone, Copy)]
@@ -72,12 +41,9 @@ pub(crate) enum Origination {
     Duplicate(PipeId),
 }
 
-/// The trace hash, if it is wanted.
+/// The trace hash of a run.
 #[derive(Debug)]
-pub(crate) struct TraceHash(Option<Box<State>>);
-
-#[derive(Debug)]
-struct State {
+pub(crate) struct TraceHash {
     pipes: Box<[Element]>,
     nodes: Box<[Element]>,
     /// By host: how many packets it has sent.
@@ -132,72 +98,27 @@ const fn finish(mut x: u64) -> u64 {
 }
 
 impl TraceHash {
-    /// For a topology, if `wanted`.
-    pub(super) fn new(topology: &Topology, wanted: bool) -> Self {
-        let state = wanted.then(|| {
-            let (nodes, pipes) = (topology.nodes().iter(), topology.pipes().iter());
-            Box::new(State {
-                sent: vec![0; nodes.len()].into(),
-                pipes: pipes.map(|pipe| Element::of(1, &pipe.name)).collect(),
-                nodes: nodes.map(|node| Element::of(2, &node.name)).collect(),
-                identities: Vec::new(),
-            })
-        });
-        Self(state)
+    /// For a topology.
+    pub(super) fn new(topology: &Topology) -> Self {
+        let (nodes, pipes) = (topology.nodes().iter(), topology.pipes().iter());
+        Self {
+            sent: vec![0; nodes.len()].into(),
+            pipes: pipes.map(|pipe| Element::of(1, &pipe.name)).collect(),
+            nodes: nodes.map(|node| Element::of(2, &node.name)).collect(),
+            identities: Vec::new(),
+        }
     }
 
-    /// The hash of all so far; 0 where it is not wanted, and where nothing has happened.
+    /// The hash of all so far; 0 where nothing has happened.
     pub(super) fn value(&self) -> u64 {
-        let Some(state) = &self.0 else { return 0 };
-        let elements = state.pipes.iter().chain(&state.nodes);
+        let elements = self.pipes.iter().chain(&self.nodes);
         elements
             .map(Element::value)
             .fold(0, |sum, value| sum.wrapping_add(value))
     }
 
-    #[inline]
-    pub(crate) const fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Something happens to packet `index` in a pipe.
-    #[inline]
-    pub(crate) fn pipe(&mut self, pipe: PipeId, index: u32, time: Time, fate: Fate) {
-        if let Some(state) = &mut self.0 {
-            let identity = state.identities[index as usize];
-            state.pipes[pipe.index()].add(identity, time, fate);
-        }
-    }
-
-    /// Something happens to packet `index` at a node.
-    #[inline]
-    pub(crate) fn node(&mut self, node: NodeId, index: u32, time: Time, fate: Fate) {
-        if let Some(state) = &mut self.0 {
-            let identity = state.identities[index as usize];
-            state.nodes[node.index()].add(identity, time, fate);
-        }
-    }
-
-    /// A host sends packet `index`.
-    #[inline]
-    pub(super) fn enter(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
-        if let Some(state) = &mut self.0 {
-            state.enter(host, index, stamp, pool);
-        }
-    }
-
-    /// Packet `new` comes from packet `index`.
-    #[inline]
-    pub(crate) fn originate(&mut self, new: u32, index: u32, how: Origination) {
-        if let Some(state) = &mut self.0 {
-            state.originate(new, index, how);
-        }
-    }
-}
-
-impl State {
-    #[cold]
-    fn enter(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
+    fn enter(&mut self, host: NodeId, sighting: &Sighting<'_>) {
+        let Sighting { index, pool, .. } = *sighting;
         let sent = &mut self.sent[host.index()];
         let identity = mix(self.nodes[host.index()].name, *sent);
         *sent += 1;
@@ -211,11 +132,11 @@ impl State {
         // A segment's headers are those of its super-packet.
         let content = mix(content, u64::from(packet.segment));
         let node = &mut self.nodes[host.index()];
-        node.add(mix(identity, content), stamp, Fate::Entered);
+        node.add(mix(identity, content), sighting.time, Fate::Entered);
     }
 
-    #[cold]
-    fn originate(&mut self, new: u32, index: u32, how: Origination) {
+    /// Packet `new` comes from packet `index`.
+    pub(super) fn originate(&mut self, new: u32, index: u32, how: Origination) {
         let (kind, place) = match how {
             Origination::Reply(node) => (1, self.nodes[node.index()].name),
             Origination::Fragment(number) => (2, u64::from(number)),
@@ -232,5 +153,19 @@ impl State {
             self.identities.resize(index + 1, 0);
         }
         self.identities[index] = identity;
+    }
+}
+
+impl Witness for TraceHash {
+    #[inline(always)]
+    fn see(&mut self, sighting: &Sighting<'_>) {
+        let element = match (sighting.fate, sighting.place) {
+            (Fate::In, _) => return,
+            (Fate::Entered, Place::Node(host)) => return self.enter(host, sighting),
+            (_, Place::Pipe(pipe)) => &mut self.pipes[pipe.index()],
+            (_, Place::Node(node)) => &mut self.nodes[node.index()],
+        };
+        let identity = self.identities[sighting.index as usize];
+        element.add(identity, sighting.time, sighting.fate);
     }
 }

@@ -16,13 +16,14 @@
 //! Left out: membership (IGMP and MLD reports are carried like all else, and not read), directed
 //! broadcasts (no address belongs to a subnet), learning and flooding of unknown stations.
 
-use super::hash::{Fate, Origination};
+use super::hash::Origination;
 use super::{CREATED, Engine};
 use crate::packet::{self, Mac};
 use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind, PipeId};
+use crate::witness::Fate;
 
 /// The destination of a packet for a group.
 pub(super) const GROUP: u32 = NIL - 1;
@@ -63,11 +64,7 @@ impl Engine {
         }
         match self.next_pipe(lan, index) {
             Some(pipe) => self.pass(pipe, index, at),
-            None => {
-                self.trace.node(lan, index, at.time, Fate::NoRoute);
-                self.counters.dropped.no_route += 1;
-                self.pool.release(index);
-            }
+            None => self.drop_at(lan, index, at.time, Fate::NoRoute),
         }
     }
 
@@ -89,11 +86,7 @@ impl Engine {
         }
         match last {
             Some(pipe) => self.pass(pipe, index, at),
-            None => {
-                self.trace.node(lan, index, at.time, Fate::NoRoute);
-                self.counters.dropped.no_route += 1;
-                self.pool.release(index);
-            }
+            None => self.drop_at(lan, index, at.time, Fate::NoRoute),
         }
     }
 
@@ -101,9 +94,7 @@ impl Engine {
     fn pass(&mut self, pipe: PipeId, index: u32, at: Moment) {
         if self.pool[index].ip_len() > self.pipes[pipe.index()].mtu() {
             let lan = self.topology.pipe(pipe).from;
-            self.trace.node(lan, index, at.time, Fate::TooBig);
-            self.counters.dropped.too_big += 1;
-            self.pool.release(index);
+            self.drop_at(lan, index, at.time, Fate::TooBig);
         } else {
             self.enter(pipe, index, at, Time::ZERO);
         }
@@ -112,13 +103,13 @@ impl Engine {
     /// Another packet like packet `index`, for `pipe`; `None` where there is no slot.
     fn copy(&mut self, index: u32, pipe: PipeId) -> Option<u32> {
         let Some(new) = self.pool.duplicate(index) else {
-            self.counters.pool_exhausted += 1;
+            self.record.counters.pool_exhausted += 1;
             return None;
         };
-        self.trace.originate(new, index, Origination::Copy(pipe));
+        self.record.originated(new, index, Origination::Copy(pipe));
         self.pool[new].id = CREATED | self.created as u32;
         self.created += 1;
-        self.counters.created += 1;
+        self.record.counters.created += 1;
         Some(new)
     }
 }

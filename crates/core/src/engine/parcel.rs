@@ -111,7 +111,7 @@ impl Engine {
     /// Counts the other packets of a super-packet of which one has been counted as refused.
     fn refuse_rest(&mut self, refused: Refused, frame: &[u8], offload: &Offload) -> Refused {
         let rest = segment::packets_in(frame, offload) - 1;
-        let counters = &mut self.counters.refused;
+        let counters = &mut self.record.counters.refused;
         match refused {
             Refused::Frame(Refusal::Malformed) => counters.malformed += rest,
             Refused::Frame(Refusal::NotIp) => counters.not_ip += rest,
@@ -138,7 +138,7 @@ impl Engine {
                 Err(error) => {
                     // The rest is lost with this one.
                     let rest = dimensions.count() - number - 1;
-                    self.counters.pool_exhausted += u64::from(rest);
+                    self.record.counters.pool_exhausted += u64::from(rest);
                     return Err(error);
                 }
             };

@@ -24,7 +24,7 @@
 mod lookout;
 
 use super::Engine;
-use super::hash::Fate;
+use super::way::Way;
 use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
 use crate::pipe::Pipe;
@@ -224,10 +224,10 @@ impl Window {
         let entering = self.events.len() - self.ends.len();
         let mut fed = 0;
         for event in &self.events {
-            if event.next < Event::ELSE {
-                let count = &mut self.inbox[event.next as usize];
+            if let Some(next) = event.way.pipe() {
+                let count = &mut self.inbox[next.index()];
                 // Whether it is the pipe's first one is hard to foretell, so nothing branches on it.
-                self.fed[fed] = event.next;
+                self.fed[fed] = next.0;
                 fed += usize::from(*count == 0);
                 *count += 1;
             }
@@ -244,11 +244,11 @@ impl Window {
             (*count, end) = (end, end + *count);
         }
         for event in &self.events {
-            if event.next < Event::ELSE {
-                let at = &mut self.inbox[event.next as usize];
+            if let Some(next) = event.way.pipe() {
+                let at = &mut self.inbox[next.index()];
                 self.entries[*at as usize] = Entry {
                     order: event.order,
-                    pipe: event.next,
+                    pipe: next.0,
                     index: event.index,
                 };
                 *at += 1;
@@ -339,7 +339,7 @@ impl Engine {
     /// already. Says whether nothing but the usual happens.
     fn look_ahead(&mut self, start: u64, end: u64, at_once: bool) -> bool {
         let window = &mut self.window;
-        let bytes = size_of_val(&*self.pipes) as u64 + self.inside * size_of::<Descriptor>() as u64;
+        let bytes = size_of_val(&*self.pipes) as u64 + self.record.inside * size_of::<Descriptor>() as u64;
         window.is_far = match window.wanted {
             Windows::Near => false,
             Windows::Far => true,
@@ -379,10 +379,6 @@ impl Engine {
 
     /// Does the window at once.
     fn do_window(&mut self) {
-        if self.trace.is_on() {
-            self.hash_window();
-        }
-        self.inside -= self.window.events.len() as u64;
         let crowded = self.is_crowded();
         let shares = std::mem::take(&mut self.window.shares);
         let are_taken = self.window.is_far;
@@ -395,43 +391,38 @@ impl Engine {
             }
         }
         self.window.shares = shares;
-        self.end_some();
+        self.complete_window();
         self.window.sort_by_inbox();
         self.serve_inboxes(crowded);
     }
 
-    /// Hashes what comes out of pipes in the window.
-    fn hash_window(&mut self) {
-        for event in &self.window.events {
-            let (time, fate) = if event.next == Event::LOST {
-                (self.pool[event.index].sent(), Fate::Loss)
-            } else {
-                (self.window.moment(event.order).time, Fate::Out)
-            };
-            self.trace.pipe(PipeId(event.pipe), event.index, time, fate);
-        }
-    }
-
-    /// Ends packets that are lost or have arrived.
-    fn end_some(&mut self) {
+    /// [`Engine::complete`] for all of the window's packets, but for their entry into the next pipes.
+    fn complete_window(&mut self) {
         let window = &mut self.window;
         window.tray.clear();
         window.done = 0;
         let mut lost = 0;
-        for &place in &window.ends {
-            let event = &window.events[place as usize];
-            if event.next == Event::LOST {
+        for number in 0..self.window.ends.len() {
+            let place = self.window.ends[number];
+            let event = self.window.events[place as usize];
+            if event.way == Way::LOST {
                 lost += 1;
                 let ip_len = self.pool[event.index].ip_len();
                 self.pipes[event.pipe as usize].lose(ip_len);
-                self.pool.release(event.index);
+                self.lose(PipeId(event.pipe), event.index);
             } else {
-                window.tray.push(tray_entry(event.order, place));
+                self.window.tray.push(tray_entry(event.order, place));
             }
         }
-        self.counters.dropped.loss += lost;
-        self.counters.hops += window.events.len() as u64 - lost;
-        window.tray.sort_unstable();
+        let window = &self.window;
+        let came_out = window.events.iter().filter(|event| event.way != Way::LOST);
+        let came_out = came_out.map(|event| {
+            let at = window.moment(event.order);
+            (PipeId(event.pipe), event.index, at.time)
+        });
+        let count = window.events.len() - lost;
+        self.record.came_out(count, came_out, &self.pool);
+        self.window.tray.sort_unstable();
         for number in 0..self.window.tray.len() {
             let place = self.window.tray[number] as u32;
             self.deliver(self.window.events[place as usize].index);
@@ -452,10 +443,11 @@ impl Engine {
                     self.overflow(PipeId(entry.pipe), entry.index, at);
                     continue;
                 }
-                self.inside += 1;
                 let packet = &mut self.pool[entry.index];
                 packet.hop_limit -= 1;
                 let due = packet.due();
+                let into = PipeId(entry.pipe);
+                self.record.went_in(into, entry.index, at.time, &self.pool);
                 match last {
                     None => self.stand(PipeId(entry.pipe), entry.index, due, crowded),
                     Some(last) if self.window.is_far => self.pool[last].know_behind(due),

@@ -33,20 +33,21 @@ mod wire;
 
 use std::sync::Arc;
 
-use crate::engine::hash::TraceHash;
-use crate::observe::{Counters, PipeCounters};
+use crate::engine::record::Record;
+use crate::observe::PipeCounters;
 use crate::pending::{self, Key};
 use crate::pool::{LOST, NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::topology::{self, NodeKind, PipeId, PipeParams};
 use crate::units::{Framing, QueueLimit};
+use crate::witness::Fate;
 use delay::{Delay, Moment};
 use loss::Loss;
 use queue::{DropTail, Inside};
 use rate::Server;
 use sender::{Sender, Served};
-use shaped::{Cause, Past, Shaped};
+use shaped::{Past, Shaped};
 
 pub(crate) use taken::Taken;
 
@@ -120,21 +121,23 @@ struct Rare {
 /// What a shaped pipe needs of the engine around it.
 pub(crate) struct Context<'a> {
     pub(crate) pool: &'a mut Pool,
-    pub(crate) counters: &'a mut Counters,
-    /// Packets in pipes.
-    pub(crate) inside: &'a mut u64,
+    pub(crate) record: &'a mut Record,
     /// Nothing comes out before this.
     pub(crate) floor: Time,
-    pub(crate) trace: &'a mut TraceHash,
     /// The pipe's number.
     pub(crate) id: PipeId,
 }
 
 impl Context<'_> {
-    /// A packet that was inside is no more.
-    fn forget(&mut self, index: u32) {
-        *self.inside -= 1;
-        self.pool.release(index);
+    /// The pipe changes a packet.
+    fn change(&mut self, index: u32, at: Time, fate: Fate) {
+        self.record.changed(self.id, index, at, fate, self.pool);
+    }
+
+    /// A packet ends in the pipe at `at`.
+    fn end(&mut self, index: u32, at: Time, fate: Fate) {
+        self.record
+            .ended_inside(self.id, index, at, fate, self.pool);
     }
 }
 
@@ -472,7 +475,7 @@ impl Pipe {
                 self.hand_over(index, index == first, now, &mut shaped, context.pool);
             } else if context.pool[index].is(LOST) {
                 let sent = context.pool[index].sent();
-                shaped.lose(index, Cause::Loss, sent, context);
+                shaped.lose(index, sent, context);
             } else {
                 shaped.flight.push(index, context.pool);
             }

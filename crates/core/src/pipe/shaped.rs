@@ -37,8 +37,8 @@ use super::loss::Loss;
 use super::queue::{Drain, Dropped, Enqueued, Item, Queue};
 use super::sender::{Sender, Served};
 use super::wire::{self, Wire};
-use crate::element::Fate;
-use crate::engine::hash::{Fate as Event, Origination};
+use crate::element::Action;
+use crate::engine::hash::Origination;
 use crate::observe::PipeCounters;
 use crate::packet;
 use crate::params::PipeParams;
@@ -46,6 +46,7 @@ use crate::pool::{MARKED, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::units::Framing;
+use crate::witness::Fate;
 
 /// A pipe whose start of service is an event.
 #[derive(Debug)]
@@ -121,9 +122,11 @@ impl Shaped {
         entry: Moment,
         context: &mut Context<'_>,
     ) {
-        *context.inside += 1;
+        context
+            .record
+            .went_in(context.id, index, entry.time, context.pool);
         if !self.is_up {
-            return self.lose(index, Cause::LinkDown, entry.time, context);
+            return self.lose_down(index, entry.time, context);
         }
         self.run_to(params, entry.time, context);
         let now = self.clock.max(entry.time);
@@ -183,16 +186,16 @@ impl Shaped {
         let entry = context.pool[index].due();
         if self.wire.loses(now, bytes) {
             let _ = self.in_order(params, came_out(entry, now, delay));
-            return self.lose(index, Cause::Loss, now, context);
+            return self.lose(index, now, context);
         }
         let held = match self.wire.pass(now, index, context.pool) {
-            Fate::Pass => Span::ZERO,
-            Fate::Hold(span) => span,
-            Fate::Drop => return self.lose(index, Cause::Loss, now, context),
+            Action::Pass => Span::ZERO,
+            Action::Hold(span) => span,
+            Action::Drop => return self.lose(index, now, context),
         };
         if self.wire.corrupts(index, context.pool) {
             self.counters.corrupted += 1;
-            context.trace.pipe(context.id, index, now, Event::Corrupted);
+            context.change(index, now, Fate::Corrupted);
         }
         let copy = self
             .wire
@@ -201,13 +204,13 @@ impl Shaped {
         self.send_out(params, index, now, delay, held, context);
         match copy {
             None => {}
-            Some(None) => context.counters.pool_exhausted += 1,
+            Some(None) => context.record.counters.pool_exhausted += 1,
             Some(Some(copy)) => {
                 self.counters.duplicated += 1;
                 let how = Origination::Duplicate(context.id);
-                context.trace.originate(copy, index, how);
-                context.counters.created += 1;
-                *context.inside += 1;
+                context.record.originated(copy, index, how);
+                context.record.counters.created += 1;
+                context.record.inside += 1;
                 let delay = self.wire.delay(params, now);
                 self.send_out(params, copy, now, delay, held, context);
             }
@@ -310,7 +313,7 @@ impl Shaped {
             let mut lost = Vec::with_capacity(self.queue.len());
             self.queue.drain(|item| lost.push(item));
             for item in self.stopped.take().into_iter().chain(lost) {
-                self.lose(item.index, Cause::LinkDown, now, context);
+                self.lose_down(item.index, now, context);
             }
         }
     }
@@ -318,7 +321,7 @@ impl Shaped {
     fn halt(&mut self, now: Time, context: &mut Context<'_>) {
         self.is_up = false;
         while let Some((index, _)) = self.flight.pop(context.pool) {
-            self.lose(index, Cause::LinkDown, now, context);
+            self.lose_down(index, now, context);
         }
         self.last = Moment::default();
         let serving = self.serving.take();
@@ -411,37 +414,21 @@ impl Shaped {
 
     fn mark(&mut self, index: u32, now: Time, context: &mut Context<'_>) {
         context.pool[index].put(MARKED, true);
-        context.trace.pipe(context.id, index, now, Event::Marked);
+        context.change(index, now, Fate::Marked);
         self.counters.marked += 1;
     }
 
-    /// A packet ends here at `at`.
-    pub(super) fn lose(&mut self, index: u32, cause: Cause, at: Time, context: &mut Context<'_>) {
-        let event = match cause {
-            Cause::Loss => Event::Loss,
-            Cause::LinkDown => Event::LinkDown,
-        };
-        context.trace.pipe(context.id, index, at, event);
-        let (own, dropped) = (&mut self.counters, &mut context.counters.dropped);
-        match cause {
-            Cause::Loss => {
-                own.drops_loss += 1;
-                dropped.loss += 1;
-            }
-            Cause::LinkDown => {
-                own.drops_down += 1;
-                dropped.link_down += 1;
-            }
-        }
-        context.forget(index);
+    /// The pipe loses a packet at `at`.
+    pub(super) fn lose(&mut self, index: u32, at: Time, context: &mut Context<'_>) {
+        self.counters.drops_loss += 1;
+        context.end(index, at, Fate::Loss);
     }
-}
 
-/// Why a packet ends in a pipe, but for the queue.
-#[derive(Clone, Copy)]
-pub(super) enum Cause {
-    Loss,
-    LinkDown,
+    /// A packet is lost at `at` because the link is down.
+    fn lose_down(&mut self, index: u32, at: Time, context: &mut Context<'_>) {
+        self.counters.drops_down += 1;
+        context.end(index, at, Fate::LinkDown);
+    }
 }
 
 /// The queue gives up a packet at `now`.
@@ -451,12 +438,9 @@ fn drop_queued(
     counters: &mut PipeCounters,
     context: &mut Context<'_>,
 ) {
-    let (pipe, index) = (context.id, dropped.item.index);
-    context.trace.pipe(pipe, index, now, Event::Queue);
     counters.drops_queue += 1;
     counters.drops_early += u64::from(dropped.early);
-    context.counters.dropped.queue += 1;
-    context.forget(dropped.item.index);
+    context.end(dropped.item.index, now, Fate::Queue);
 }
 
 /// Fills in what the discipline wants to know of a packet: its bytes, and its flow and whether

@@ -17,7 +17,7 @@ use super::corrupt;
 use super::jitter::Sampler;
 use super::loss::Loss;
 use super::trace::Replay;
-use crate::element::{Element, ElementFactory, Fate};
+use crate::element::{Action, Element, ElementFactory};
 use crate::packet::ETHERNET_LEN;
 use crate::params::{Jitter, PipeParams, Which};
 use crate::pool::Pool;
@@ -139,9 +139,9 @@ impl Wire {
     }
 
     /// What the user's own element does with a packet; its bytes may change.
-    pub(crate) fn pass(&mut self, now: Time, index: u32, pool: &mut Pool) -> Fate {
+    pub(crate) fn pass(&mut self, now: Time, index: u32, pool: &mut Pool) -> Action {
         let Some(own) = &mut self.element else {
-            return Fate::Pass;
+            return Action::Pass;
         };
         pool.apply_edits(index);
         let packet = &mut pool.frame_mut(index)[ETHERNET_LEN..];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::element::{Element, Fate};
+use longhaul_core::element::{Action, Element};
 use longhaul_core::rng::Stream;
 use longhaul_core::trace::Series;
 use longhaul_core::units::Framing;
@@ -71,8 +71,8 @@ fn a_file_is_read_once() {
 struct Nothing;
 
 impl Element for Nothing {
-    fn pass(&mut self, _: Time, _: &mut [u8], _: &mut Stream) -> Fate {
-        Fate::Pass
+    fn pass(&mut self, _: Time, _: &mut [u8], _: &mut Stream) -> Action {
+        Action::Pass
     }
 }
 

@@ -13,12 +13,12 @@
 
 use std::ops::Range;
 
-use crate::engine::lan::GROUP;
+use crate::engine::way::{self, Way};
 use crate::pending::wheel;
 use crate::pipe::delay::Moment;
 use crate::pipe::{Pipe, Taken};
-use crate::pool::{Descriptor, LOST, NIL, Pool};
-use crate::route::{NextHop, Place, Routes};
+use crate::pool::{Descriptor, NIL, Pool};
+use crate::route::{Place, Routes};
 use crate::topology::{NodeId, PipeId, Topology};
 
 use super::AT_A_TIME;
@@ -33,25 +33,14 @@ pub(in crate::engine) struct Event {
     pub(super) order: u64,
     pub(in crate::engine) pipe: u32,
     pub(in crate::engine) index: u32,
-    /// The pipe that it goes into, [`Event::LOST`], [`Event::HOME`] or [`Event::ELSE`].
-    pub(in crate::engine) next: u32,
-}
-
-impl Event {
-    /// It is lost in its pipe.
-    pub(super) const LOST: u32 = u32::MAX;
-    /// It has arrived.
-    pub(super) const HOME: u32 = u32::MAX - 1;
-    /// Anything else becomes of it. Numbers of pipes are below all of these.
-    pub(in crate::engine) const ELSE: u32 = u32::MAX - 2;
+    pub(in crate::engine) way: Way,
 }
 
 /// What a pipe gives to a window: while it is looked at, as far as is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     pub(super) pipe: u32,
-    /// Where it leads, and the place of that in tables of routes.
-    node: u32,
+    /// The place, in tables of routes, of where it leads.
     place: Place,
     rank: u32,
     /// The first packet that is not taken, and when it is due.
@@ -126,7 +115,6 @@ impl Lookout<'_> {
         debug_assert_eq!(pipe.first(), entry.head);
         Share {
             pipe: entry.pipe,
-            node: pipe.to,
             place: if pipe.leads_to_router() {
                 self.routes.place(NodeId(pipe.to))
             } else {
@@ -145,15 +133,15 @@ impl Lookout<'_> {
         for &lane in lanes {
             let share = &mut shares[lane as usize];
             let packet = &self.pool[share.head];
-            let next = match self.routes.next_at(share.place, packet.destination) {
-                Some(next) if self.goes_on(packet, next) => next.0,
+            let way = match self.routes.next_at(share.place, packet.destination) {
+                Some(next) if self.goes_on(packet, next) => Way::on(next),
                 _ => self.look_closer(share, packet),
             };
             self.events.push(Event {
                 order: (share.due.time.as_ns() - self.time.start) << 32 | u64::from(share.rank),
                 pipe: share.pipe,
                 index: share.head,
-                next,
+                way,
             });
             share.taken.add(packet);
             share.head = packet.next;
@@ -221,38 +209,21 @@ impl Lookout<'_> {
     /// Whether a packet may go on into a pipe with no more ado.
     #[inline(always)]
     fn goes_on(&self, packet: &Descriptor, next: PipeId) -> bool {
-        let len = packet.ip_len();
-        let fits = len <= self.fits_all || len <= self.fits[next.index()];
-        !packet.is(LOST) && packet.hop_limit > 1 && fits
+        way::may_go_on(packet, self.fits_all) || way::may_go_on(packet, self.fits[next.index()])
     }
 
-    /// What becomes of a packet at an end of its path, or off the usual way.
+    /// Where a packet goes at an end of its path, or off the usual way.
     #[inline(never)]
-    fn look_closer(&mut self, share: &Share, packet: &Descriptor) -> u32 {
-        let (node, to) = (share.node, packet.destination);
+    fn look_closer(&mut self, share: &Share, packet: &Descriptor) -> Way {
         let pipe = &self.pipes[share.pipe as usize];
-        let next = if packet.is(LOST) {
-            Event::LOST
-        } else if to == node {
-            if pipe.leads_to_host() {
-                Event::HOME
-            } else {
-                Event::ELSE
-            }
-        } else if pipe.leads_to_router() && to < GROUP {
-            match self
-                .routes
-                .next_hop(self.topology, NodeId(node), NodeId(to))
-            {
-                Some(NextHop::One(next)) if self.goes_on(packet, next) => return next.0,
-                _ => Event::ELSE,
-            }
-        } else {
-            Event::ELSE
-        };
-        self.is_usual &= next != Event::ELSE;
-        self.ends.push(self.events.len() as u32);
-        next
+        let fits = self.fits;
+        let routes = (&mut *self.routes, self.topology);
+        let way = way::decide(pipe, packet, routes, |next| fits[next.index()]);
+        if way.pipe().is_none() {
+            self.is_usual &= way != Way::NODE;
+            self.ends.push(self.events.len() as u32);
+        }
+        way
     }
 
     /// Has the pipes and their first packets brought.

@@ -1,0 +1,91 @@
+//! Witnesses: who watches what becomes of packets.
+//!
+//! Purpose: a trace hash, a capture or a series of measurements all ask the same question, what
+//! happened to which packet, where and when. The engine answers it at one place for each [`Fate`],
+//! by the record in `engine/record.rs`, whichever of its ways a packet took; a run that nobody
+//! watches pays one comparison.
+//!
+//! **Order.** What happens in one pipe, and at one node, is told in the order in which it happens
+//! there. Between pipes the order follows how the engine arranges its work, so a witness that needs
+//! all in order of time sorts by the time that it is told.
+//!
+//! Left out: what witnesses do with it.
+
+use crate::pool::Pool;
+use crate::time::Time;
+use crate::topology::{NodeId, PipeId};
+
+/// What happens to a packet at an element of the network. The numbers are part of the trace hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It entered a pipe. Not part of the trace hash, since all else follows from where it came from.
+    In = 0,
+    /// It came out of a pipe.
+    Out = 1,
+    /// A pipe lost it; the time is when its last bit had been sent.
+    Loss = 2,
+    /// A queue had no room for it, or its discipline dropped it.
+    Queue = 3,
+    /// The link was down or went down.
+    LinkDown = 4,
+    /// A discipline marked it (ECN).
+    Marked = 5,
+    /// A pipe changed a bit of it.
+    Corrupted = 6,
+    /// A host sent it.
+    Entered = 16,
+    /// It has reached its host.
+    Delivered = 17,
+    /// It came to a host that it was not for.
+    Misdelivered = 18,
+    /// It was for a router.
+    Absorbed = 19,
+    /// Its TTL or hop limit ran out.
+    HopLimit = 20,
+    /// There is no way on.
+    NoRoute = 21,
+    /// It is larger than the next pipe takes.
+    TooBig = 22,
+}
+
+/// The element of the network at which something happens to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a pipe.
+    Pipe(PipeId),
+    /// At a node.
+    Node(NodeId),
+}
+
+/// Something happens to a packet.
+#[derive(Clone, Copy)]
+pub struct Sighting<'a> {
+    /// Where.
+    pub place: Place,
+    /// When, in experiment time.
+    pub time: Time,
+    /// What.
+    pub fate: Fate,
+    pub(crate) index: u32,
+    pub(crate) pool: &'a Pool,
+}
+
+impl Sighting<'_> {
+    /// Length of the packet's frame in bytes: Ethernet header and IP packet.
+    pub fn frame_len(&self) -> usize {
+        self.pool.frame_len(self.index)
+    }
+
+    /// Appends the first `snaplen` bytes of the frame as it is on the wire here: with every change
+    /// that the network has made to its headers, and its checksum complete. The payload of a
+    /// modelled packet is zeros.
+    pub fn append_frame(&self, snaplen: usize, to: &mut Vec<u8>) {
+        self.pool.append_frame(self.index, snaplen, to);
+    }
+}
+
+/// Watches packets.
+pub trait Witness: Send {
+    /// Something happens to a packet.
+    fn see(&mut self, sighting: &Sighting<'_>);
+}
