@@ -18,7 +18,7 @@ use crate::topology::{NodeId, PipeId};
 /// What happens to a packet at an element of the network. The numbers are part of the trace hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It entered a pipe. Not part of the trace hash, since all else follows from where it came from.
+    /// It reached a pipe, which may drop it at once. Not part of the trace hash: it follows from the rest.
     In = 0,
     /// It came out of a pipe.
     Out = 1,

@@ -74,6 +74,7 @@ const EAGER: Manner = Manner {
     windows: Windows::Paying,
     lively: false,
     elsewhere: false,
+    watched: false,
 };
 
 fn always_shaped(manner: Manner) -> Manner {

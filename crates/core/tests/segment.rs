@@ -16,9 +16,11 @@ use longhaul_core::params::{Discipline, LossModel, Red, Reorder, Which};
 use longhaul_core::segment::{Kind, MOST_SEGMENTS, Offload, Partial, Super, complete};
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Probability, QueueLimit};
+use longhaul_core::witness::{Fate, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, Refused, Span, Time, Topology};
 use oracle::Sent;
 use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
 
 prop_compose! {
     fn sent()(
@@ -215,6 +217,21 @@ fn red() -> Red {
     }
 }
 
+/// What a witness sees of packets that reach their host: when, and the bytes.
+#[derive(Clone, Default)]
+struct Delivered(Arc<Mutex<Vec<(u64, Vec<u8>)>>>);
+
+impl Witness for Delivered {
+    fn see(&mut self, sighting: &Sighting<'_>) {
+        if sighting.fate == Fate::Delivered {
+            let mut frame = Vec::new();
+            sighting.append_frame(usize::MAX, &mut frame);
+            let mut seen = self.0.lock().unwrap();
+            seen.push((sighting.time.as_ns(), frame));
+        }
+    }
+}
+
 /// What came out of an engine: when, at what length, and the bytes.
 type Out = Vec<(u32, u64, Vec<u8>)>;
 
@@ -266,6 +283,8 @@ proptest! {
     ) {
         let make = |buffers| engine(pipes(params.clone(), hops), buffers, seed);
         let (mut plain, mut split, mut merged) = (make(0), make(buffers), make(buffers));
+        let delivered = Delivered::default();
+        split.watch(Box::new(delivered.clone()));
         let mut stamp = Time::ZERO;
         for (sent, after_us) in &all {
             stamp += Span::from_us(*after_us);
@@ -283,6 +302,11 @@ proptest! {
         }
         prop_assert_eq!(plain.counters(), split.counters());
         let expected = singles(&mut plain);
+        let seen = delivered.0.lock().unwrap();
+        // Each host's Ethernet addresses are written when it takes its frame.
+        let from_ip = |frame: &Vec<u8>| frame[14..].to_vec();
+        let witnessed = expected.iter().map(|(_, due, frame)| (*due, from_ip(frame)));
+        prop_assert!(seen.iter().map(|(due, frame)| (*due, from_ip(frame))).eq(witnessed));
         prop_assert_eq!(&singles(&mut split), &expected);
         let (seen, _) = parcels(&mut merged, Span::from_us(gap_us));
         prop_assert_eq!(&seen, &expected);

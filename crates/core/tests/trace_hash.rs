@@ -29,6 +29,7 @@ proptest! {
                     prop_assert_eq!(one, hash(&case, Manner { step, eager, windows, ..base }));
                 }
             }
+            prop_assert_eq!(one, hash(&case, Manner { watched: true, ..base }));
             let elsewhere = Manner { elsewhere: true, ..base };
             prop_assert!(lively || one == hash(&case, elsewhere));
         }

@@ -65,6 +65,7 @@ fn manners(step: u64) -> impl Iterator<Item = Manner> {
             step,
             eager,
             lively,
+            watched: lively != eager,
             ..Manner::default()
         })
     })

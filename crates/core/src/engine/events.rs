@@ -13,7 +13,7 @@ use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
 use crate::topology::PipeId;
-use crate::witness::{Fate, Place};
+use crate::witness::Fate;
 
 /// With fewer heads than these the heap is faster than windows, which then hold a few packets each.
 /// Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
@@ -208,10 +208,9 @@ impl Engine {
     /// A pipe had no room for a packet.
     #[cold]
     pub(super) fn overflow(&mut self, pipe: PipeId, index: u32, at: Moment) {
-        let place = Place::Pipe(pipe);
+        self.record.went_in(pipe, index, at.time, &self.pool);
         self.record
-            .ended(place, index, at.time, Fate::Queue, &self.pool);
-        self.pool.release(index);
+            .ended_inside(pipe, index, at.time, Fate::Queue, &mut self.pool);
     }
 
     /// Changes a pipe, and where it stands among what is to come.

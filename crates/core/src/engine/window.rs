@@ -339,7 +339,8 @@ impl Engine {
     /// already. Says whether nothing but the usual happens.
     fn look_ahead(&mut self, start: u64, end: u64, at_once: bool) -> bool {
         let window = &mut self.window;
-        let bytes = size_of_val(&*self.pipes) as u64 + self.record.inside * size_of::<Descriptor>() as u64;
+        let bytes =
+            size_of_val(&*self.pipes) as u64 + self.record.inside * size_of::<Descriptor>() as u64;
         window.is_far = match window.wanted {
             Windows::Near => false,
             Windows::Far => true,

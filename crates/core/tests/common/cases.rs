@@ -11,6 +11,7 @@ use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 use proptest::prelude::*;
 
+use super::tally::Teller;
 use super::{Delivery, Plain, assert_balanced, drain, frame, node};
 
 /// Time passes in units of this many ns, so that things coincide.
@@ -249,6 +250,8 @@ pub(crate) struct Manner {
     pub(crate) lively: bool,
     /// Add a link that has nothing to do with the case.
     pub(crate) elsewhere: bool,
+    /// A witness counts along, and has to find what the counters say.
+    pub(crate) watched: bool,
 }
 
 /// Runs a case on the engine.
@@ -280,6 +283,10 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
         true => Box::new(Plain),
     };
     let mut engine = Engine::new(topology.clone(), config, responder);
+    let teller = manner.watched.then(Teller::default);
+    if let Some(teller) = &teller {
+        engine.watch(Box::new(teller.clone()));
+    }
     let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
     let mut time = 0;
     let mut deliveries = Vec::new();
@@ -357,5 +364,8 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     deliveries.extend(drain(&mut engine));
     assert_balanced(&engine);
     assert_eq!((engine.inside(), engine.slots_in_use()), (0, 0));
+    if let Some(teller) = &teller {
+        teller.0.lock().unwrap().check(&engine);
+    }
     outcome_of(&engine, deliveries)
 }

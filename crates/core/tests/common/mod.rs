@@ -3,6 +3,7 @@
 
 pub(crate) mod cases;
 pub(crate) mod reference;
+pub(crate) mod tally;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
