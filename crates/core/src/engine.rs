@@ -30,8 +30,11 @@
 //!
 //! Packets of modelled hosts have headers alone ([`Modelled`]).
 //!
-//! Left out: several cores, multicast beyond one segment.
+//! An engine has a whole network, or a share of its nodes ([`crate::parallel`]).
+//!
+//! Left out: threads, multicast beyond one segment.
 
+pub(crate) mod crossing;
 mod egress;
 mod events;
 mod forward;
@@ -47,6 +50,7 @@ use std::sync::Arc;
 
 use crate::observe::{Counters, PipeCounters};
 use crate::packet::{self, Destination, Headers, Mac, Refusal};
+use crate::parallel::{CoreId, LocalPipe, Share, Split};
 use crate::pending;
 use crate::pending::heap::Heap;
 use crate::pending::wheel::Wheel;
@@ -57,7 +61,7 @@ use crate::route::Routes;
 use crate::route::balance::Balancer;
 use crate::router::Responder;
 use crate::time::Time;
-use crate::topology::{NodeId, NodeKind, PipeId, PipeParams, Topology};
+use crate::topology::{self, NodeId, NodeKind, PipeId, PipeParams, Topology};
 use crate::witness::Witness;
 use egress::Outgoing;
 use hash::TraceHash;
@@ -144,9 +148,62 @@ struct NodeState {
     replies: forward::ReplyLimit,
 }
 
+impl NodeState {
+    /// Of all nodes, as far as it is of use to a share.
+    fn of(topology: &Topology, share: &Share) -> Vec<Self> {
+        let nodes = topology.nodes().iter().zip((0..).map(NodeId));
+        let of = |(node, id): (&topology::Node, NodeId)| Self {
+            kind: node.kind,
+            only: match topology.outgoing(id) {
+                [only] => share.own(*only).map_or(NIL, |LocalPipe(only)| only),
+                _ => NIL,
+            },
+            replies: forward::ReplyLimit::default(),
+        };
+        nodes.map(of).collect()
+    }
+}
+
+impl Share {
+    /// The engine's numbers of pipes by (receiving node, pipe): the place of each is its rank.
+    fn by_rank(&self) -> Vec<u32> {
+        let mut by_rank: Vec<u32> = (0..self.len() as u32).collect();
+        let topology = self.split.topology();
+        by_rank.sort_by_key(|&local| {
+            let pipe = self.global(LocalPipe(local));
+            (topology.pipe(pipe).to, pipe)
+        });
+        by_rank
+    }
+
+    /// Empty pipes: those of the share, and the far ends of those that lead to it.
+    fn pipes(&self, by_rank: &[u32], config: &EngineConfig) -> Vec<Pipe> {
+        let mut ranks = vec![0; by_rank.len()];
+        for (&local, rank) in by_rank.iter().zip(0..) {
+            ranks[local as usize] = rank;
+        }
+        let topology = self.split.topology();
+        let pipes = (0..self.len() as u32).map(LocalPipe).zip(ranks);
+        let make = |(local, rank)| {
+            let pipe = topology.pipe(self.global(local));
+            let kind = topology.node(pipe.to).kind;
+            match (self.is_own(local), self.exit(local)) {
+                (false, _) => Pipe::far_end(pipe, kind, rank),
+                (true, exit) => {
+                    let mut own = Pipe::new(pipe, kind, rank, config.seed, config.always_shaped);
+                    own.leads_out(exit.is_some());
+                    own
+                }
+            }
+        };
+        pipes.map(make).collect()
+    }
+}
+
 /// The packet engine. See the module's first lines.
 pub struct Engine {
     topology: Arc<Topology>,
+    share: Arc<Share>,
     responder: Box<dyn Responder>,
     routes: Routes,
     balancer: Balancer,
@@ -156,6 +213,8 @@ pub struct Engine {
     by_rank: Vec<u32>,
     /// What is to come, but for the open window.
     heap: Heap,
+    /// By core: what comes out there.
+    exits: Box<[Heap]>,
     wheel: Wheel,
     window: Window,
     pool: Pool,
@@ -177,56 +236,60 @@ impl Engine {
         config: EngineConfig,
         responder: Box<dyn Responder>,
     ) -> Self {
-        let topology = topology.into();
+        let split = Arc::new(Split::whole(topology));
+        Self::of_share(split, CoreId(0), config, responder)
+    }
+
+    /// The engine of one core, at t = 0 with nothing inside.
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    pub fn of_share(
+        split: Arc<Split>,
+        core: CoreId,
+        config: EngineConfig,
+        responder: Box<dyn Responder>,
+    ) -> Self {
         assert!(
             config.slot_size >= 128,
             "a slot holds at least an error message"
         );
-        let mut by_rank: Vec<u32> = (0..topology.pipes().len() as u32).collect();
-        by_rank.sort_by_key(|&pipe| (topology.pipe(PipeId(pipe)).to, pipe));
-        let mut ranks = vec![0; by_rank.len()];
-        for (rank, &pipe) in by_rank.iter().enumerate() {
-            ranks[pipe as usize] = rank as u32;
-        }
-        let pipes = topology.pipes().iter().zip(ranks);
-        let pipes: Vec<Pipe> = pipes
-            .map(|(pipe, rank)| {
-                let kind = topology.node(pipe.to).kind;
-                Pipe::new(pipe, kind, rank, config.seed, config.always_shaped)
-            })
-            .collect();
+        let topology = Arc::clone(split.topology());
+        let share = Arc::new(Share::new(split, core));
+        let by_rank = share.by_rank();
+        let pipes = share.pipes(&by_rank, &config);
         let (window, wheel) = Window::new(&pipes, config.windows);
-        let replies = forward::ReplyLimit::default();
+        let exits = (0..share.split.cores()).map(|_| Heap::new(0)).collect();
         Self {
-            routes: Routes::new(&topology),
+            routes: Routes::of_share(Arc::clone(&share)),
             balancer: Balancer::new(config.seed),
-            nodes: topology
-                .nodes()
-                .iter()
-                .zip(0..)
-                .map(|(n, id)| NodeState {
-                    kind: n.kind,
-                    only: match topology.outgoing(NodeId(id)) {
-                        [only] => only.0,
-                        _ => NIL,
-                    },
-                    replies,
-                })
-                .collect(),
+            nodes: NodeState::of(&topology, &share),
             pipes,
             heap: Heap::new(by_rank.len()),
+            exits,
             wheel,
             window,
             by_rank,
             pool: Pool::new(config.slots, config.slot_size, config.buffers),
             now: Time::ZERO,
-            record: Record::new(config.trace_hash.then(|| TraceHash::new(&topology))),
+            record: Record::new(&share, config.trace_hash),
             created: 0,
             scratch: Scratch::default(),
             outgoing: Outgoing::new(config.slots),
             topology,
+            share,
             responder,
         }
+    }
+
+    /// Whether a node is this engine's.
+    pub fn owns(&self, node: NodeId) -> bool {
+        self.share.owns(node)
+    }
+
+    /// Whether a pipe is this engine's.
+    pub fn owns_pipe(&self, pipe: PipeId) -> bool {
+        self.share.own(pipe).is_some()
     }
 
     /// A frame arrives from a host, stamped `stamp`. The bytes are copied once. A frame for a
@@ -320,34 +383,45 @@ impl Engine {
 
     /// Changes a pipe at the engine's current time: rate, burst, framing and trace for all that
     /// has not been sent yet (pro rata for the packet in service), queue and discipline for
-    /// packets that enter later, all else for packets that are sent later.
+    /// packets that enter later, all else for packets that are sent later. Does nothing to a pipe
+    /// of another engine's.
     pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
+        let Some(local) = self.share.own(pipe) else {
+            return;
+        };
         let (now, topology) = (self.now, Arc::clone(&self.topology));
         let name = &topology.pipe(pipe).name;
-        self.change(pipe, |pipe, context| pipe.set(params, name, now, context));
+        self.change(local, |pipe, context| pipe.set(params, name, now, context));
     }
 
     /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
     /// enters it; what is in it is lost, save, with `keep_queue`, what waits and what is being
     /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
-    /// of it at the next [`Engine::reroute`].
+    /// of it at the next [`Engine::reroute`], those of all engines of a split network alike.
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
+        self.routes.set_usable(pipe, up);
+        let Some(local) = self.share.own(pipe) else {
+            return;
+        };
         let (now, topology) = (self.now, Arc::clone(&self.topology));
         let name = &topology.pipe(pipe).name;
-        self.routes.set_usable(pipe, up);
-        self.change(pipe, |pipe, context| {
+        self.change(local, |pipe, context| {
             pipe.set_up((up, keep_queue), name, now, context);
         });
     }
 
-    /// Whether a pipe is up.
+    /// Whether a pipe of this engine's is up.
     pub fn is_up(&self, pipe: PipeId) -> bool {
-        self.pipes[pipe.index()].is_up()
+        let own = self.share.own(pipe);
+        own.is_none_or(|pipe| self.pipes[pipe.index()].is_up())
     }
 
-    /// What a pipe does at present.
+    /// What a pipe does at present; of a pipe of another engine's, what it did at the start.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
-        self.pipes[pipe.index()].params()
+        match self.share.own(pipe) {
+            Some(pipe) => self.pipes[pipe.index()].params(),
+            None => &self.topology.pipe(pipe).params,
+        }
     }
 
     /// Makes the route table to a destination now instead of at its first packet.
@@ -355,7 +429,7 @@ impl Engine {
         self.routes.prepare(&self.topology, to);
     }
 
-    /// The pipes from one node to another; `None` where no path leads there.
+    /// The pipes from one node to another, in a whole network; `None` where no path leads there.
     pub fn path(&mut self, from: NodeId, to: NodeId) -> Option<Vec<PipeId>> {
         self.routes.path(&self.topology, from, to)
     }
@@ -386,19 +460,31 @@ impl Engine {
         self.record.hash().map_or(0, TraceHash::value)
     }
 
-    /// What became of one pipe's packets; sending time counts up to the engine's time.
+    /// [`Engine::trace_hash`] of a network that several engines carry.
+    pub fn joint_trace_hash<'a>(engines: impl IntoIterator<Item = &'a Self>) -> u64 {
+        let hashed = |engine: &'a Self| Some((engine.record.hash()?, &*engine.share));
+        TraceHash::joint(engines.into_iter().filter_map(hashed))
+    }
+
+    /// What became of the packets of a pipe of this engine's; sending time counts up to the engine's time.
     pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
-        self.pipes[pipe.index()].counters(self.now)
+        let own = self.share.own(pipe);
+        own.map_or_else(PipeCounters::default, |pipe| {
+            self.pipes[pipe.index()].counters(self.now)
+        })
     }
 
     /// Packets and counted bytes that wait in a pipe's queue, the one in service not counted.
     pub fn waiting(&self, pipe: PipeId) -> (u32, u64) {
-        self.pipes[pipe.index()].waiting(self.now, &self.pool)
+        let own = self.share.own(pipe);
+        own.map_or((0, 0), |pipe| {
+            self.pipes[pipe.index()].waiting(self.now, &self.pool)
+        })
     }
 
     /// Has somebody watch what becomes of packets, from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) {
-        self.record.watch(witness);
+        self.record.watch(witness, &self.share);
     }
 
     /// Packets in pipes.

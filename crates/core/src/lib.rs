@@ -12,6 +12,7 @@
 pub mod element;
 pub mod engine;
 pub mod observe;
+pub mod parallel;
 pub mod params;
 mod pending;
 mod pipe;

@@ -1,7 +1,8 @@
 //! Counters: what became of every packet.
 //!
 //! The sum is exact after every call into the engine:
-//! `entered + created = delivered + dropped.total() + inside`. Counters are plain numbers next
+//! `entered + created + imported = delivered + dropped.total() + exported + inside`, where nothing is
+//! imported or exported by an engine over a whole network. Counters are plain numbers next
 //! to what they count; an observer takes copies and differences. All count packets of at most
 //! one MTU.
 //!
@@ -30,6 +31,25 @@ pub struct Counters {
     pub pool_exhausted: u64,
     /// Replies that a router's rate limit suppressed.
     pub replies_suppressed: u64,
+    /// Packets that came over from other cores, into pipes that lead here.
+    pub imported: u64,
+    /// Packets that went over to other cores, out of pipes that lead there.
+    pub exported: u64,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.entered += other.entered;
+        self.created += other.created;
+        self.delivered += other.delivered;
+        self.hops += other.hops;
+        self.dropped += other.dropped;
+        self.refused += other.refused;
+        self.pool_exhausted += other.pool_exhausted;
+        self.replies_suppressed += other.replies_suppressed;
+        self.imported += other.imported;
+        self.exported += other.exported;
+    }
 }
 
 /// Packets that ended inside the network, by cause.
@@ -82,6 +102,28 @@ impl Dropped {
             + self.too_big
             + self.misdelivered
             + self.absorbed
+    }
+}
+
+impl std::ops::AddAssign for Dropped {
+    fn add_assign(&mut self, other: Self) {
+        self.queue += other.queue;
+        self.loss += other.loss;
+        self.link_down += other.link_down;
+        self.hop_limit += other.hop_limit;
+        self.no_route += other.no_route;
+        self.too_big += other.too_big;
+        self.misdelivered += other.misdelivered;
+        self.absorbed += other.absorbed;
+    }
+}
+
+impl std::ops::AddAssign for RefusedFrames {
+    fn add_assign(&mut self, other: Self) {
+        self.malformed += other.malformed;
+        self.not_ip += other.not_ip;
+        self.multicast += other.multicast;
+        self.too_long += other.too_long;
     }
 }
 

@@ -17,6 +17,7 @@ use crate::trace::Trace;
 use crate::units::{Bytes, Framing, Probability, QueueLimit, Rate};
 
 mod distribution;
+mod least;
 mod loss;
 mod validate;
 

@@ -10,12 +10,15 @@
 //!
 //! **Cost.** Hosts with one link have no table and no place in one (`junction`): a table is 4
 //! bytes for each router, lan and host with several links, and serves all hosts that hang on its
-//! destination by one link. A node costs 20 bytes and a pipe 2 besides. All tables together have
+//! destination by one link. A node costs 12 bytes and a pipe 2 besides. All tables together have
 //! at most [`MOST_ENTRIES`] entries; past that the oldest is forgotten, and made again when it is
 //! asked for: slow, and without a difference to any packet.
 //!
 //! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] makes
 //! that the truth for all routes at once, as a routing protocol that has converged does.
+//!
+//! **Shares.** An engine over a share of the nodes ([`crate::parallel`]) keeps the rows of its own
+//! junctions alone, with its own numbers of their pipes; searches go over the whole network.
 //!
 //! Left out: routes that follow changed delays; routes that change at some nodes before others.
 
@@ -23,11 +26,15 @@ pub mod balance;
 mod junction;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::parallel::{LocalPipe, Share};
 use crate::topology::{Balance, NodeId, PipeId, Topology};
-use junction::{Junctions, Search};
+use junction::Search;
+
+pub(crate) use junction::Junctions;
 
 /// How many entries all tables together may have: 1 GiB.
 pub const MOST_ENTRIES: usize = 1 << 28;
@@ -38,6 +45,8 @@ const NONE: u32 = u32::MAX;
 const HERE: u32 = u32::MAX - 1;
 /// The place of a table that does not exist.
 const MISSING: u32 = u32::MAX;
+/// The row of a node without one: behind the end of every table.
+const OUTSIDE: u32 = 1 << 31;
 /// Set where an entry is the number of a set of pipes and not of a pipe.
 const SEVERAL: u32 = 1 << 31;
 
@@ -91,9 +100,15 @@ impl Way {
 /// Next-hop tables by destination.
 #[derive(Debug, Clone)]
 pub struct Routes {
-    junctions: Junctions,
-    /// All tables. A table has an entry for every junction: a pipe, [`SEVERAL`] and a set,
-    /// [`HERE`] or [`NONE`].
+    /// What of the network routes lead out of, where that is not all of it.
+    share: Option<Arc<Share>>,
+    junctions: Arc<Junctions>,
+    /// By node: its row in all tables, [`OUTSIDE`] for leaves and for nodes of other shares.
+    rows: Box<[u32]>,
+    /// By row: its junction.
+    row_junctions: Box<[u32]>,
+    /// All tables. A table has an entry for every row: a pipe, [`SEVERAL`] and a set, [`HERE`] or
+    /// [`NONE`].
     entries: Vec<u32>,
     /// By node.
     ways: Vec<Way>,
@@ -104,8 +119,8 @@ pub struct Routes {
     /// All sets of equal next pipes, each once: many destinations share them.
     sets: Vec<Box<[PipeId]>>,
     numbers: FxHashMap<Box<[PipeId]>, u32>,
-    /// For a lan, by junction: the pipes that a frame for all of its members takes.
-    members: Vec<Option<Box<[PipeId]>>>,
+    /// By lan: the pipes that a frame for all of its members takes.
+    members: FxHashMap<NodeId, Box<[PipeId]>>,
     /// By pipe: whether routes may use it, and whether they may from the next reroute on.
     in_force: Vec<bool>,
     usable: Vec<bool>,
@@ -122,12 +137,39 @@ impl Routes {
 
     /// The same where all tables together have at most `most_entries` entries, or there is one.
     pub fn with_bound(topology: &Topology, most_entries: usize) -> Self {
+        let junctions = Arc::new(Junctions::new(topology));
+        Self::out_of(topology, junctions, None, most_entries)
+    }
+
+    /// The routes out of the nodes of a share; what they say are its numbers of pipes.
+    pub(crate) fn of_share(share: Arc<Share>) -> Self {
+        let junctions = Arc::clone(&share.split.junctions);
+        let topology = Arc::clone(share.split.topology());
+        Self::out_of(&topology, junctions, Some(share), MOST_ENTRIES)
+    }
+
+    fn out_of(
+        topology: &Topology,
+        junctions: Arc<Junctions>,
+        share: Option<Arc<Share>>,
+        most_entries: usize,
+    ) -> Self {
         let (nodes, pipes) = (topology.nodes().len(), topology.pipes().len());
         debug_assert!(pipes < SEVERAL as usize);
-        let junctions = Junctions::new(topology);
-        let most_entries = most_entries.clamp(junctions.len(), MISSING as usize);
-        let all = junctions.len().saturating_mul(junctions.len());
+        let owns = |node| share.as_ref().is_none_or(|share| share.owns(node));
+        let has_row = |&node: &NodeId| owns(node) && !junctions.is_leaf(node);
+        let mut rows = vec![OUTSIDE; nodes];
+        let mut row_junctions = Vec::new();
+        for node in (0..nodes as u32).map(NodeId).filter(has_row) {
+            rows[node.index()] = row_junctions.len() as u32;
+            row_junctions.push(junctions.of(node));
+        }
+        let own = row_junctions.len().max(1);
+        let most_entries = most_entries.clamp(own, MISSING as usize);
+        let all = junctions.len().saturating_mul(own);
         Self {
+            rows: rows.into(),
+            row_junctions: row_junctions.into(),
             // Mapped when first used.
             entries: Vec::with_capacity(most_entries.min(all)),
             ways: vec![Way::MISSING; nodes],
@@ -136,10 +178,11 @@ impl Routes {
             search: Search::default(),
             sets: Vec::new(),
             numbers: FxHashMap::default(),
-            members: vec![None; junctions.len()],
+            members: FxHashMap::default(),
             in_force: vec![true; pipes],
             usable: vec![true; pipes],
             junctions,
+            share,
         }
     }
 
@@ -152,11 +195,10 @@ impl Routes {
     /// are made again when they are next asked for. [`SetId`]s end.
     pub fn reroute(&mut self) {
         self.in_force.clone_from(&self.usable);
-        self.junctions.cut(&self.in_force);
         self.entries.clear();
         self.ways.fill(Way::MISSING);
         self.made.clear();
-        self.members.fill(None);
+        self.members.clear();
         self.sets.clear();
         self.numbers.clear();
     }
@@ -166,7 +208,7 @@ impl Routes {
     #[inline]
     pub fn next_hop(&mut self, topology: &Topology, from: NodeId, to: NodeId) -> Option<NextHop> {
         // What is marked as a leaf or has no table lies outside.
-        let (way, place) = (self.ways[to.index()], self.junctions.place(from));
+        let (way, place) = (self.ways[to.index()], self.rows[from.index()]);
         match self.entries.get(way.table as usize + place as usize) {
             Some(&entry) if entry & SEVERAL == 0 => Some(NextHop::One(PipeId(entry))),
             Some(&entry) if entry < HERE => Some(NextHop::OneOf(SetId(entry & !SEVERAL))),
@@ -178,7 +220,7 @@ impl Routes {
     /// Where a node stands, for [`Routes::next_at`].
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
-        Place(self.junctions.place(node))
+        Place(self.rows[node.index()])
     }
 
     /// The one pipe that leads from a place to node `to`, as far as a table says so: `None` at the ends
@@ -201,25 +243,49 @@ impl Routes {
         from: NodeId,
         to: NodeId,
     ) -> Option<NextHop> {
-        if from == to || self.junctions.is_cut(to) {
+        if from == to || self.junctions.is_cut_off(to, &self.in_force) {
             return None;
         }
         let (here, goal) = (self.junctions.of(from), self.junctions.of(to));
         let next = if here == goal {
             // Without a table: the last pipe, or that of a leaf to its junction.
             let [_, last] = self.junctions.ends(to);
-            Some(NextHop::One(last))
-        } else {
+            Some(NextHop::One(self.number(last)))
+        } else if let row @ ..OUTSIDE = self.rows[from.index()] {
             self.prepare(topology, to);
             let table = self.ways[to.index()].table as usize;
-            decode(self.entries[table + here as usize])
+            decode(self.entries[table + row as usize])
+        } else {
+            self.next_hop_of_leaf(topology, here, to)
         };
         if self.junctions.is_leaf(from) {
             let [out, _] = self.junctions.ends(from);
             let leads = next.is_some() && self.in_force[out.index()];
-            return leads.then_some(NextHop::One(out));
+            return leads.then_some(NextHop::One(self.number(out)));
         }
         next
+    }
+
+    /// What the junction of a leaf says about a packet of that leaf; the junction may be in another
+    /// share, whose tables are not here, so that whether any path leads to `to` takes a search.
+    #[cold]
+    fn next_hop_of_leaf(&mut self, topology: &Topology, here: u32, to: NodeId) -> Option<NextHop> {
+        let junction = self.junctions.node_of(here);
+        if let row @ ..OUTSIDE = self.rows[junction.index()] {
+            self.prepare(topology, to);
+            let table = self.ways[to.index()].table as usize;
+            return decode(self.entries[table + row as usize]);
+        }
+        let goal = self.junctions.of(to);
+        self.search.run(&self.junctions, &self.in_force, goal);
+        let mut shortest = self.junctions.shortest(&self.search, &self.in_force, here);
+        shortest.next().map(NextHop::One)
+    }
+
+    /// The number that the share has for a pipe; one that nobody here is sent to for a pipe of
+    /// another share.
+    fn number(&self, pipe: PipeId) -> PipeId {
+        number(self.share.as_deref(), pipe)
     }
 
     /// The pipe that a packet for `to` takes from `from`, the first one where several share
@@ -240,10 +306,11 @@ impl Routes {
 
     /// Makes the table of a destination ahead of its first packet.
     pub fn prepare(&mut self, topology: &Topology, to: NodeId) {
-        if self.ways[to.index()].table != MISSING || self.junctions.is_cut(to) {
+        let is_cut_off = self.junctions.is_cut_off(to, &self.in_force);
+        if self.ways[to.index()].table != MISSING || is_cut_off {
             return;
         }
-        let (to, size) = (self.junctions.node(to), self.junctions.len());
+        let (to, size) = (self.junctions.node(to), self.row_junctions.len());
         let start = if self.entries.len() + size <= self.most_entries {
             self.entries.resize(self.entries.len() + size, NONE);
             self.entries.len() - size
@@ -263,11 +330,11 @@ impl Routes {
         self.ways[junction.index()].table = start;
         for &pipe in topology.outgoing(junction) {
             let leaf = topology.pipe(pipe).to;
-            if self.junctions.is_leaf(leaf) && !self.junctions.is_cut(leaf) {
+            if self.junctions.is_leaf(leaf) && !self.junctions.is_cut_off(leaf, &self.in_force) {
                 let [_, last] = self.junctions.ends(leaf);
                 self.ways[leaf.index()] = Way {
                     table: start,
-                    last: last.0,
+                    last: self.number(last).0,
                 };
             }
         }
@@ -294,7 +361,7 @@ impl Routes {
     /// All next pipes from `from` towards `to` that are equally good, by number, whether or not
     /// they share packets; none where no path leads there. Searches each time it is called.
     pub fn equal_cost(&self, from: NodeId, to: NodeId) -> Vec<PipeId> {
-        if from == to || self.junctions.is_cut(to) {
+        if from == to || self.junctions.is_cut_off(to, &self.in_force) {
             return Vec::new();
         }
         let (here, goal) = (self.junctions.of(from), self.junctions.of(to));
@@ -320,16 +387,17 @@ impl Routes {
         let Self {
             members,
             in_force,
-            junctions,
+            share,
             ..
         } = self;
-        members[junctions.of(lan) as usize].get_or_insert_with(|| {
+        members.entry(lan).or_insert_with(|| {
             let mut first: Vec<PipeId> = topology.outgoing(lan).to_vec();
             first.retain(|pipe| in_force[pipe.index()]);
             first.sort_by_key(|&pipe| (topology.pipe(pipe).to, pipe));
             first.dedup_by_key(|pipe| topology.pipe(*pipe).to);
             first.sort_unstable();
-            first.into()
+            let local = first.iter().map(|&pipe| number(share.as_deref(), pipe));
+            local.collect()
         })
     }
 
@@ -337,28 +405,33 @@ impl Routes {
     fn fill(&mut self, topology: &Topology, to: NodeId, start: usize) {
         let to = self.junctions.of(to);
         self.search.run(&self.junctions, &self.in_force, to);
+        let number = |pipe| number(self.share.as_deref(), pipe);
         let mut set = Vec::new();
-        for (entry, from) in self.entries[start..]
-            .iter_mut()
-            .zip(0..self.junctions.len() as u32)
-        {
+        for (entry, &from) in self.entries[start..].iter_mut().zip(&self.row_junctions) {
             let mut next = self.junctions.shortest(&self.search, &self.in_force, from);
             *entry = match next.next() {
                 None if from == to => HERE,
                 None => NONE,
-                Some(first) if topology.pipe(first).balance == Balance::First => first.0,
+                Some(first) if topology.pipe(first).balance == Balance::First => number(first).0,
                 Some(first) => {
                     set.clear();
-                    set.push(first);
-                    set.extend(next);
+                    set.push(number(first));
+                    set.extend(next.map(number));
                     match set.len() {
-                        1 => first.0,
-                        _ => number(&mut self.sets, &mut self.numbers, &set),
+                        1 => number(first).0,
+                        _ => set_entry(&mut self.sets, &mut self.numbers, &set),
                     }
                 }
             };
         }
     }
+}
+
+/// The number of a pipe in a share, if there is one; [`NONE`] for a pipe that is not there.
+fn number(share: Option<&Share>, pipe: PipeId) -> PipeId {
+    let Some(share) = share else { return pipe };
+    let LocalPipe(local) = share.local(pipe).unwrap_or(LocalPipe(NONE));
+    PipeId(local)
 }
 
 /// What an entry stands for.
@@ -371,7 +444,7 @@ fn decode(entry: u32) -> Option<NextHop> {
 }
 
 /// The entry for a set of pipes.
-fn number(
+fn set_entry(
     sets: &mut Vec<Box<[PipeId]>>,
     numbers: &mut FxHashMap<Box<[PipeId]>, u32>,
     set: &[PipeId],

@@ -219,7 +219,10 @@ fn red() -> Red {
 
 /// What a witness sees of packets that reach their host: when, and the bytes.
 #[derive(Clone, Default)]
-struct Delivered(Arc<Mutex<Vec<(u64, Vec<u8>)>>>);
+struct Delivered(Arc<Mutex<Seen>>);
+
+/// When a packet was seen, and its frame.
+type Seen = Vec<(u64, Vec<u8>)>;
 
 impl Witness for Delivered {
     fn see(&mut self, sighting: &Sighting<'_>) {

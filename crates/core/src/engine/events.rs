@@ -6,13 +6,13 @@
 use super::Engine;
 use super::way;
 use super::window::Windows;
+use crate::parallel::LocalPipe;
 use crate::pending::wheel::Entry;
 use crate::pending::{self, Key};
 use crate::pipe::Context;
 use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
-use crate::topology::PipeId;
 use crate::witness::Fate;
 
 /// With fewer heads than these the heap is faster than windows, which then hold a few packets each.
@@ -56,7 +56,7 @@ impl Engine {
     /// What stands first in the heap happens.
     #[inline]
     fn step(&mut self, key: Key) {
-        let from = PipeId(self.by_rank[pending::rank(key) as usize]);
+        let from = LocalPipe(self.by_rank[pending::rank(key) as usize]);
         let pipe = &mut self.pipes[from.index()];
         let index = if pipe.is_shaped() {
             let (index, next) = self.step_shaped(from, key);
@@ -77,10 +77,10 @@ impl Engine {
 
     /// A packet that has been taken out of its pipe goes where that turns out to be.
     #[inline]
-    fn come_out(&mut self, from: PipeId, index: u32, at: Moment) {
+    fn come_out(&mut self, from: LocalPipe, index: u32, at: Moment) {
         let pipes = &self.pipes;
         let routes = (&mut self.routes, &*self.topology);
-        let mtu = |next: PipeId| pipes[next.index()].mtu();
+        let mtu = |next: LocalPipe| pipes[next.index()].mtu();
         let way = way::decide(&pipes[from.index()], &self.pool[index], routes, mtu);
         self.complete(from, index, at, way);
     }
@@ -90,7 +90,7 @@ impl Engine {
     fn step_window(&mut self) {
         let at = pending::moment(self.window.first());
         let (event, is_last) = self.window.pop();
-        let from = PipeId(event.pipe);
+        let from = LocalPipe(event.pipe);
         let pipe = &mut self.pipes[from.index()];
         let index = pipe.pop(&self.pool);
         debug_assert_eq!(index, event.index);
@@ -103,8 +103,10 @@ impl Engine {
 
     /// The head of a plain pipe is due at `due`; the pipe stands nowhere yet.
     #[inline]
-    pub(super) fn announce(&mut self, pipe: PipeId, head: u32, due: Moment) {
-        if !self.wheel_takes(pipe, head, due) {
+    pub(super) fn announce(&mut self, pipe: LocalPipe, head: u32, due: Moment) {
+        if self.pipes[pipe.index()].is_exit() {
+            self.announce_exit(pipe, due);
+        } else if !self.wheel_takes(pipe, head, due) {
             let rank = self.pipes[pipe.index()].rank;
             self.heap.insert(pending::key(due, rank));
         }
@@ -112,7 +114,7 @@ impl Engine {
 
     /// Puts a plain pipe into the wheel, where that pays and is allowed.
     #[inline]
-    fn wheel_takes(&mut self, pipe: PipeId, head: u32, due: Moment) -> bool {
+    fn wheel_takes(&mut self, pipe: LocalPipe, head: u32, due: Moment) -> bool {
         let entry = Entry { pipe: pipe.0, head };
         due.microstep == 0
             && self.is_crowded()
@@ -122,11 +124,13 @@ impl Engine {
 
     /// As [`Engine::announce`], for a pipe that has windows, when it is known whether they pay.
     #[inline]
-    pub(super) fn stand(&mut self, pipe: PipeId, head: u32, due: Moment, crowded: bool) {
+    pub(super) fn stand(&mut self, pipe: LocalPipe, head: u32, due: Moment, crowded: bool) {
         debug_assert!(self.window.is_for(&self.pipes[pipe.index()]));
         let entry = Entry { pipe: pipe.0, head };
         let pays = crowded && due.microstep == 0;
-        if !(pays && self.wheel.insert(entry, due.time.as_ns())) {
+        if self.pipes[pipe.index()].is_exit() {
+            self.announce_exit(pipe, due);
+        } else if !(pays && self.wheel.insert(entry, due.time.as_ns())) {
             let rank = self.pipes[pipe.index()].rank;
             self.heap.insert(pending::key(due, rank));
         }
@@ -150,7 +154,7 @@ impl Engine {
     /// What stands first in the heap happens, in a shaped pipe; gives the packet that comes out,
     /// `NIL` where none does, and what takes the first place's place.
     #[inline(never)]
-    fn step_shaped(&mut self, from: PipeId, key: Key) -> (u32, Option<Key>) {
+    fn step_shaped(&mut self, from: LocalPipe, key: Key) -> (u32, Option<Key>) {
         let pipe = &mut self.pipes[from.index()];
         let mut context = Context {
             pool: &mut self.pool,
@@ -159,7 +163,12 @@ impl Engine {
             id: from,
         };
         let out = pipe.step_shaped(key, &mut context);
-        let [departure, head] = pipe.announce(&self.pool);
+        let [departure, mut head] = pipe.announce(&self.pool);
+        if pipe.is_exit()
+            && let Some(head) = head.take()
+        {
+            self.announce_exit(from, pending::moment(head));
+        }
         if let (Some(_), Some(head)) = (departure, head) {
             debug_assert!(head > key, "nothing new comes before what is first");
             self.heap.insert(head);
@@ -167,9 +176,19 @@ impl Engine {
         (out.unwrap_or(NIL), departure.or(head))
     }
 
+    /// [`Engine::step_shaped`] for a cut pipe, whose packet goes over to another core.
+    #[inline(never)]
+    pub(super) fn take_shaped_exit(&mut self, from: LocalPipe, key: Key) -> u32 {
+        let (index, departure) = self.step_shaped(from, key);
+        if let Some(departure) = departure {
+            self.heap.insert(departure);
+        }
+        index
+    }
+
     /// Puts a packet into a shaped pipe.
     #[inline(never)]
-    fn enter_shaped(&mut self, id: PipeId, index: u32, entry: Moment) {
+    fn enter_shaped(&mut self, id: LocalPipe, index: u32, entry: Moment) {
         let pipe = &mut self.pipes[id.index()];
         let mut context = Context {
             pool: &mut self.pool,
@@ -178,14 +197,26 @@ impl Engine {
             id,
         };
         pipe.enter_shaped(index, entry, &mut context);
-        for key in pipe.announce(&self.pool).into_iter().flatten() {
-            self.heap.insert(key);
+        self.announce_shaped(id);
+    }
+
+    /// Puts a shaped pipe where it has to stand.
+    fn announce_shaped(&mut self, id: LocalPipe) {
+        let pipe = &mut self.pipes[id.index()];
+        let [departure, head] = pipe.announce(&self.pool);
+        let is_exit = pipe.is_exit();
+        for key in departure.into_iter().chain(head) {
+            if is_exit && pending::is_out(key) {
+                self.announce_exit(id, pending::moment(key));
+            } else {
+                self.heap.insert(key);
+            }
         }
     }
 
     /// Puts a packet into a pipe, or drops it where there is no room.
     #[inline]
-    pub(super) fn enter(&mut self, to: PipeId, index: u32, entry: Moment, floor: Time) {
+    pub(super) fn enter(&mut self, to: LocalPipe, index: u32, entry: Moment, floor: Time) {
         let pipe = &mut self.pipes[to.index()];
         if pipe.is_shaped() {
             return self.enter_shaped(to, index, entry);
@@ -207,7 +238,7 @@ impl Engine {
 
     /// A pipe had no room for a packet.
     #[cold]
-    pub(super) fn overflow(&mut self, pipe: PipeId, index: u32, at: Moment) {
+    pub(super) fn overflow(&mut self, pipe: LocalPipe, index: u32, at: Moment) {
         self.record.went_in(pipe, index, at.time, &self.pool);
         self.record
             .ended_inside(pipe, index, at.time, Fate::Queue, &mut self.pool);
@@ -216,7 +247,7 @@ impl Engine {
     /// Changes a pipe, and where it stands among what is to come.
     pub(super) fn change(
         &mut self,
-        id: PipeId,
+        id: LocalPipe,
         change: impl FnOnce(&mut crate::pipe::Pipe, &mut Context<'_>),
     ) {
         self.close_window();
@@ -232,6 +263,7 @@ impl Engine {
             .is_some_and(|due| self.wheel.remove(id.0, due.time.as_ns(), due_of));
         if !stands_in_wheel {
             self.heap.remove(rank);
+            self.exits.iter_mut().for_each(|exits| exits.remove(rank));
         }
         let pipe = &mut pipes[id.index()];
         let mut context = Context {
@@ -243,12 +275,10 @@ impl Engine {
         change(pipe, &mut context);
         self.window.know(id, pipe);
         pipe.forget();
-        for key in pipe.announce(&self.pool).into_iter().flatten() {
-            self.heap.insert(key);
-        }
+        self.announce_shaped(id);
+        let pipe = &self.pipes[id.index()];
         if let Some(due) = pipe.next_due(&self.pool) {
-            let head = self.pipes[id.index()].first();
-            self.announce(id, head, due);
+            self.announce(id, pipe.first(), due);
         }
         debug_assert!(self.record.is_balanced());
     }

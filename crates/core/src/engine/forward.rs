@@ -8,15 +8,17 @@
 
 use super::hash::Origination;
 use super::lan::GROUP;
+use super::record::Site;
 use super::{CREATED, Engine};
 use crate::packet::{self, Headers};
+use crate::parallel::LocalPipe;
 use crate::pipe::delay::Moment;
 use crate::pool::{MAY_FRAGMENT, NIL, Origin};
 use crate::route::{NextHop, SetId};
 use crate::router::{Cause, Responder};
 use crate::time::{Span, Time};
-use crate::topology::{NodeId, NodeKind, PipeId, Topology};
-use crate::witness::{Fate, Place};
+use crate::topology::{NodeId, NodeKind, Topology};
+use crate::witness::Fate;
 
 /// A router's replies: 1000 a second, 50 at once.
 const REPLY_INTERVAL: Span = Span::from_ms(1);
@@ -45,7 +47,7 @@ impl ReplyLimit {
 impl Engine {
     /// A packet comes out of pipe `from` at a node that has to look at it.
     #[inline]
-    pub(super) fn reach(&mut self, from: PipeId, index: u32, at: Moment) {
+    pub(super) fn reach(&mut self, from: LocalPipe, index: u32, at: Moment) {
         let node = NodeId(self.pipes[from.index()].to);
         let to = self.pool[index].destination;
         match self.nodes[node.index()].kind {
@@ -95,10 +97,10 @@ impl Engine {
         } else {
             match self.nodes[host.index()].only {
                 NIL => {
-                    let own = |engine: &Self| engine.topology.outgoing(host).first().copied();
-                    self.next_pipe(host, index).or_else(|| own(self))
+                    let first = |engine: &Self| engine.first_pipes(host).next();
+                    self.next_pipe(host, index).or_else(|| first(self))
                 }
-                only => Some(PipeId(only)), // whatever routes say
+                only => Some(LocalPipe(only)), // whatever routes say
             }
         };
         let Some(pipe) = pipe else {
@@ -139,45 +141,53 @@ impl Engine {
     /// what enters at its stamp cannot come out before it has crossed a first pipe, and that pipe
     /// only this host feeds. Zero where a first pipe is not plain: it decides as time goes on.
     pub fn lead(&self, host: NodeId) -> Span {
-        let pipes = self.topology.outgoing(host).iter();
-        let lead = |pipe: &PipeId| self.pipes[pipe.index()].lead();
+        let pipes = self.first_pipes(host);
+        let lead = |pipe: LocalPipe| self.pipes[pipe.index()].lead();
         pipes.map(lead).min().unwrap_or(Span::ZERO)
+    }
+
+    /// The pipes that leave a node of this engine's, by number.
+    pub(super) fn first_pipes(&self, node: NodeId) -> impl Iterator<Item = LocalPipe> + '_ {
+        let pipes = self.topology.outgoing(node).iter();
+        pipes.filter_map(|&pipe| self.share.own(pipe))
     }
 
     /// How long a packet that a host sends at `stamp`, after all that has arrived from it, waits for
     /// those in its first pipe. A lower bound: zero where that is not known.
     pub fn backlog(&self, host: NodeId, stamp: Time) -> Span {
-        let pipes = self.topology.outgoing(host).iter();
-        let backlog = |pipe: &PipeId| self.pipes[pipe.index()].backlog(stamp, self.now);
+        let pipes = self.first_pipes(host);
+        let backlog = |pipe: LocalPipe| self.pipes[pipe.index()].backlog(stamp, self.now);
         pipes.map(backlog).min().unwrap_or(Span::ZERO)
     }
 
     /// The pipe that a packet takes from `node`; `None` where there is none, and for a group.
     #[inline]
-    pub(super) fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<PipeId> {
+    pub(super) fn next_pipe(&mut self, node: NodeId, index: u32) -> Option<LocalPipe> {
         let to = self.pool[index].destination;
         if to >= GROUP {
             return None; // `GROUP` or `NIL`
         }
         match self.routes.next_hop(&self.topology, node, NodeId(to))? {
-            NextHop::One(pipe) => Some(pipe),
+            NextHop::One(pipe) => Some(LocalPipe(pipe.0)),
             NextHop::OneOf(set) => Some(self.choose(node, set, index)),
         }
     }
 
     /// The member of a set of equal pipes that a packet takes.
     #[inline(never)] // out of the way of the usual case
-    fn choose(&mut self, node: NodeId, set: SetId, index: u32) -> PipeId {
+    fn choose(&mut self, node: NodeId, set: SetId, index: u32) -> LocalPipe {
         let members = self.routes.set(set);
-        let balance = self.topology.pipe(members[0]).balance;
+        let first = self.share.global(LocalPipe(members[0].0));
+        let balance = self.topology.pipe(first).balance;
         let frame = self.pool.headers(index);
-        self.balancer.choose(node, set, members, balance, frame)
+        let chosen = self.balancer.choose(node, set, members, balance, frame);
+        LocalPipe(chosen.0)
     }
 
     /// A packet ends at a node; its slot is still in use.
     pub(super) fn end_at(&mut self, node: NodeId, index: u32, time: Time, fate: Fate) {
         self.record
-            .ended(Place::Node(node), index, time, fate, &self.pool);
+            .ended(Site::Node(node), index, time, fate, &self.pool);
     }
 
     /// A packet ends at `router`, which answers it.
@@ -250,7 +260,7 @@ impl Engine {
 
     /// Sends a packet into `pipe` in pieces; they count as created, less the packet itself.
     #[cold]
-    fn fragment(&mut self, pipe: PipeId, index: u32, at: Moment, floor: Time) {
+    fn fragment(&mut self, pipe: LocalPipe, index: u32, at: Moment, floor: Time) {
         self.pool.apply_edits(index);
         let mtu = self.pipes[pipe.index()].mtu();
         let (path_delay, entered) = (self.pool[index].path_delay, self.pool[index].entered);
@@ -268,12 +278,12 @@ impl Engine {
                 self.enter(pipe, fragment, at, floor);
             } else {
                 debug_assert!(false, "a fragment exceeds the MTU that it was made for");
-                let node = self.topology.pipe(pipe).from;
+                let node = self.topology.pipe(self.share.global(pipe)).from;
                 self.drop_at(node, fragment, at.time, Fate::TooBig);
             }
         }
         if made == 0 {
-            let node = self.topology.pipe(pipe).from;
+            let node = self.topology.pipe(self.share.global(pipe)).from;
             self.drop_at(node, index, at.time, Fate::TooBig);
         } else {
             self.pool.release(index);

@@ -20,10 +20,13 @@
 
 use siphasher::sip::SipHasher13;
 
+use super::record::Site;
 use crate::packet::ETHERNET_LEN;
+use crate::parallel::{LocalPipe, Share};
+use crate::pool::Pool;
 use crate::time::Time;
-use crate::topology::{NodeId, PipeId, Topology};
-use crate::witness::{Fate, Place, Sighting, Witness};
+use crate::topology::NodeId;
+use crate::witness::Fate;
 
 /// So many bytes of a packet, from its IP header on, are part of the trace.
 const HEADER_BYTES: usize = 60;
@@ -36,9 +39,9 @@ pub(crate) enum Origination {
     /// A piece of it, by its number.
     Fragment(u32),
     /// A lan's copy for this pipe.
-    Copy(PipeId),
+    Copy(LocalPipe),
     /// A pipe duplicated it.
-    Duplicate(PipeId),
+    Duplicate(LocalPipe),
 }
 
 /// The trace hash of a run.
@@ -73,6 +76,12 @@ impl Element {
         self.sum = self.sum.wrapping_add(event);
     }
 
+    /// Adds what another engine has seen of the same element.
+    const fn join(&mut self, other: &Self) {
+        self.name = other.name;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+
     const fn value(&self) -> u64 {
         if self.sum == 0 {
             0
@@ -80,6 +89,12 @@ impl Element {
             mix(self.name, self.sum)
         }
     }
+}
+
+fn sum_up<'a>(elements: impl Iterator<Item = &'a Element>) -> u64 {
+    elements
+        .map(Element::value)
+        .fold(0, |sum, value| sum.wrapping_add(value))
 }
 
 /// Two numbers in one, each bit of which depends on all of theirs.
@@ -98,27 +113,62 @@ const fn finish(mut x: u64) -> u64 {
 }
 
 impl TraceHash {
-    /// For a topology.
-    pub(super) fn new(topology: &Topology) -> Self {
-        let (nodes, pipes) = (topology.nodes().iter(), topology.pipes().iter());
+    /// For a share of a network.
+    pub(super) fn new(share: &Share) -> Self {
+        let topology = share.split.topology();
+        let pipes = (0..share.len() as u32).map(LocalPipe);
+        let name = |pipe| topology.pipe(share.global(pipe)).name.as_str();
+        let nodes = topology.nodes().iter();
         Self {
             sent: vec![0; nodes.len()].into(),
-            pipes: pipes.map(|pipe| Element::of(1, &pipe.name)).collect(),
+            pipes: pipes.map(|pipe| Element::of(1, name(pipe))).collect(),
             nodes: nodes.map(|node| Element::of(2, &node.name)).collect(),
             identities: Vec::new(),
         }
     }
 
-    /// The hash of all so far; 0 where nothing has happened.
-    pub(super) fn value(&self) -> u64 {
-        let elements = self.pipes.iter().chain(&self.nodes);
-        elements
-            .map(Element::value)
-            .fold(0, |sum, value| sum.wrapping_add(value))
+    /// Something happens to packet `index`.
+    #[inline(always)]
+    pub(super) fn see(&mut self, site: Site, what: (u32, Time, Fate), pool: &Pool) {
+        let (index, time, fate) = what;
+        let element = match (fate, site) {
+            (Fate::In, _) => return,
+            (Fate::Entered, Site::Node(host)) => return self.enter(host, index, time, pool),
+            (_, Site::Pipe(pipe)) => &mut self.pipes[pipe.index()],
+            (_, Site::Node(node)) => &mut self.nodes[node.index()],
+        };
+        element.add(self.identities[index as usize], time, fate);
     }
 
-    fn enter(&mut self, host: NodeId, sighting: &Sighting<'_>) {
-        let Sighting { index, pool, .. } = *sighting;
+    /// The hash of all so far in a whole network; 0 where nothing has happened.
+    pub(super) fn value(&self) -> u64 {
+        sum_up(self.pipes.iter().chain(&self.nodes))
+    }
+
+    /// The hash of all so far in a network of several shares. What happens in a cut pipe is seen on
+    /// both sides of the cut, so the sums of each element are added up before they are hashed.
+    pub(super) fn joint<'a>(all: impl Iterator<Item = (&'a Self, &'a Share)>) -> u64 {
+        let (mut pipes, mut nodes) = (Vec::new(), Vec::new());
+        for (hash, share) in all {
+            let topology = share.split.topology();
+            pipes.resize(topology.pipes().len(), Element { name: 0, sum: 0 });
+            nodes.resize(topology.nodes().len(), Element { name: 0, sum: 0 });
+            for (element, local) in hash.pipes.iter().zip(0..) {
+                pipes[share.global(LocalPipe(local)).index()].join(element);
+            }
+            for (whole, element) in nodes.iter_mut().zip(&hash.nodes) {
+                whole.join(element);
+            }
+        }
+        sum_up(pipes.iter().chain(&nodes))
+    }
+
+    /// Who a packet is.
+    pub(super) fn identity(&self, index: u32) -> u64 {
+        self.identities[index as usize]
+    }
+
+    fn enter(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
         let sent = &mut self.sent[host.index()];
         let identity = mix(self.nodes[host.index()].name, *sent);
         *sent += 1;
@@ -132,7 +182,7 @@ impl TraceHash {
         // A segment's headers are those of its super-packet.
         let content = mix(content, u64::from(packet.segment));
         let node = &mut self.nodes[host.index()];
-        node.add(mix(identity, content), sighting.time, Fate::Entered);
+        node.add(mix(identity, content), stamp, Fate::Entered);
     }
 
     /// Packet `new` comes from packet `index`.
@@ -147,25 +197,12 @@ impl TraceHash {
         self.identify(new, identity);
     }
 
-    fn identify(&mut self, index: u32, identity: u64) {
+    /// Packet `index` is this one.
+    pub(super) fn identify(&mut self, index: u32, identity: u64) {
         let index = index as usize;
         if self.identities.len() <= index {
             self.identities.resize(index + 1, 0);
         }
         self.identities[index] = identity;
-    }
-}
-
-impl Witness for TraceHash {
-    #[inline(always)]
-    fn see(&mut self, sighting: &Sighting<'_>) {
-        let element = match (sighting.fate, sighting.place) {
-            (Fate::In, _) => return,
-            (Fate::Entered, Place::Node(host)) => return self.enter(host, sighting),
-            (_, Place::Pipe(pipe)) => &mut self.pipes[pipe.index()],
-            (_, Place::Node(node)) => &mut self.nodes[node.index()],
-        };
-        let identity = self.identities[sighting.index as usize];
-        element.add(identity, sighting.time, sighting.fate);
     }
 }

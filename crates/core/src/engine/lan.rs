@@ -19,10 +19,11 @@
 use super::hash::Origination;
 use super::{CREATED, Engine};
 use crate::packet::{self, Mac};
+use crate::parallel::LocalPipe;
 use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
-use crate::topology::{NodeId, NodeKind, PipeId};
+use crate::topology::{NodeId, NodeKind};
 use crate::witness::Fate;
 
 /// The destination of a packet for a group.
@@ -38,16 +39,12 @@ pub(super) fn group_address(frame: &[u8]) -> Option<Mac> {
 
 impl Engine {
     /// The pipe on which a host speaks to groups: its first one to a lan.
-    pub(super) fn segment(&self, host: NodeId) -> Option<PipeId> {
-        let is_lan = |pipe: &PipeId| {
-            let to = self.topology.pipe(*pipe).to;
-            self.nodes[to.index()].kind == NodeKind::Lan
+    pub(super) fn segment(&self, host: NodeId) -> Option<LocalPipe> {
+        let is_lan = |pipe: &LocalPipe| {
+            let to = self.pipes[pipe.index()].to;
+            self.nodes[to as usize].kind == NodeKind::Lan
         };
-        self.topology
-            .outgoing(host)
-            .iter()
-            .copied()
-            .find(|p| is_lan(p))
+        self.first_pipes(host).find(is_lan)
     }
 
     /// Gives a frame for a group the Ethernet address of that group, whatever the sender wrote.
@@ -58,7 +55,7 @@ impl Engine {
     }
 
     /// A frame comes out of pipe `from` at a lan.
-    pub(super) fn switch(&mut self, from: PipeId, lan: NodeId, index: u32, at: Moment) {
+    pub(super) fn switch(&mut self, from: LocalPipe, lan: NodeId, index: u32, at: Moment) {
         if self.pool[index].destination == GROUP {
             return self.flood(from, lan, index, at);
         }
@@ -69,12 +66,13 @@ impl Engine {
     }
 
     /// Copies a frame to all neighbours of a lan but the one that it came from.
-    fn flood(&mut self, from: PipeId, lan: NodeId, index: u32, at: Moment) {
-        let sender = self.topology.pipe(from).from;
+    fn flood(&mut self, from: LocalPipe, lan: NodeId, index: u32, at: Moment) {
+        let sender = self.topology.pipe(self.share.global(from)).from;
         let mut last = None;
         for number in 0..self.routes.members(&self.topology, lan).len() {
             let pipe = self.routes.members(&self.topology, lan)[number];
-            if self.topology.pipe(pipe).to == sender {
+            let pipe = LocalPipe(pipe.0);
+            if self.pipes[pipe.index()].to == sender.0 {
                 continue;
             }
             // The frame itself goes last: a pipe may drop what it is given.
@@ -91,9 +89,9 @@ impl Engine {
     }
 
     /// Puts a frame into a pipe as it is.
-    fn pass(&mut self, pipe: PipeId, index: u32, at: Moment) {
+    fn pass(&mut self, pipe: LocalPipe, index: u32, at: Moment) {
         if self.pool[index].ip_len() > self.pipes[pipe.index()].mtu() {
-            let lan = self.topology.pipe(pipe).from;
+            let lan = self.topology.pipe(self.share.global(pipe)).from;
             self.drop_at(lan, index, at.time, Fate::TooBig);
         } else {
             self.enter(pipe, index, at, Time::ZERO);
@@ -101,7 +99,7 @@ impl Engine {
     }
 
     /// Another packet like packet `index`, for `pipe`; `None` where there is no slot.
-    fn copy(&mut self, index: u32, pipe: PipeId) -> Option<u32> {
+    fn copy(&mut self, index: u32, pipe: LocalPipe) -> Option<u32> {
         let Some(new) = self.pool.duplicate(index) else {
             self.record.counters.pool_exhausted += 1;
             return None;

@@ -5,11 +5,14 @@
 //!
 //! Left out: a pipe's own counters, which stand beside what they count.
 
+use std::sync::Arc;
+
 use super::hash::{Origination, TraceHash};
 use crate::observe::Counters;
+use crate::parallel::{LocalPipe, Share};
 use crate::pool::Pool;
 use crate::time::Time;
-use crate::topology::{NodeId, PipeId};
+use crate::topology::NodeId;
 use crate::witness::{Fate, Place, Sighting, Witness};
 
 /// Counters and witnesses.
@@ -22,38 +25,58 @@ pub(crate) struct Record {
     is_watched: bool,
 }
 
+/// Where something happens, by the engine's numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Site {
+    Pipe(LocalPipe),
+    Node(NodeId),
+}
+
 /// Who watches; the trace hash stands apart because it also follows packets by their slots.
-#[derive(Default)]
 struct Witnesses {
     hash: Option<TraceHash>,
     others: Vec<Box<dyn Witness>>,
+    share: Arc<Share>,
 }
 
 impl Witnesses {
     #[inline(always)]
-    fn see(&mut self, sighting: &Sighting<'_>) {
+    fn see(&mut self, site: Site, what: (u32, Time, Fate), pool: &Pool) {
         if let Some(hash) = &mut self.hash {
-            hash.see(sighting);
+            hash.see(site, what, pool);
         }
         if !self.others.is_empty() {
-            self.tell_others(sighting);
+            self.tell_others(site, what, pool);
         }
     }
 
     #[cold] // out of the way of runs that have a hash and nothing else
-    fn tell_others(&mut self, sighting: &Sighting<'_>) {
+    fn tell_others(&mut self, site: Site, (index, time, fate): (u32, Time, Fate), pool: &Pool) {
+        let place = match site {
+            Site::Pipe(pipe) => Place::Pipe(self.share.global(pipe)),
+            Site::Node(node) => Place::Node(node),
+        };
+        let sighting = Sighting {
+            place,
+            time,
+            fate,
+            index,
+            pool,
+        };
         for witness in &mut self.others {
-            witness.see(sighting);
+            witness.see(&sighting);
         }
     }
 }
 
 impl Record {
-    pub(super) fn new(hash: Option<TraceHash>) -> Self {
-        let witnesses = hash.map(|hash| {
+    /// The record of an engine over such a share, with a trace hash if it is `hashed`.
+    pub(super) fn new(share: &Arc<Share>, hashed: bool) -> Self {
+        let witnesses = hashed.then(|| {
             Box::new(Witnesses {
-                hash: Some(hash),
+                hash: Some(TraceHash::new(share)),
                 others: Vec::new(),
+                share: Arc::clone(share),
             })
         });
         Self {
@@ -65,8 +88,15 @@ impl Record {
     }
 
     /// Adds a witness.
-    pub(super) fn watch(&mut self, witness: Box<dyn Witness>) {
-        self.witnesses.get_or_insert_default().others.push(witness);
+    pub(super) fn watch(&mut self, witness: Box<dyn Witness>, share: &Arc<Share>) {
+        let witnesses = self.witnesses.get_or_insert_with(|| {
+            Box::new(Witnesses {
+                hash: None,
+                others: Vec::new(),
+                share: Arc::clone(share),
+            })
+        });
+        witnesses.others.push(witness);
         self.is_watched = true;
     }
 
@@ -74,17 +104,28 @@ impl Record {
         self.witnesses.as_ref()?.hash.as_ref()
     }
 
+    /// A packet goes over to another core; gives its identity for [`Record::came_over`].
+    pub(super) fn went_over(&mut self, index: u32) -> u64 {
+        self.inside -= 1;
+        self.counters.exported += 1;
+        self.hash().map_or(0, |hash| hash.identity(index))
+    }
+
+    /// A packet comes over from another core.
+    pub(super) fn came_over(&mut self, index: u32, identity: u64) {
+        self.inside += 1;
+        self.counters.imported += 1;
+        let witnesses = self.witnesses.as_mut();
+        if let Some(hash) = witnesses.and_then(|witnesses| witnesses.hash.as_mut()) {
+            hash.identify(index, identity);
+        }
+    }
+
     /// Tells witnesses.
     #[inline]
-    fn tell(&mut self, place: Place, index: u32, time: Time, fate: Fate, pool: &Pool) {
+    fn tell(&mut self, site: Site, index: u32, time: Time, fate: Fate, pool: &Pool) {
         if let Some(witnesses) = &mut self.witnesses {
-            witnesses.see(&Sighting {
-                place,
-                time,
-                fate,
-                index,
-                pool,
-            });
+            witnesses.see(site, (index, time, fate), pool);
         }
     }
 
@@ -92,15 +133,15 @@ impl Record {
     #[inline]
     pub(super) fn entered(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
         self.counters.entered += 1;
-        self.tell(Place::Node(host), index, stamp, Fate::Entered, pool);
+        self.tell(Site::Node(host), index, stamp, Fate::Entered, pool);
     }
 
     /// A packet goes into a pipe.
     #[inline]
-    pub(crate) fn went_in(&mut self, pipe: PipeId, index: u32, time: Time, pool: &Pool) {
+    pub(crate) fn went_in(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
         self.inside += 1;
         if self.is_watched {
-            self.tell(Place::Pipe(pipe), index, time, Fate::In, pool);
+            self.tell(Site::Pipe(pipe), index, time, Fate::In, pool);
         }
     }
 
@@ -109,20 +150,14 @@ impl Record {
     pub(super) fn came_out(
         &mut self,
         count: usize,
-        packets: impl IntoIterator<Item = (PipeId, u32, Time)>,
+        packets: impl IntoIterator<Item = (LocalPipe, u32, Time)>,
         pool: &Pool,
     ) {
         self.inside -= count as u64;
         self.counters.hops += count as u64;
         if let Some(witnesses) = &mut self.witnesses {
             for (pipe, index, time) in packets {
-                witnesses.see(&Sighting {
-                    place: Place::Pipe(pipe),
-                    time,
-                    fate: Fate::Out,
-                    index,
-                    pool,
-                });
+                witnesses.see(Site::Pipe(pipe), (index, time, Fate::Out), pool);
             }
         }
     }
@@ -131,22 +166,22 @@ impl Record {
     #[inline]
     pub(crate) fn ended_inside(
         &mut self,
-        pipe: PipeId,
+        pipe: LocalPipe,
         index: u32,
         time: Time,
         fate: Fate,
         pool: &mut Pool,
     ) {
         self.inside -= 1;
-        self.ended(Place::Pipe(pipe), index, time, fate, pool);
+        self.ended(Site::Pipe(pipe), index, time, fate, pool);
         pool.release(index);
     }
 
     /// A packet ends, for any reason but that it has arrived. Its slot is still the caller's, who may
     /// have to answer it.
     #[inline]
-    pub(crate) fn ended(&mut self, place: Place, index: u32, time: Time, fate: Fate, pool: &Pool) {
-        self.tell(place, index, time, fate, pool);
+    pub(crate) fn ended(&mut self, site: Site, index: u32, time: Time, fate: Fate, pool: &Pool) {
+        self.tell(site, index, time, fate, pool);
         self.counters.dropped.count(fate);
     }
 
@@ -154,19 +189,19 @@ impl Record {
     #[inline]
     pub(super) fn delivered(&mut self, host: NodeId, index: u32, due: Time, pool: &Pool) {
         self.counters.delivered += 1;
-        self.tell(Place::Node(host), index, due, Fate::Delivered, pool);
+        self.tell(Site::Node(host), index, due, Fate::Delivered, pool);
     }
 
     /// A pipe changes a packet: marks or corrupts it.
     pub(crate) fn changed(
         &mut self,
-        pipe: PipeId,
+        pipe: LocalPipe,
         index: u32,
         time: Time,
         fate: Fate,
         pool: &Pool,
     ) {
-        self.tell(Place::Pipe(pipe), index, time, fate, pool);
+        self.tell(Site::Pipe(pipe), index, time, fate, pool);
     }
 
     /// The network makes packet `new` because of packet `index`; whether it counts as created is
@@ -187,8 +222,11 @@ impl Record {
             created,
             delivered,
             dropped,
+            imported,
+            exported,
             ..
         } = self.counters;
-        entered + created == delivered + dropped.total() + self.inside
+        let left = delivered + dropped.total() + exported;
+        entered + created + imported == left + self.inside
     }
 }

@@ -10,12 +10,13 @@
 
 use super::Engine;
 use super::lan::GROUP;
+use crate::parallel::LocalPipe;
 use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
 use crate::pool::{Descriptor, LOST};
 use crate::route::{NextHop, Routes};
 use crate::time::Time;
-use crate::topology::{NodeId, PipeId, Topology};
+use crate::topology::{NodeId, Topology};
 use crate::witness::Fate;
 
 /// Where a packet goes that comes out of a pipe: the number of the next pipe, or one of those
@@ -33,15 +34,15 @@ impl Way {
 
     /// On into a pipe, with one hop less to go.
     #[inline]
-    pub(super) const fn on(pipe: PipeId) -> Self {
+    pub(super) const fn on(pipe: LocalPipe) -> Self {
         Self(pipe.0)
     }
 
     /// The pipe that it goes into.
     #[inline]
-    pub(super) const fn pipe(self) -> Option<PipeId> {
+    pub(super) const fn pipe(self) -> Option<LocalPipe> {
         if self.0 < Self::NODE.0 {
-            Some(PipeId(self.0))
+            Some(LocalPipe(self.0))
         } else {
             None
         }
@@ -60,7 +61,7 @@ pub(super) fn decide(
     pipe: &Pipe,
     packet: &Descriptor,
     (routes, topology): (&mut Routes, &Topology),
-    mtu: impl FnOnce(PipeId) -> u32,
+    mtu: impl FnOnce(LocalPipe) -> u32,
 ) -> Way {
     let (node, to) = (pipe.to, packet.destination);
     if packet.is(LOST) {
@@ -69,7 +70,9 @@ pub(super) fn decide(
         Way::HOME
     } else if to != node && to < GROUP && pipe.leads_to_router() {
         match routes.next_hop(topology, NodeId(node), NodeId(to)) {
-            Some(NextHop::One(next)) if may_go_on(packet, mtu(next)) => Way::on(next),
+            Some(NextHop::One(next)) if may_go_on(packet, mtu(LocalPipe(next.0))) => {
+                Way::on(LocalPipe(next.0))
+            }
             _ => Way::NODE,
         }
     } else {
@@ -80,7 +83,7 @@ pub(super) fn decide(
 impl Engine {
     /// A packet that has been taken out of a pipe goes where it is to go.
     #[inline]
-    pub(super) fn complete(&mut self, from: PipeId, index: u32, at: Moment, way: Way) {
+    pub(super) fn complete(&mut self, from: LocalPipe, index: u32, at: Moment, way: Way) {
         if way == Way::LOST {
             return self.lose(from, index);
         }
@@ -98,7 +101,7 @@ impl Engine {
 
     /// A packet of a plain pipe was lost at the end of its serialisation, and its place in the pipe
     /// is free now.
-    pub(super) fn lose(&mut self, from: PipeId, index: u32) {
+    pub(super) fn lose(&mut self, from: LocalPipe, index: u32) {
         let sent = self.pool[index].sent();
         self.record
             .ended_inside(from, index, sent, Fate::Loss, &mut self.pool);

@@ -25,13 +25,13 @@ mod lookout;
 
 use super::Engine;
 use super::way::Way;
+use crate::parallel::LocalPipe;
 use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
 use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
 use crate::pool::{Descriptor, NIL};
 use crate::time::Time;
-use crate::topology::PipeId;
 use lookout::{Lookout, Share};
 
 pub(super) use lookout::Event;
@@ -158,7 +158,7 @@ impl Window {
             done: 0,
         };
         for (pipe, id) in pipes.iter().zip(0..) {
-            window.know(PipeId(id), pipe);
+            window.know(LocalPipe(id), pipe);
         }
         (window, wheel)
     }
@@ -176,7 +176,7 @@ impl Window {
     }
 
     /// Finds out whether a pipe has windows.
-    pub(super) fn know(&mut self, id: PipeId, pipe: &Pipe) {
+    pub(super) fn know(&mut self, id: LocalPipe, pipe: &Pipe) {
         let fits = if self.is_for(pipe) { pipe.mtu() } else { 0 };
         self.fits[id.index()] = fits;
         self.fits_all = self.fits_all.min(fits);
@@ -388,7 +388,7 @@ impl Engine {
                 self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
             }
             if share.head != NIL {
-                self.stand(PipeId(share.pipe), share.head, share.due, crowded);
+                self.stand(LocalPipe(share.pipe), share.head, share.due, crowded);
             }
         }
         self.window.shares = shares;
@@ -410,7 +410,7 @@ impl Engine {
                 lost += 1;
                 let ip_len = self.pool[event.index].ip_len();
                 self.pipes[event.pipe as usize].lose(ip_len);
-                self.lose(PipeId(event.pipe), event.index);
+                self.lose(LocalPipe(event.pipe), event.index);
             } else {
                 self.window.tray.push(tray_entry(event.order, place));
             }
@@ -419,7 +419,7 @@ impl Engine {
         let came_out = window.events.iter().filter(|event| event.way != Way::LOST);
         let came_out = came_out.map(|event| {
             let at = window.moment(event.order);
-            (PipeId(event.pipe), event.index, at.time)
+            (LocalPipe(event.pipe), event.index, at.time)
         });
         let count = window.events.len() - lost;
         self.record.came_out(count, came_out, &self.pool);
@@ -441,16 +441,16 @@ impl Engine {
                 let pipe = &mut self.pipes[entry.pipe as usize];
                 let last = pipe.last();
                 if !pipe.enter(entry.index, at, Time::ZERO, &mut self.pool) {
-                    self.overflow(PipeId(entry.pipe), entry.index, at);
+                    self.overflow(LocalPipe(entry.pipe), entry.index, at);
                     continue;
                 }
                 let packet = &mut self.pool[entry.index];
                 packet.hop_limit -= 1;
                 let due = packet.due();
-                let into = PipeId(entry.pipe);
+                let into = LocalPipe(entry.pipe);
                 self.record.went_in(into, entry.index, at.time, &self.pool);
                 match last {
-                    None => self.stand(PipeId(entry.pipe), entry.index, due, crowded),
+                    None => self.stand(LocalPipe(entry.pipe), entry.index, due, crowded),
                     Some(last) if self.window.is_far => self.pool[last].know_behind(due),
                     Some(_) => {}
                 }
@@ -486,7 +486,7 @@ impl Engine {
             if entry & LAST > 0
                 && let Some(due) = pipe.next_due(&self.pool)
             {
-                self.announce(PipeId(event.pipe), pipe.first(), due);
+                self.announce(LocalPipe(event.pipe), pipe.first(), due);
             }
         }
         self.window.tray = rest;

@@ -35,11 +35,12 @@ use std::sync::Arc;
 
 use crate::engine::record::Record;
 use crate::observe::PipeCounters;
+use crate::parallel::LocalPipe;
 use crate::pending::{self, Key};
 use crate::pool::{LOST, NIL, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
-use crate::topology::{self, NodeKind, PipeId, PipeParams};
+use crate::topology::{self, NodeKind, PipeParams};
 use crate::units::{Framing, QueueLimit};
 use crate::witness::Fate;
 use delay::{Delay, Moment};
@@ -96,6 +97,8 @@ const SHAPED: u8 = 2;
 const TO_HOST: u8 = 4;
 /// Of a pipe: the receiving node is a router.
 const TO_ROUTER: u8 = 8;
+/// Of a pipe: it leads to another core.
+const EXIT: u8 = 16;
 
 const _: () = assert!(size_of::<Pipe>() <= 256);
 const _: () = assert!(std::mem::offset_of!(Pipe, delay) == 64);
@@ -125,7 +128,7 @@ pub(crate) struct Context<'a> {
     /// Nothing comes out before this.
     pub(crate) floor: Time,
     /// The pipe's number.
-    pub(crate) id: PipeId,
+    pub(crate) id: LocalPipe,
 }
 
 impl Context<'_> {
@@ -193,6 +196,49 @@ impl Pipe {
             pipe.traits |= SHAPED;
         }
         pipe
+    }
+
+    /// The far end of a pipe that comes from another core: holds what comes out of it.
+    pub(crate) fn far_end(pipe: &topology::Pipe, kind: NodeKind, rank: u32) -> Self {
+        let params = PipeParams {
+            delay: pipe.params.delay,
+            ..PipeParams::default()
+        };
+        let pipe = topology::Pipe {
+            params: Arc::new(params),
+            ..pipe.clone()
+        };
+        Self::new(&pipe, kind, rank, 0, false)
+    }
+
+    /// Takes in, at the far end of a pipe, a packet that comes out at its `due`.
+    pub(crate) fn hold(&mut self, index: u32, pool: &mut Pool) {
+        pool[index].next = NIL;
+        if self.head == NIL {
+            self.head = index;
+        } else {
+            debug_assert!(pool[self.tail].due() <= pool[index].due());
+            pool[self.tail].next = index;
+        }
+        self.tail = index;
+        self.inside += 1;
+    }
+
+    /// Says whether the pipe leads to another core.
+    pub(crate) fn leads_out(&mut self, leads: bool) {
+        let exit = if leads { EXIT } else { 0 };
+        self.traits = self.traits & !EXIT | exit;
+    }
+
+    /// Whether the pipe leads to another core.
+    #[inline]
+    pub(crate) const fn is_exit(&self) -> bool {
+        self.is(EXIT)
+    }
+
+    /// The least time that a packet takes from its entry until it comes out.
+    pub(crate) fn least_delay(&self) -> Span {
+        self.rare.params.least_delay()
     }
 
     pub(crate) fn params(&self) -> &PipeParams {

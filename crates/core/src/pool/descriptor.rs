@@ -116,6 +116,18 @@ impl Descriptor {
         }
     }
 
+    /// Becomes what a packet of another engine's was, as far as that lasts beyond a pipe; its bytes
+    /// are its own.
+    pub(crate) fn travel(&mut self, from: &Self) {
+        *self = Self {
+            departure: 0,
+            next: NIL,
+            gap: UNKNOWN,
+            ..from.clone()
+        };
+        self.flags &= MAY_FRAGMENT | MARKED;
+    }
+
     #[inline]
     pub(crate) const fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0

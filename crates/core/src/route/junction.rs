@@ -16,8 +16,6 @@ use crate::topology::{NodeId, NodeKind, PipeId, Topology};
 
 /// Added to a leaf's place, which is that of its junction.
 pub(super) const LEAF: u32 = 1 << 31;
-/// Added where the pipe from the junction to the leaf is not in force.
-pub(super) const CUT: u32 = 1 << 30;
 /// The distance of a junction from which no path leads to the destination.
 const FAR: u128 = u128::MAX;
 
@@ -33,10 +31,11 @@ struct Arm {
     back_delay: u64,
 }
 
-/// Junctions, and where every node stands among them.
-#[derive(Debug, Clone)]
-pub(super) struct Junctions {
-    /// By node: its junction, with [`LEAF`] and [`CUT`].
+/// Junctions, and where every node stands among them. They never change, so that engines share
+/// them.
+#[derive(Debug)]
+pub(crate) struct Junctions {
+    /// By node: its junction, with [`LEAF`].
     places: Vec<u32>,
     /// By node: a leaf's pipe to its junction, and the one back.
     ends: Vec<[PipeId; 2]>,
@@ -52,9 +51,9 @@ pub(super) struct Junctions {
 impl Junctions {
     /// # Panics
     /// Where there are 2^30 nodes or more.
-    pub(super) fn new(topology: &Topology) -> Self {
+    pub(crate) fn new(topology: &Topology) -> Self {
         let nodes = topology.nodes().len();
-        assert!(nodes < CUT as usize, "a network has fewer than 2^30 nodes");
+        assert!(nodes < 1 << 30, "a network has fewer than 2^30 nodes");
         let mut junctions = Self {
             places: vec![0; nodes],
             ends: vec![[PipeId(u32::MAX); 2]; nodes],
@@ -107,16 +106,15 @@ impl Junctions {
         self.transits.len()
     }
 
-    /// A node's junction, with [`LEAF`] and [`CUT`].
-    #[inline]
-    pub(super) fn place(&self, node: NodeId) -> u32 {
-        self.places[node.index()]
-    }
-
     /// A node's junction.
     #[inline]
     pub(super) fn of(&self, node: NodeId) -> u32 {
-        self.place(node) & !(LEAF | CUT)
+        self.places[node.index()] & !LEAF
+    }
+
+    /// The node of a junction.
+    pub(super) fn node_of(&self, junction: u32) -> NodeId {
+        self.nodes[junction as usize]
     }
 
     /// The node itself where it is a junction, or a leaf's.
@@ -125,27 +123,18 @@ impl Junctions {
     }
 
     pub(super) fn is_leaf(&self, node: NodeId) -> bool {
-        self.place(node) & LEAF != 0
+        self.places[node.index()] & LEAF != 0
     }
 
-    /// Whether the last pipe to a leaf is not in force.
-    pub(super) fn is_cut(&self, node: NodeId) -> bool {
-        self.place(node) & CUT != 0
+    /// Whether a node is a leaf whose last pipe is not in force.
+    pub(super) fn is_cut_off(&self, node: NodeId, in_force: &[bool]) -> bool {
+        let [_, last] = self.ends(node);
+        self.is_leaf(node) && !in_force[last.index()]
     }
 
     /// A leaf's pipe to its junction, and the one back.
     pub(super) fn ends(&self, leaf: NodeId) -> [PipeId; 2] {
         self.ends[leaf.index()]
-    }
-
-    /// Learns which pipes are in force.
-    pub(super) fn cut(&mut self, in_force: &[bool]) {
-        for (place, [_, last]) in self.places.iter_mut().zip(&self.ends) {
-            if *place & LEAF != 0 {
-                let cut = if in_force[last.index()] { 0 } else { CUT };
-                *place = *place & !CUT | cut;
-            }
-        }
     }
 
     fn arms(&self, junction: u32) -> &[Arm] {

@@ -14,12 +14,13 @@
 use std::ops::Range;
 
 use crate::engine::way::{self, Way};
+use crate::parallel::LocalPipe;
 use crate::pending::wheel;
 use crate::pipe::delay::Moment;
 use crate::pipe::{Pipe, Taken};
 use crate::pool::{Descriptor, NIL, Pool};
 use crate::route::{Place, Routes};
-use crate::topology::{NodeId, PipeId, Topology};
+use crate::topology::{NodeId, Topology};
 
 use super::AT_A_TIME;
 
@@ -134,7 +135,7 @@ impl Lookout<'_> {
             let share = &mut shares[lane as usize];
             let packet = &self.pool[share.head];
             let way = match self.routes.next_at(share.place, packet.destination) {
-                Some(next) if self.goes_on(packet, next) => Way::on(next),
+                Some(next) if self.goes_on(packet, LocalPipe(next.0)) => Way::on(LocalPipe(next.0)),
                 _ => self.look_closer(share, packet),
             };
             self.events.push(Event {
@@ -208,7 +209,7 @@ impl Lookout<'_> {
 
     /// Whether a packet may go on into a pipe with no more ado.
     #[inline(always)]
-    fn goes_on(&self, packet: &Descriptor, next: PipeId) -> bool {
+    fn goes_on(&self, packet: &Descriptor, next: LocalPipe) -> bool {
         way::may_go_on(packet, self.fits_all) || way::may_go_on(packet, self.fits[next.index()])
     }
 

@@ -1,0 +1,153 @@
+//! Packets that cross a cut, from one engine of a split network to another.
+//!
+//! The sender's side of a cut pipe does all but the last step: it queues, sends, loses and delays. A
+//! packet that is on its way there stands in a set of its own, by the core that it goes to, and is
+//! taken out ahead of time ([`Engine::export`]): nothing can become of it any more before the
+//! receiver's horizon. At the receiver the pipe's far end is a chain of such packets, and what comes
+//! out of it does so in the engine's total order, and is counted and told to witnesses there.
+//!
+//! Left out: when packets may cross ([`crate::parallel::horizon`]).
+
+use super::Engine;
+use crate::parallel::{CoreId, LocalPipe};
+use crate::pending::{self, Key};
+use crate::pipe::delay::Moment;
+use crate::pool::{Descriptor, LOST, Origin};
+use crate::time::{Span, Time};
+use crate::topology::PipeId;
+
+/// Packets on their way to another core, in the order of their times for each pipe.
+#[derive(Debug, Default)]
+pub struct Crossing {
+    packets: Vec<Traveller>,
+    /// The stored bytes of all of them.
+    bytes: Vec<u8>,
+}
+
+/// A packet between two engines.
+#[derive(Debug)]
+struct Traveller {
+    packet: Descriptor,
+    /// In the trace hash.
+    identity: u64,
+    pipe: PipeId,
+    /// Where its bytes end.
+    end: usize,
+}
+
+impl Crossing {
+    /// How many packets there are.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Takes all out, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.bytes.clear();
+    }
+}
+
+impl Engine {
+    /// When the first packet comes out at another core, as far as is known.
+    pub fn next_exit(&self, to: CoreId) -> Option<Time> {
+        let exits = self.exits.get(to.index())?;
+        exits.first().map(pending::time)
+    }
+
+    /// Takes out all packets that come out at another core before `until`. The engine must have
+    /// handled everything that can still change them: all changes before `until`, and all that
+    /// enters their pipes early enough to come out before then.
+    pub fn export(&mut self, to: CoreId, until: Time, crossing: &mut Crossing) {
+        let end = pending::departure_key(until, 0);
+        while let Some(key) = self.first_exit(to).filter(|&key| key < end) {
+            let from = LocalPipe(self.by_rank[pending::rank(key) as usize]);
+            let index = self.take_exit(from, key, to);
+            if self.pool[index].is(LOST) {
+                self.lose(from, index);
+                continue;
+            }
+            self.pool.materialise(index);
+            let due = pending::moment(key);
+            self.pool[index].set_due(due);
+            crossing.bytes.extend_from_slice(self.pool.frame(index));
+            crossing.packets.push(Traveller {
+                packet: self.pool[index].clone(),
+                identity: self.record.went_over(index),
+                pipe: self.share.global(from),
+                end: crossing.bytes.len(),
+            });
+            self.pool.release(index);
+        }
+    }
+
+    fn first_exit(&self, to: CoreId) -> Option<Key> {
+        self.exits.get(to.index())?.first()
+    }
+
+    /// Takes the first packet of a cut pipe out.
+    fn take_exit(&mut self, from: LocalPipe, key: Key, to: CoreId) -> u32 {
+        let exits = &mut self.exits[to.index()];
+        let pipe = &mut self.pipes[from.index()];
+        if pipe.is_shaped() {
+            exits.replace_first(None);
+            return self.take_shaped_exit(from, key);
+        }
+        let index = pipe.pop(&self.pool);
+        let next = pipe.next_due(&self.pool);
+        exits.replace_first(next.map(|due| pending::key(due, pipe.rank)));
+        index
+    }
+
+    /// Takes in packets that come out of pipes here, none of them before the engine's time. Returns
+    /// whether there was room for all; those that found none are counted as physical drops.
+    pub fn import(&mut self, crossing: &Crossing) -> bool {
+        let (mut start, mut has_room) = (0, true);
+        for traveller in &crossing.packets {
+            let bytes = &crossing.bytes[start..traveller.end];
+            start = traveller.end;
+            has_room &= self.take_in(traveller, bytes).is_some();
+        }
+        has_room
+    }
+
+    fn take_in(&mut self, traveller: &Traveller, bytes: &[u8]) -> Option<()> {
+        let Some(index) = self.pool.take(Origin::default()) else {
+            self.record.counters.pool_exhausted += 1;
+            return None;
+        };
+        let due = traveller.packet.due();
+        debug_assert!(due.time >= self.now, "nothing comes over into the past");
+        self.pool[index].travel(&traveller.packet);
+        self.pool.write(index, bytes);
+        self.record.came_over(index, traveller.identity);
+        let into = self.share.local(traveller.pipe)?;
+        let pipe = &mut self.pipes[into.index()];
+        let is_first = pipe.last().is_none();
+        pipe.hold(index, &mut self.pool);
+        if is_first {
+            self.announce(into, index, due);
+        }
+        Some(())
+    }
+
+    /// The least time that a packet takes from entering a pipe until it comes out, whatever the
+    /// pipe's parameters make of it; [`Span::ZERO`] where that is not known.
+    pub fn least_delay(&self, pipe: PipeId) -> Span {
+        let own = self.share.own(pipe);
+        own.map_or(Span::ZERO, |pipe| self.pipes[pipe.index()].least_delay())
+    }
+
+    /// What stands for a cut pipe's packet on its way: in the set of those that leave.
+    pub(super) fn announce_exit(&mut self, pipe: LocalPipe, due: Moment) {
+        let rank = self.pipes[pipe.index()].rank;
+        if let Some(to) = self.share.exit(pipe) {
+            self.exits[to.index()].insert(pending::key(due, rank));
+        }
+    }
+}
