@@ -6,7 +6,7 @@
 //! other's, into which they are handed ahead of time ([`Crossing`]). What enters a cut pipe comes
 //! out no sooner than the pipe's least delay later, so each engine may go on alone up to a horizon
 //! that follows from when the others can act next and from how far away, by cut pipes, they are
-//! ([`horizon`]).
+//! ([`Horizons`]).
 //!
 //! **Exactness.** Each engine's events come in the total order of the engine ([`crate::engine`]):
 //! packets that were handed in have the rank of their pipe like all others. So every pipe and every
@@ -18,9 +18,10 @@
 //!
 //! Left out: threads, and the hosts at the ends (`longhaul-emulation`).
 
-pub mod horizon;
+mod horizon;
 mod share;
 
 pub use crate::engine::crossing::Crossing;
+pub use horizon::Horizons;
 pub use share::{CoreId, Split};
 pub(crate) use share::{LocalPipe, Share};

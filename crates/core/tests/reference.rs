@@ -74,6 +74,8 @@ const EAGER: Manner = Manner {
     windows: Windows::Paying,
     lively: false,
     elsewhere: false,
+    balance: None,
+    reroutes: false,
     watched: false,
 };
 

@@ -9,7 +9,8 @@
 //!   where its rarest independent draw lies (a probability of 2^-53 is 8.3 deviations below the
 //!   mean); correlated draws have no such end short of zero;
 //! - a recorded delay is at least the least sample, and at least the pipe's own where some sample
-//!   leaves that in force; in between, delays are interpolated;
+//!   leaves that in force or the series begins later than the run; in between, delays are
+//!   interpolated;
 //! - that a packet keeps its place behind others only makes it later.
 //!
 //! Left out: changes during a run, which the caller has to know of.
@@ -64,7 +65,8 @@ fn least_recorded(trace: &Trace, own: Span) -> Span {
         Series::Opportunities { .. } => own,
         Series::Samples { samples, .. } => {
             let delays = samples.iter().map(|sample| sample.delay.unwrap_or(own));
-            delays.min().unwrap_or(own)
+            let before = (trace.offset > Span::ZERO).then_some(own);
+            delays.chain(before).min().unwrap_or(own)
         }
     }
 }

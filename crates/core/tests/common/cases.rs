@@ -6,7 +6,7 @@ use longhaul_core::engine::Windows;
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::params::LossModel;
 use longhaul_core::router::{Responder, Silent};
-use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
+use longhaul_core::topology::{Balance, Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 use proptest::prelude::*;
@@ -146,21 +146,6 @@ pub(crate) fn build(case: &Case) -> Topology {
     Topology::new(nodes, links).unwrap()
 }
 
-/// The same with two more routers and a link between them.
-fn with_a_link_elsewhere(case: &Case) -> Topology {
-    let (mut nodes, mut links) = parts(case);
-    nodes.extend([node("m0", 900), node("m1", 901)]);
-    links.push(Link::new("m0", "m1", case.params[0].0.clone()));
-    Topology::new(nodes, links).unwrap()
-}
-
-/// The same with a lan in the place of the first router.
-fn with_a_lan(case: &Case) -> Topology {
-    let (mut nodes, links) = parts(case);
-    nodes[0].kind = NodeKind::Lan;
-    Topology::new(nodes, links).unwrap()
-}
-
 fn parts(case: &Case) -> (Vec<Node>, Vec<Link>) {
     let router = |n: usize| format!("r{}", n % case.routers);
     let mut params = case.params.iter().cycle();
@@ -200,8 +185,13 @@ pub(crate) struct Outcome {
     pub(crate) hash: u64,
 }
 
-fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
-    let d = engine.counters().dropped;
+pub(crate) fn outcome_of(
+    counters: Counters,
+    pipes: Vec<PipeCounters>,
+    hash: u64,
+    deliveries: Vec<Delivery>,
+) -> Outcome {
+    let d = counters.dropped;
     let drops = [
         d.queue,
         d.loss,
@@ -212,13 +202,12 @@ fn outcome_of(engine: &Engine, deliveries: Vec<Delivery>) -> Outcome {
         d.absorbed,
         d.link_down,
     ];
-    let pipes = 0..engine.topology().pipes().len() as u32;
     Outcome {
         deliveries,
         drops,
-        pipes: pipes.map(|n| engine.pipe_counters(PipeId(n))).collect(),
-        counters: *engine.counters(),
-        hash: engine.trace_hash(),
+        pipes,
+        counters,
+        hash,
     }
 }
 
@@ -250,6 +239,10 @@ pub(crate) struct Manner {
     pub(crate) lively: bool,
     /// Add a link that has nothing to do with the case.
     pub(crate) elsewhere: bool,
+    /// How equal pipes share packets, if they do.
+    pub(crate) balance: Option<Balance>,
+    /// Routes are made anew after some changes of links.
+    pub(crate) reroutes: bool,
     /// A witness counts along, and has to find what the counters say.
     pub(crate) watched: bool,
 }
@@ -257,15 +250,11 @@ pub(crate) struct Manner {
 /// Runs a case on the engine.
 pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let Manner { step, eager, .. } = manner;
-    let base = match manner.lively {
-        false => build(case),
-        true => with_a_lan(case),
+    let there = Manner {
+        elsewhere: false,
+        ..manner
     };
-    let topology = if manner.elsewhere {
-        with_a_link_elsewhere(case)
-    } else {
-        base.clone()
-    };
+    let (base, topology) = (topology_of(case, there), topology_of(case, manner));
     let named = |pipe: usize| {
         let pipes = base.pipes();
         topology.find_pipes(&pipes[pipe % pipes.len()].name)[0]
@@ -325,6 +314,9 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
                 keep_queue,
             } => {
                 engine.set_up(named(*pipe), *up, *keep_queue);
+                if manner.reroutes && named(*pipe).index() % 3 == 0 {
+                    engine.reroute();
+                }
                 assert_balanced(&engine);
             }
             Action::Send {
@@ -335,10 +327,7 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
                 burst,
             } => {
                 let host = hosts[from % hosts.len()];
-                let nobody = match manner.lively {
-                    false => [192, 0, 2, 1].into(),
-                    true => [224, 0, 0, 9].into(),
-                };
+                let nobody = manner.nobody();
                 let to = target(&base, *to).map_or(nobody, |to| base.node(to).ipv4);
                 let frame = frame(topology.node(host).ipv4, to, *ip_len, *ttl, !manner.lively);
                 for _ in 0..*burst {
@@ -367,5 +356,34 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     if let Some(teller) = &teller {
         teller.0.lock().unwrap().check(&engine);
     }
-    outcome_of(&engine, deliveries)
+    let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
+    let pipes = pipes.map(|pipe| engine.pipe_counters(pipe)).collect();
+    let (counters, hash) = (*engine.counters(), engine.trace_hash());
+    outcome_of(counters, pipes, hash, deliveries)
+}
+
+/// The network of a case.
+pub(crate) fn topology_of(case: &Case, manner: Manner) -> Topology {
+    let (mut nodes, mut links) = parts(case);
+    if manner.lively {
+        nodes[0].kind = NodeKind::Lan;
+    }
+    if let Some(balance) = manner.balance {
+        links.iter_mut().for_each(|link| link.balance = balance);
+    }
+    if manner.elsewhere {
+        nodes.extend([node("m0", 900), node("m1", 901)]);
+        links.push(Link::new("m0", "m1", case.params[0].0.clone()));
+    }
+    Topology::new(nodes, links).unwrap()
+}
+
+impl Manner {
+    /// An address that no node has: of a group, where groups are sent to.
+    pub(crate) fn nobody(&self) -> std::net::Ipv4Addr {
+        match self.lively {
+            false => [192, 0, 2, 1].into(),
+            true => [224, 0, 0, 9].into(),
+        }
+    }
 }

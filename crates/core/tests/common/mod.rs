@@ -2,7 +2,9 @@
 #![allow(dead_code)] // each test program uses its part
 
 pub(crate) mod cases;
+pub(crate) mod mechanisms;
 pub(crate) mod reference;
+pub(crate) mod split;
 pub(crate) mod tally;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -140,4 +142,27 @@ impl Responder for Plain {
         seal(&mut out[14..34]);
         Some(14 + len)
     }
+}
+
+/// Sends packets over one pipe with such parameters, and tells the shortest time from entry to exit.
+pub(crate) fn fastest(params: &PipeParams, seed: u64, tell: impl FnOnce(longhaul_core::Span)) {
+    let topology = topology(&["h1", "h2"], &[("h1", "h2", params.clone())]);
+    let config = longhaul_core::EngineConfig {
+        seed,
+        slots: 4096,
+        ..longhaul_core::EngineConfig::default()
+    };
+    let mut engine = Engine::new(topology, config, Box::new(longhaul_core::router::Silent));
+    for n in 0..50 {
+        send(&mut engine, "h1", "h2", n * 700, 100);
+        engine.advance(Time::from_ns(n * 700));
+    }
+    engine.advance(Time::MAX);
+    let mut fastest = None;
+    while let Some(egress) = engine.poll_egress() {
+        let took = egress.due.since(egress.entered);
+        fastest = Some(fastest.map_or(took, |known: longhaul_core::Span| known.min(took)));
+        engine.release(egress);
+    }
+    fastest.map(tell);
 }
