@@ -1,5 +1,8 @@
 //! What a run comes to, whatever its clock: kept as it goes, and summed up at the end.
 
+mod network;
+mod series;
+
 use std::time::Duration;
 
 use longhaul_core::Time;
@@ -12,10 +15,11 @@ use super::{RunError, io_error};
 use crate::fidelity::{Second, Verdict};
 use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
-use crate::series::{Network, Series};
 use crate::summary::{
     CoreSummary, EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
 };
+pub(crate) use network::{Network, Report};
+use series::Series;
 
 /// Pipes are written down second by second where there are at most so many.
 pub(super) const PIPES_MAX: usize = 100_000;

@@ -23,9 +23,8 @@ use longhaul_linux::wait::{take_signal, termination_signals};
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger, PIPES_MAX};
+use crate::run::ledger::{End, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Observer, Progress, RunError, io_error};
-use crate::series::Network;
 use crate::summary::{self, CoreFacts, Summary};
 use longhaul_plan::plan::Plan;
 

@@ -39,7 +39,7 @@ use longhaul_proto::traffic::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
-use crate::series::{Network, Report};
+use crate::run::ledger::{Network, Report};
 use admission::Admission;
 pub(super) use changes::Command;
 use door::{ARRIVALS, Reached};

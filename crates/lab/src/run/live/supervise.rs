@@ -17,19 +17,18 @@ use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
-use super::core::Core;
+use super::drive_thread::Core;
 use super::govern::{card, governor, trim};
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger};
+use crate::run::ledger::{End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::steering::Steering;
 use crate::run::live::trim::Trim;
-use crate::series::Report;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
 

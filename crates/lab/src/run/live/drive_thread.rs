@@ -19,8 +19,8 @@ use super::clock::Pace;
 use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Totals};
 use super::hosts::offloads;
 use super::placement::Placement;
+use crate::run::ledger::Report;
 use crate::run::{RunError, io_error};
-use crate::series::Report;
 use crate::summary::CoreFacts;
 
 /// The drive loop in its thread, as the supervisor knows it.
