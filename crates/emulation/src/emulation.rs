@@ -69,7 +69,18 @@ pub struct Emulation {
 }
 
 impl Emulation {
-    /// An emulation of a plan, at t = 0.
+    /// What the engine of a plan's network is built with, without super-packets and trace hash.
+    pub fn engine_config(plan: &Plan) -> EngineConfig {
+        EngineConfig {
+            seed: plan.seed,
+            slot_size: plan.slot_bytes(),
+            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            ..EngineConfig::default()
+        }
+    }
+
+    /// An emulation of a plan, at t = 0; `config` is [that of the plan](Self::engine_config), or has
+    /// more.
     ///
     /// # Errors
     /// The modelled hosts could not be made.

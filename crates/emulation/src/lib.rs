@@ -16,4 +16,4 @@ mod virtual_time;
 
 pub use emulation::{Applied, Emulation, Look};
 pub use hosts::{Delivered, Out};
-pub use virtual_time::{GRID, Outcome, Stop, VirtualRun};
+pub use virtual_time::{GRID, Outcome, Stop, VirtualConfig, VirtualRun};

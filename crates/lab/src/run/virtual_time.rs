@@ -15,7 +15,7 @@ use std::time::Duration;
 use longhaul_core::engine::EngineConfig;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
-use longhaul_emulation::{Emulation, Outcome, Stop, VirtualRun};
+use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
 use longhaul_linux::memory::prefer_large_pages;
@@ -72,15 +72,11 @@ struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     fn new(plan: &'a Plan, folder: &'a RunFolder, signals: OwnedFd) -> Result<Self, RunError> {
         let config = EngineConfig {
-            seed: plan.seed,
-            slot_size: plan.slot_bytes(),
-            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
             trace_hash: true,
-            ..EngineConfig::default()
+            ..Emulation::engine_config(plan)
         };
         let emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
-        let end = (plan.duration, plan.traffic.bounded);
-        let run = VirtualRun::new(emulation, end, true);
+        let run = VirtualRun::new(emulation, VirtualConfig::of(plan));
         Ok(Self {
             plan,
             run,

@@ -45,14 +45,11 @@ const REPORTS: usize = 64;
 impl Core {
     pub(super) fn start(plan: &Plan, ring: Rings, placement: &Placement) -> Result<Self, RunError> {
         let config = EngineConfig {
-            seed: plan.seed,
-            slot_size: plan.slot_bytes(),
-            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
             buffers: match offloads(plan) {
                 true => plan.super_buffers() as u32,
                 false => 0,
             },
-            ..EngineConfig::default()
+            ..Emulation::engine_config(plan)
         };
         let mut emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
         #[cfg(debug_assertions)]

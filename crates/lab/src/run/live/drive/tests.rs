@@ -45,7 +45,7 @@ fn run_heard(machine: Machine, end: Span, heard: usize) -> Run {
     let plan = Plan::from_text(NETWORK, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
     let config = EngineConfig {
         slots: 4096,
-        ..EngineConfig::default()
+        ..Emulation::engine_config(&plan)
     };
     let emulation = Emulation::new(&plan, config).expect("no modelled traffic");
     let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
