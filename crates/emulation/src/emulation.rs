@@ -13,6 +13,7 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Time};
+use longhaul_plan::card::Card;
 use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
@@ -64,6 +65,8 @@ pub struct Emulation {
     pub(crate) engine: Engine,
     timeline: Timeline,
     pub(crate) hosts: Option<ModelledHosts>,
+    /// The pipes behind cards, and what they are like but for that.
+    cards: HashMap<PipeId, (Card, PipeParams)>,
     applied: Applied,
     tells_params: bool,
 }
@@ -98,6 +101,7 @@ impl Emulation {
             engine: Engine::new(plan.topology.clone(), config, responder),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
+            cards: HashMap::new(),
             applied: Applied::default(),
             tells_params: false,
         })
@@ -168,8 +172,9 @@ impl Emulation {
     pub fn take_steps(&mut self, at: Time) {
         self.engine.advance_before(at);
         loop {
-            let engine = &self.engine;
-            let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) else {
+            let (engine, cards) = (&self.engine, &self.cards);
+            let present = |pipe| own_params(engine, cards, pipe).clone();
+            let Some(step) = self.timeline.pop(at, present) else {
                 return;
             };
             match step.begins {
@@ -210,16 +215,35 @@ impl Emulation {
 
     /// Changes a pipe now.
     pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
-        let params = patch.apply(self.engine.params(pipe));
+        let params = patch.apply(self.params(pipe));
         if self.tells_params {
             self.applied.params.insert(pipe, params.clone());
         }
-        self.engine.set(pipe, params);
+        self.set_params(pipe, params);
     }
 
     /// Gives a pipe other parameters than the plan's, before anything has happened.
     pub fn set_params(&mut self, pipe: PipeId, params: PipeParams) {
+        let params = match self.cards.get_mut(&pipe) {
+            Some((card, own)) => {
+                *own = params;
+                card.before(own)
+            }
+            None => params,
+        };
         self.engine.set(pipe, params);
+    }
+
+    /// Puts a host's card before a pipe, before anything has happened.
+    pub fn put_card(&mut self, pipe: PipeId, card: Card) {
+        let params = self.params(pipe).clone();
+        self.cards.insert(pipe, (card, params.clone()));
+        self.set_params(pipe, params);
+    }
+
+    /// What a pipe does to packets now, without the room that a card's packets have in its queue.
+    pub fn params(&self, pipe: PipeId) -> &PipeParams {
+        own_params(&self.engine, &self.cards, pipe)
     }
 
     /// Takes pipes down or brings them up now, by somebody's wish; those that change.
@@ -238,7 +262,7 @@ impl Emulation {
     pub fn look(&self, pipe: PipeId) -> Look {
         Look {
             pipe,
-            params: self.engine.params(pipe).clone(),
+            params: self.params(pipe).clone(),
             up: self.timeline.is_up(pipe),
             counters: self.engine.pipe_counters(pipe),
             waiting: self.engine.waiting(pipe),
@@ -281,4 +305,13 @@ impl Emulation {
     pub fn modelled_hosts(&self) -> &[NodeId] {
         self.hosts.as_ref().map_or(&[], |hosts| &hosts.nodes)
     }
+}
+
+/// What a pipe is like but for a card before it.
+fn own_params<'a>(
+    engine: &'a Engine,
+    cards: &'a HashMap<PipeId, (Card, PipeParams)>,
+    pipe: PipeId,
+) -> &'a PipeParams {
+    cards.get(&pipe).map_or(engine.params(pipe), |(_, own)| own)
 }

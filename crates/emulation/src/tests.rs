@@ -1,5 +1,7 @@
 //! Windows change nothing, and neither does anything else that is not the experiment.
 
+mod cards;
+
 use longhaul_core::engine::{EngineConfig, MODELLED_SLOT};
 use longhaul_core::observe::Counters;
 use longhaul_core::{Span, Time};

@@ -8,12 +8,11 @@ use std::thread::JoinHandle;
 
 use longhaul_core::Time;
 use longhaul_core::engine::EngineConfig;
-use longhaul_core::topology::PipeParams;
 use longhaul_emulation::{Applied, Emulation};
 use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::packet_io::Rings;
 use longhaul_linux::wait::Bell;
-use longhaul_plan::plan::{CARD_AHEAD, Plan};
+use longhaul_plan::plan::Plan;
 
 use super::clock::Pace;
 use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Totals};
@@ -57,12 +56,8 @@ impl Core {
             emulation.set_params(pipe, params);
         }
         if offloads(plan) {
-            for &pipe in plan.hosts.iter().flat_map(|host| &host.nic) {
-                let params = PipeParams {
-                    card: CARD_AHEAD,
-                    ..emulation.engine().params(pipe).clone()
-                };
-                emulation.set_params(pipe, params);
+            for (pipe, card) in plan.cards() {
+                emulation.put_card(pipe, card);
             }
         }
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
