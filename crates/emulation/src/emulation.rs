@@ -20,30 +20,9 @@ use longhaul_plan::schedule::{Change, Timeline};
 use longhaul_proto::RouterReplies;
 use longhaul_proto::traffic::{self, Traffic};
 
+use crate::applied::Applied;
 use crate::endpoints::Endpoints;
 use crate::hosts::ModelledHosts;
-
-/// The most beginnings of events that wait to be told of; more are counted.
-const BEGUN_MAX: usize = 10_000;
-
-/// Changes that have been made since this was last taken. Its size is bounded by the network's: of a
-/// pipe that has changed several times, the last parameters are told.
-#[derive(Debug, Clone, Default)]
-pub struct Applied {
-    /// Events of the file that began, by number, and when.
-    pub begun: Vec<(Time, usize)>,
-    /// Further ones.
-    pub begun_more: u64,
-    /// Pipes whose parameters have changed, and what they are now; for those who asked
-    /// ([`Emulation::tell_params`]).
-    pub params: HashMap<PipeId, PipeParams>,
-}
-
-impl Applied {
-    fn is_empty(&self) -> bool {
-        self.begun.is_empty() && self.params.is_empty()
-    }
-}
 
 /// A pipe at a moment.
 #[derive(Debug, Clone)]
@@ -68,7 +47,7 @@ pub struct Emulation {
     /// The pipes behind cards, and what they are like but for that.
     cards: HashMap<PipeId, (Card, PipeParams)>,
     applied: Applied,
-    tells_params: bool,
+    tells_network: bool,
 }
 
 impl Emulation {
@@ -103,7 +82,7 @@ impl Emulation {
             hosts,
             cards: HashMap::new(),
             applied: Applied::default(),
-            tells_params: false,
+            tells_network: false,
         })
     }
 
@@ -177,12 +156,8 @@ impl Emulation {
             let Some(step) = self.timeline.pop(at, present) else {
                 return;
             };
-            match step.begins {
-                Some(event) if self.applied.begun.len() < BEGUN_MAX => {
-                    self.applied.begun.push((step.at, event));
-                }
-                Some(_) => self.applied.begun_more += 1,
-                None => {}
+            if let Some(event) = step.begins {
+                self.applied.begin(step.at, event);
             }
             for change in step.changes {
                 match change {
@@ -191,16 +166,30 @@ impl Emulation {
                         pipe,
                         up,
                         keep_queue,
-                    } => self.engine.set_up(pipe, up, keep_queue),
-                    Change::Reroute => self.engine.reroute(),
+                    } => self.set_up(pipe, up, keep_queue),
+                    Change::Reroute => self.reroute(step.at),
                 }
             }
         }
     }
 
-    /// Also tells of parameters from now on.
-    pub fn tell_params(&mut self) {
-        self.tells_params = true;
+    fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
+        if self.tells_network {
+            self.applied.up.insert(pipe, up);
+        }
+        self.engine.set_up(pipe, up, keep_queue);
+    }
+
+    fn reroute(&mut self, at: Time) {
+        if self.tells_network {
+            self.applied.rerouted = Some(at);
+        }
+        self.engine.reroute();
+    }
+
+    /// From now on also tells what becomes of the network: parameters, failures and repairs, routes.
+    pub fn tell_network(&mut self) {
+        self.tells_network = true;
     }
 
     /// The changes that have been made since this was asked last, if there were any.
@@ -216,7 +205,7 @@ impl Emulation {
     /// Changes a pipe now.
     pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
         let params = patch.apply(self.params(pipe));
-        if self.tells_params {
+        if self.tells_network {
             self.applied.params.insert(pipe, params.clone());
         }
         self.set_params(pipe, params);
@@ -253,7 +242,7 @@ impl Emulation {
         let changed = |pipe: &&PipeId| timeline.switch(**pipe, up, now);
         let changed: Vec<PipeId> = pipes.iter().filter(changed).copied().collect();
         for &pipe in &changed {
-            self.engine.set_up(pipe, up, keep_queue);
+            self.set_up(pipe, up, keep_queue);
         }
         changed
     }

@@ -1,6 +1,7 @@
 //! Windows change nothing, and neither does anything else that is not the experiment.
 
 mod cards;
+mod changes;
 
 use longhaul_core::engine::{EngineConfig, MODELLED_SLOT};
 use longhaul_core::observe::Counters;

@@ -71,7 +71,7 @@ impl Core {
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let (applied_end, applied) = sync_channel(REPORTS);
-        emulation.tell_params();
+        emulation.tell_network();
         let done = Arc::new(AtomicBool::new(false));
         let loop_done = Arc::clone(&done);
         let (cpu, ring_bell, tolerance) = (

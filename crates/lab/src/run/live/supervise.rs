@@ -7,8 +7,9 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
+use longhaul_emulation::Known;
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
@@ -78,8 +79,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) governed: (Time, Span, [u64; 2]),
     /// None where the kernel does not allow it.
     pub(super) steering: Option<Steering>,
-    /// Pipes that are not as the plan has them any more, as the loop has told.
-    pub(super) params: HashMap<PipeId, PipeParams>,
+    /// The network as the loop has told.
+    pub(super) known: Known,
     pub(super) latest: Option<Report>,
     /// The report before the latest.
     pub(super) before: Option<Report>,
@@ -130,7 +131,7 @@ impl<'a> Supervisor<'a> {
             offload,
             governed: (Time::ZERO, Span::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
-            params: HashMap::new(),
+            known: Known::default(),
             latest: None,
             before: None,
             phase: Phase::Running,
@@ -307,7 +308,7 @@ impl<'a> Supervisor<'a> {
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
             // A lost frame counts as all the packets that it may have held.
-            let segments = card(self.plan, host, &self.params, self.offload).segments();
+            let segments = card(self.plan, host, &self.known, self.offload).segments();
             let sent = self.segments[host].max(segments.into());
             self.segments[host] = sent;
             let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
@@ -391,6 +392,9 @@ impl<'a> Supervisor<'a> {
         while let Ok(applied) = self.core.applied.try_recv() {
             self.take_applied(applied);
         }
+        if let Some(applied) = totals.applied.take() {
+            self.take_applied(applied);
+        }
         self.summarise(simulated, machine, &totals)
     }
 
@@ -455,7 +459,7 @@ impl<'a> Supervisor<'a> {
             machine,
             verdict: self.judge.verdict(&totals.measured, self.tcp),
             network,
-            params: &|pipe| self.params.get(&pipe),
+            params: &|pipe| self.known.changed(pipe),
             cores: &[(totals.cpu, time)],
             traffic: totals.traffic.as_ref(),
             programs: self.programs.list().iter().map(program_summary).collect(),
