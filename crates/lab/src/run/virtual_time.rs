@@ -23,7 +23,7 @@ use longhaul_linux::wait::{take_signal, termination_signals};
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger, Network, PIPES_MAX};
+use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Observer, Progress, RunError, io_error};
 use crate::summary::{self, CoreFacts, Summary};
 use longhaul_plan::plan::Plan;
@@ -208,14 +208,19 @@ impl<'a> Simulation<'a> {
             time: end,
             machine: summary::machine(core, Vec::new(), allowed_cpus()),
             verdict: self.judge.virtual_verdict(),
-            network: Network {
-                counters: *engine.counters(),
-                pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
-                inside: engine.inside(),
-                multicast_data: 0,
-            },
-            params: &|pipe| Some(engine.params(pipe)),
-            cores: &[(self.cpu, time)],
+            params: &|pipe| Some(emulation.params(pipe)),
+            cores: vec![CoreEnd {
+                cpu: self.cpu,
+                had: time,
+                pipes: pipes.len(),
+                network: Network {
+                    counters: *engine.counters(),
+                    pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
+                    inside: engine.inside(),
+                    multicast_data: 0,
+                },
+                ..CoreEnd::default()
+            }],
             traffic: emulation.traffic(),
             programs: Vec::new(),
             trace_hash: Some(engine.trace_hash()),

@@ -1,4 +1,7 @@
 //! The network at a moment, as a run's loops tell of it.
+//!
+//! Where several cores carry it, each tells of its part: the counters of pipes that it does not own
+//! are zero, and the whole is the sum.
 
 use longhaul_core::observe::{Counters, PipeCounters};
 
@@ -15,6 +18,22 @@ pub(crate) struct Network {
     pub(crate) inside: u64,
     /// Multicast frames that carried more than a kernel's own group membership messages.
     pub(crate) multicast_data: u64,
+}
+
+impl Network {
+    /// Adds another core's part.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        if self.pipes.len() < other.pipes.len() {
+            self.pipes
+                .resize(other.pipes.len(), PipeCounters::default());
+        }
+        for (pipe, other) in self.pipes.iter_mut().zip(&other.pipes) {
+            pipe.merge(other);
+        }
+        self.inside += other.inside;
+        self.multicast_data += other.multicast_data;
+    }
 }
 
 /// What a loop tells of a second: its fidelity, and the network at its end.

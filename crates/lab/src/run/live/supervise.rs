@@ -24,7 +24,7 @@ use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger, Report};
+use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
@@ -453,14 +453,19 @@ impl<'a> Supervisor<'a> {
                 program.log_discarded()
             ));
         }
-        let time = self.core.pace.duration(simulated.since(Time::ZERO));
+        let core = CoreEnd {
+            cpu: totals.cpu,
+            had: self.core.pace.duration(simulated.since(Time::ZERO)),
+            pipes: self.plan.topology.pipes().len(),
+            network,
+            ..CoreEnd::default()
+        };
         let mut summary = self.ledger.close(End {
             time: simulated,
             machine,
             verdict: self.judge.verdict(&totals.measured, self.tcp),
-            network,
             params: &|pipe| self.known.changed(pipe),
-            cores: &[(totals.cpu, time)],
+            cores: vec![core],
             traffic: totals.traffic.as_ref(),
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
