@@ -52,6 +52,30 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
+impl Counters {
+    /// Adds those of another part of the network.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            entered,
+            created,
+            delivered,
+            hops,
+            dropped,
+            refused,
+            pool_exhausted,
+            replies_suppressed,
+        } = other;
+        self.entered += entered;
+        self.created += created;
+        self.delivered += delivered;
+        self.hops += hops;
+        self.dropped.merge(dropped);
+        self.refused.merge(refused);
+        self.pool_exhausted += pool_exhausted;
+        self.replies_suppressed += replies_suppressed;
+    }
+}
+
 /// Packets that ended inside the network, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
@@ -103,6 +127,28 @@ impl Dropped {
             + self.misdelivered
             + self.absorbed
     }
+
+    /// Adds those of another part of the network.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            queue,
+            loss,
+            link_down,
+            hop_limit,
+            no_route,
+            too_big,
+            misdelivered,
+            absorbed,
+        } = other;
+        self.queue += queue;
+        self.loss += loss;
+        self.link_down += link_down;
+        self.hop_limit += hop_limit;
+        self.no_route += no_route;
+        self.too_big += too_big;
+        self.misdelivered += misdelivered;
+        self.absorbed += absorbed;
+    }
 }
 
 impl std::ops::AddAssign for Dropped {
@@ -140,6 +186,22 @@ pub struct RefusedFrames {
     pub too_long: u64,
 }
 
+impl RefusedFrames {
+    /// Adds those of another part of the network.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            malformed,
+            not_ip,
+            multicast,
+            too_long,
+        } = other;
+        self.malformed += malformed;
+        self.not_ip += not_ip;
+        self.multicast += multicast;
+        self.too_long += too_long;
+    }
+}
+
 /// What became of the packets of one pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PipeCounters {
@@ -165,4 +227,34 @@ pub struct PipeCounters {
     pub reordered: u64,
     /// Nanoseconds spent sending; over a length of time, the utilisation.
     pub busy_ns: u64,
+}
+
+impl PipeCounters {
+    /// Adds what became of the packets of the same pipe elsewhere.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            packets,
+            bytes,
+            drops_queue,
+            drops_early,
+            drops_loss,
+            drops_down,
+            marked,
+            duplicated,
+            corrupted,
+            reordered,
+            busy_ns,
+        } = other;
+        self.packets += packets;
+        self.bytes += bytes;
+        self.drops_queue += drops_queue;
+        self.drops_early += drops_early;
+        self.drops_loss += drops_loss;
+        self.drops_down += drops_down;
+        self.marked += marked;
+        self.duplicated += duplicated;
+        self.corrupted += corrupted;
+        self.reordered += reordered;
+        self.busy_ns += busy_ns;
+    }
 }

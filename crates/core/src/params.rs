@@ -24,9 +24,6 @@ mod validate;
 pub(crate) use distribution::Score;
 pub use validate::ParamError;
 
-/// What a card hands over before its turn is counted in packets of so many bytes.
-pub const CARD_PACKET_BYTES: u64 = 1000;
-
 /// What a pipe does to packets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipeParams {
@@ -39,9 +36,6 @@ pub struct PipeParams {
     pub framing: Framing,
     /// What may wait.
     pub queue: QueueLimit,
-    /// What may wait besides, as time at the rate: so much the card of the host that feeds the pipe
-    /// may hand over before its turn. See [`PipeParams::room`].
-    pub card: Span,
     /// Who waits, who goes next and who is dropped.
     pub discipline: Discipline,
     /// One-way propagation delay; the mean where `jitter` spreads it.
@@ -75,7 +69,6 @@ impl Default for PipeParams {
             burst: None,
             framing: Framing::default(),
             queue: QueueLimit::default(),
-            card: Span::ZERO,
             discipline: Discipline::default(),
             delay: Span::ZERO,
             jitter: None,
@@ -117,25 +110,6 @@ impl PipeParams {
             && self.burst.is_none()
             && self.discipline == Discipline::DropTail
             && self.trace.is_none()
-    }
-
-    /// What may wait: the queue, and where packets wait for the rate alone what a card may hand over
-    /// before its turn. A card keeps it waiting in its host instead, and drops none of it.
-    pub(crate) fn room(&self) -> QueueLimit {
-        let (Some(rate), true) = (self.rate, self.card > Span::ZERO && self.sends_steadily())
-        else {
-            return self.queue;
-        };
-        let bytes = u128::from(rate.bits_per_s()) * u128::from(self.card.as_ns()) / 8_000_000_000;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        match self.queue {
-            QueueLimit::Packets(packets) => {
-                let more = u32::try_from(bytes / CARD_PACKET_BYTES).unwrap_or(u32::MAX);
-                QueueLimit::Packets(packets.saturating_add(more))
-            }
-            QueueLimit::Bytes(limit) => QueueLimit::Bytes(limit.saturating_add(bytes)),
-            QueueLimit::Time(span) => QueueLimit::Time(span + self.card),
-        }
     }
 }
 

@@ -222,43 +222,6 @@ fn a_shaped_pipe_has_a_backlog() {
     assert_eq!(backlog("h3", 0), 0, "with a burst nobody knows");
 }
 
-/// 8 Mbit/s for 5 ms are 5 packets of 1000 bytes.
-#[test]
-fn a_card_hands_over_more_than_the_queue_holds() {
-    let card = |queue| PipeParams {
-        queue,
-        card: Span::from_ms(5),
-        ..pipe("8 Mbit/s", "1 ms")
-    };
-    let dropped = |params: PipeParams| {
-        let mut engine = engine(topology(&["h1", "h2"], &[("h1", "h2", params)]));
-        (0..20).for_each(|_| send(&mut engine, "h1", "h2", 0, 482));
-        engine.advance(Time::MAX);
-        drain(&mut engine);
-        engine.counters().dropped.queue
-    };
-    // One in service, 2 and 5 in the queue.
-    assert_eq!(dropped(card(QueueLimit::Packets(2))), 12);
-    // 1000 and 5000 bytes are 12 packets of 500.
-    assert_eq!(dropped(card(QueueLimit::Bytes(1000))), 7);
-    // The one behind 6 ms finds the limit reached.
-    let span = dropped(card(QueueLimit::Time(Span::from_ms(1))));
-    let all = dropped(PipeParams {
-        queue: QueueLimit::Time(Span::from_ms(6)),
-        ..pipe("8 Mbit/s", "1 ms")
-    });
-    assert_eq!((span, span > 0), (all, true));
-    let burst = PipeParams {
-        burst: Some(longhaul_core::units::Bytes(500)),
-        ..card(QueueLimit::Packets(2))
-    };
-    let without = PipeParams {
-        card: Span::ZERO,
-        ..burst.clone()
-    };
-    assert_eq!(dropped(burst), dropped(without), "not with a burst");
-}
-
 /// Thousands are under way, and still exactly those that find 300 waiting are dropped.
 #[test]
 fn a_long_pipe_drops_exactly_what_finds_no_room() {

@@ -13,36 +13,16 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Time};
+use longhaul_plan::card::Card;
 use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
 use longhaul_proto::RouterReplies;
 use longhaul_proto::traffic::{self, Traffic};
 
+use crate::applied::Applied;
 use crate::endpoints::Endpoints;
 use crate::hosts::ModelledHosts;
-
-/// The most beginnings of events that wait to be told of; more are counted.
-const BEGUN_MAX: usize = 10_000;
-
-/// Changes that have been made since this was last taken. Its size is bounded by the network's: of a
-/// pipe that has changed several times, the last parameters are told.
-#[derive(Debug, Clone, Default)]
-pub struct Applied {
-    /// Events of the file that began, by number, and when.
-    pub begun: Vec<(Time, usize)>,
-    /// Further ones.
-    pub begun_more: u64,
-    /// Pipes whose parameters have changed, and what they are now; for those who asked
-    /// ([`Emulation::tell_params`]).
-    pub params: HashMap<PipeId, PipeParams>,
-}
-
-impl Applied {
-    fn is_empty(&self) -> bool {
-        self.begun.is_empty() && self.params.is_empty()
-    }
-}
 
 /// A pipe at a moment.
 #[derive(Debug, Clone)]
@@ -64,12 +44,25 @@ pub struct Emulation {
     pub(crate) engine: Engine,
     timeline: Timeline,
     pub(crate) hosts: Option<ModelledHosts>,
+    /// The pipes behind cards, and what they are like but for that.
+    cards: HashMap<PipeId, (Card, PipeParams)>,
     applied: Applied,
-    tells_params: bool,
+    tells_network: bool,
 }
 
 impl Emulation {
-    /// An emulation of a plan, at t = 0.
+    /// What the engine of a plan's network is built with, without super-packets and trace hash.
+    pub fn engine_config(plan: &Plan) -> EngineConfig {
+        EngineConfig {
+            seed: plan.seed,
+            slot_size: plan.slot_bytes(),
+            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
+            ..EngineConfig::default()
+        }
+    }
+
+    /// An emulation of a plan, at t = 0; `config` is [that of the plan](Self::engine_config), or has
+    /// more.
     ///
     /// # Errors
     /// The modelled hosts could not be made.
@@ -87,8 +80,9 @@ impl Emulation {
             engine: Engine::new(plan.topology.clone(), config, responder),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
+            cards: HashMap::new(),
             applied: Applied::default(),
-            tells_params: false,
+            tells_network: false,
         })
     }
 
@@ -157,16 +151,13 @@ impl Emulation {
     pub fn take_steps(&mut self, at: Time) {
         self.engine.advance_before(at);
         loop {
-            let engine = &self.engine;
-            let Some(step) = self.timeline.pop(at, |pipe| engine.params(pipe).clone()) else {
+            let (engine, cards) = (&self.engine, &self.cards);
+            let present = |pipe| own_params(engine, cards, pipe).clone();
+            let Some(step) = self.timeline.pop(at, present) else {
                 return;
             };
-            match step.begins {
-                Some(event) if self.applied.begun.len() < BEGUN_MAX => {
-                    self.applied.begun.push((step.at, event));
-                }
-                Some(_) => self.applied.begun_more += 1,
-                None => {}
+            if let Some(event) = step.begins {
+                self.applied.begin(step.at, event);
             }
             for change in step.changes {
                 match change {
@@ -175,16 +166,30 @@ impl Emulation {
                         pipe,
                         up,
                         keep_queue,
-                    } => self.engine.set_up(pipe, up, keep_queue),
-                    Change::Reroute => self.engine.reroute(),
+                    } => self.set_up(pipe, up, keep_queue),
+                    Change::Reroute => self.reroute(step.at),
                 }
             }
         }
     }
 
-    /// Also tells of parameters from now on.
-    pub fn tell_params(&mut self) {
-        self.tells_params = true;
+    fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
+        if self.tells_network {
+            self.applied.up.insert(pipe, up);
+        }
+        self.engine.set_up(pipe, up, keep_queue);
+    }
+
+    fn reroute(&mut self, at: Time) {
+        if self.tells_network {
+            self.applied.rerouted = Some(at);
+        }
+        self.engine.reroute();
+    }
+
+    /// From now on also tells what becomes of the network: parameters, failures and repairs, routes.
+    pub fn tell_network(&mut self) {
+        self.tells_network = true;
     }
 
     /// The changes that have been made since this was asked last, if there were any.
@@ -199,16 +204,35 @@ impl Emulation {
 
     /// Changes a pipe now.
     pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
-        let params = patch.apply(self.engine.params(pipe));
-        if self.tells_params {
+        let params = patch.apply(self.params(pipe));
+        if self.tells_network {
             self.applied.params.insert(pipe, params.clone());
         }
-        self.engine.set(pipe, params);
+        self.set_params(pipe, params);
     }
 
     /// Gives a pipe other parameters than the plan's, before anything has happened.
     pub fn set_params(&mut self, pipe: PipeId, params: PipeParams) {
+        let params = match self.cards.get_mut(&pipe) {
+            Some((card, own)) => {
+                *own = params;
+                card.before(own)
+            }
+            None => params,
+        };
         self.engine.set(pipe, params);
+    }
+
+    /// Puts a host's card before a pipe, before anything has happened.
+    pub fn put_card(&mut self, pipe: PipeId, card: Card) {
+        let params = self.params(pipe).clone();
+        self.cards.insert(pipe, (card, params.clone()));
+        self.set_params(pipe, params);
+    }
+
+    /// What a pipe does to packets now, without the room that a card's packets have in its queue.
+    pub fn params(&self, pipe: PipeId) -> &PipeParams {
+        own_params(&self.engine, &self.cards, pipe)
     }
 
     /// Takes pipes down or brings them up now, by somebody's wish; those that change.
@@ -218,7 +242,7 @@ impl Emulation {
         let changed = |pipe: &&PipeId| timeline.switch(**pipe, up, now);
         let changed: Vec<PipeId> = pipes.iter().filter(changed).copied().collect();
         for &pipe in &changed {
-            self.engine.set_up(pipe, up, keep_queue);
+            self.set_up(pipe, up, keep_queue);
         }
         changed
     }
@@ -227,7 +251,7 @@ impl Emulation {
     pub fn look(&self, pipe: PipeId) -> Look {
         Look {
             pipe,
-            params: self.engine.params(pipe).clone(),
+            params: self.params(pipe).clone(),
             up: self.timeline.is_up(pipe),
             counters: self.engine.pipe_counters(pipe),
             waiting: self.engine.waiting(pipe),
@@ -270,4 +294,13 @@ impl Emulation {
     pub fn modelled_hosts(&self) -> &[NodeId] {
         self.hosts.as_ref().map_or(&[], |hosts| &hosts.nodes)
     }
+}
+
+/// What a pipe is like but for a card before it.
+fn own_params<'a>(
+    engine: &'a Engine,
+    cards: &'a HashMap<PipeId, (Card, PipeParams)>,
+    pipe: PipeId,
+) -> &'a PipeParams {
+    cards.get(&pipe).map_or(engine.params(pipe), |(_, own)| own)
 }

@@ -7,6 +7,7 @@
 //! changes and timers in the same order; they differ in when they look.
 #![forbid(unsafe_code)]
 
+mod applied;
 mod emulation;
 mod endpoints;
 mod hosts;
@@ -14,6 +15,7 @@ mod hosts;
 mod tests;
 mod virtual_time;
 
-pub use emulation::{Applied, Emulation, Look};
+pub use applied::{Applied, Known};
+pub use emulation::{Emulation, Look};
 pub use hosts::{Delivered, Out};
-pub use virtual_time::{GRID, Outcome, Stop, VirtualRun};
+pub use virtual_time::{GRID, Outcome, Stop, VirtualConfig, VirtualRun};

@@ -1,12 +1,15 @@
 //! Windows change nothing, and neither does anything else that is not the experiment.
 
-use longhaul_core::engine::EngineConfig;
+mod cards;
+mod changes;
+
+use longhaul_core::engine::{EngineConfig, MODELLED_SLOT};
 use longhaul_core::observe::Counters;
 use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
 use proptest::prelude::*;
 
-use crate::{Emulation, Outcome, Stop, VirtualRun};
+use crate::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
 
 /// Everything that a run has come to.
 #[derive(Debug, PartialEq)]
@@ -21,15 +24,15 @@ struct Result {
 fn simulate(text: &str, windows: bool) -> Result {
     let plan = Plan::from_text(text, "f.yaml").unwrap_or_else(|e| panic!("{e}\n{text}"));
     let config = EngineConfig {
-        seed: plan.seed,
-        slot_size: plan.slot_bytes(),
-        slots: plan.packet_slots() as u32,
         trace_hash: true,
-        ..EngineConfig::default()
+        ..Emulation::engine_config(&plan)
     };
     let emulation = Emulation::new(&plan, config).unwrap();
-    let end = (plan.duration, plan.traffic.bounded);
-    let mut run = VirtualRun::new(emulation, end, windows);
+    let config = VirtualConfig {
+        windows,
+        ..VirtualConfig::of(&plan)
+    };
+    let mut run = VirtualRun::new(emulation, config);
     let mut horizon = Time::ZERO;
     let stop = loop {
         match run.run(horizon, 100) {
@@ -71,6 +74,28 @@ traffic:
 {traffic}events:
 {events}"
     )
+}
+
+/// Packets of a virtual run are headers alone; nothing else depends on the clock.
+#[test]
+fn an_engine_is_built_as_the_plan_says() {
+    let text = "seed: 7\ntopology: { nodes: { a: { count: 2 } }, links: [{ ends: [a0, a1] }] }\n";
+    let plan = |text: &str| Plan::from_text(text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+    let real = plan(text);
+    let traffic = "clock: virtual\ntraffic: { x: { from: a0, to: a1, bytes: 1 kB } }\n";
+    let simulated = plan(&format!("{text}{traffic}"));
+    let config = EngineConfig {
+        seed: 7,
+        slot_size: 1536,
+        slots: 4096,
+        ..EngineConfig::default()
+    };
+    assert_eq!(Emulation::engine_config(&real), config);
+    let config = EngineConfig {
+        slot_size: MODELLED_SLOT,
+        ..config
+    };
+    assert_eq!(Emulation::engine_config(&simulated), config);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 //!
 //! Theory: a packet that a host sends at T enters the host's first pipe, which no other host
 //! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
-//! **window** of its events, as long as the smallest such delay, before the hosts are asked what they make of them: whatever they
-//! send within the window cannot come out within it. Packets then enter at the times at which
-//! they were sent, for which the engine accepts arrivals in its past. Windows only save work:
-//! results do not depend on them, which a test holds to windows of nothing.
+//! **window** of its events, as long as the smallest such delay, before the hosts are asked what
+//! they make of them: whatever they send within the window cannot come out within it. Packets then
+//! enter at the times at which they were sent, for which the engine accepts arrivals in its past.
+//! Windows only save work: results do not depend on them, which a test holds to windows of nothing.
 //!
 //! That delay is [`Engine::lead`](longhaul_core::engine::Engine::lead). Where a first pipe is not
-//! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are no
-//! windows, and the engine and the hosts take turns event by event.
+//! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are
+//! no windows, and the engine and the hosts take turns event by event.
 //!
 //! All spans of time here are half open: what happens at their end belongs to the next one. What
 //! the file has scheduled comes before packets of the same time. A run is over at the end of the
@@ -18,6 +18,7 @@
 //! Left out: the clock that people wait by, and everything that is written down.
 
 use longhaul_core::{NodeId, Span, Time};
+use longhaul_plan::plan::Plan;
 
 use crate::Emulation;
 
@@ -51,6 +52,29 @@ pub enum Outcome {
     Over(Stop),
 }
 
+/// How a virtual run goes, and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VirtualConfig {
+    /// The run's bound, if it has one.
+    pub duration: Option<Span>,
+    /// How many flows end by themselves; where there are any, the run ends with them.
+    pub bounded: u64,
+    /// Whether the engine may go on alone for a window. Without, everything goes event by event,
+    /// and the results are the same.
+    pub windows: bool,
+}
+
+impl VirtualConfig {
+    /// That of a plan, with windows.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            duration: plan.duration,
+            bounded: plan.traffic.bounded,
+            windows: true,
+        }
+    }
+}
+
 /// An emulation on the virtual clock.
 pub struct VirtualRun {
     emulation: Emulation,
@@ -70,17 +94,16 @@ pub struct VirtualRun {
 }
 
 impl VirtualRun {
-    /// A run at t = 0, which ends after `end`, or when as many flows as are `bounded` have ended;
-    /// without `windows`, everything goes event by event.
-    pub fn new(emulation: Emulation, (end, bounded): (Option<Span>, u64), windows: bool) -> Self {
+    /// A run at t = 0.
+    pub fn new(emulation: Emulation, config: VirtualConfig) -> Self {
         let mut run = Self {
             hosts: emulation.modelled_hosts().to_vec(),
-            windows,
+            windows: config.windows,
             window: Span::ZERO,
             cell_end: Time::ZERO + GRID,
             at_once: 0,
-            end: end.map(|end| Time::ZERO + end),
-            bounded,
+            end: config.duration.map(|duration| Time::ZERO + duration),
+            bounded: config.bounded,
             emulation,
         };
         run.measure_window();

@@ -12,6 +12,5 @@ pub mod flows;
 pub mod folder;
 pub mod report;
 pub mod run;
-mod series;
 pub mod sockets;
 pub mod summary;

@@ -4,6 +4,7 @@
 mod attempts;
 mod context;
 mod ledger;
+mod linux_machine;
 mod live;
 pub mod virtual_time;
 
@@ -18,6 +19,7 @@ pub use live::ring_configs;
 
 use crate::folder::RunFolder;
 use crate::summary::Summary;
+use linux_machine::LinuxMachine;
 
 /// Runs a plan and returns what came of it, which is also in the run folder.
 ///
@@ -28,13 +30,14 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
     let begun = Begun::now();
+    let mut machine = LinuxMachine::default();
     if plan.clock == RunClock::Virtual {
-        virtual_time::memory::Needs::of(plan).check()?;
+        virtual_time::memory::Needs::of(plan).check(&machine)?;
     }
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
     let result = match plan.clock {
         RunClock::Real => live::run(plan, options, &folder, observer, begun),
-        RunClock::Virtual => virtual_time::run(plan, &folder, observer, begun),
+        RunClock::Virtual => virtual_time::run(plan, &folder, observer, &mut machine, begun),
     };
     match result {
         Ok(summary) => Ok(write_down(summary, &folder, begun)),

@@ -259,7 +259,8 @@ pub struct EventSummary {
 pub struct CoreSummary {
     /// Pipes that it owns.
     pub pipes: usize,
-    /// Packets that it processed.
+    /// Packets that it processed: those that entered at it, were created in it, or came from other
+    /// cores.
     pub packets: u64,
     /// Packets that came from or went to other cores.
     pub cross_core: u64,
@@ -337,7 +338,8 @@ pub struct Summary {
     pub pipes_seen: usize,
     /// Every core.
     pub cores: Vec<CoreSummary>,
-    /// Edge packets over all packets that cores processed; `null` with one core.
+    /// Edge packets (entered or created) over all packets that cores processed, one that crosses
+    /// cores at each of them; `null` with one core.
     pub efficiency: Option<f64>,
     /// All attempts, of which this is one; empty for a run that was not to be repeated.
     pub attempts: Vec<AttemptSummary>,

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assign;
+pub mod card;
 pub mod described;
 pub mod elements;
 pub mod file;

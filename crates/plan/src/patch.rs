@@ -61,7 +61,6 @@ impl Patch {
             burst: self.burst.unwrap_or(params.burst),
             framing: self.framing.unwrap_or(params.framing),
             queue,
-            card: params.card,
             discipline,
             delay,
             jitter,

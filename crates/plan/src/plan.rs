@@ -38,6 +38,7 @@ use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
+use crate::card::Card;
 use crate::elements::Elements;
 use crate::file::link::ChangeSpec;
 use crate::file::spec::Experiment;
@@ -52,7 +53,7 @@ use crate::traffic::TrafficPlan;
 
 pub use crate::limits::{MAX_FLOWS, MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 pub use paths::bytes;
-pub use queues::{CARD_AHEAD, queue_bytes};
+pub use queues::queue_bytes;
 pub use sketch::{experiment, of_plan};
 
 /// The most programs, each counted once per host that it runs on.
@@ -258,6 +259,12 @@ impl Plan {
         }
         let fits = queues::POOL_BYTES / self.slot_bytes();
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
+    }
+
+    /// The pipes that are hosts' network cards, for hosts that hand over super-packets.
+    pub fn cards(&self) -> impl Iterator<Item = (PipeId, Card)> {
+        let nics = self.hosts.iter().flat_map(|host| &host.nic);
+        nics.map(|&pipe| (pipe, Card::default()))
     }
 
     /// How many super-packets may be under way whole: enough for the pool's packets at 16 to each.

@@ -39,7 +39,7 @@ impl Pipe {
             return shaped.set(&old, new, now, context);
         }
         let pool = &mut *context.pool;
-        self.limit = new.room();
+        self.limit = new.queue;
         self.queue.find(self.inside(), now.as_ns(), pool);
         let loses_anew = old.loss != new.loss;
         let old_overhead = overhead(old.framing);

@@ -175,7 +175,7 @@ impl Pipe {
             },
             delay: Delay::new(params.delay),
             server: Server::new(params.rate),
-            limit: params.room(),
+            limit: params.queue,
             drops_queue: 0,
             drops_loss: 0,
             shaped: None,
@@ -566,7 +566,7 @@ impl Pipe {
         self.server = Server::new(params.rate);
         self.server.restart(now.as_ns(), 0);
         self.traits &= !SHAPED;
-        self.limit = params.room();
+        self.limit = params.queue;
         self.queue = DropTail::new();
         self.delay = Delay::new(params.delay);
         self.loss = shaped.wire.loss.clone();

@@ -1,5 +1,11 @@
 //! What a run comes to, whatever its clock: kept as it goes, and summed up at the end.
 
+mod core_end;
+mod network;
+mod series;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use longhaul_core::Time;
@@ -12,10 +18,12 @@ use super::{RunError, io_error};
 use crate::fidelity::{Second, Verdict};
 use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
-use crate::series::{Network, Series};
 use crate::summary::{
-    CoreSummary, EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
+    EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
 };
+pub(crate) use core_end::CoreEnd;
+pub(crate) use network::{Network, Report};
+use series::Series;
 
 /// Pipes are written down second by second where there are at most so many.
 pub(super) const PIPES_MAX: usize = 100_000;
@@ -43,12 +51,10 @@ pub(super) struct End<'a> {
     pub(super) time: Time,
     pub(super) machine: Machine,
     pub(super) verdict: Verdict,
-    /// Of all pipes.
-    pub(super) network: Network,
     /// What a pipe is like, where it is not as the plan has it.
     pub(super) params: &'a dyn Fn(PipeId) -> Option<&'a PipeParams>,
-    /// CPU time of each core's loop, and how long that had.
-    pub(super) cores: &'a [(Duration, Duration)],
+    /// What each core has come to, with its part of all pipes' counters.
+    pub(super) cores: Vec<CoreEnd>,
     pub(super) traffic: Option<&'a Traffic>,
     pub(super) programs: Vec<ProgramSummary>,
     pub(super) trace_hash: Option<u64>,
@@ -131,15 +137,11 @@ impl<'a> Ledger<'a> {
         if let Err(problem) = series.finish() {
             error.get_or_insert(format!("writing time series: {problem}"));
         }
-        let counters = &end.network.counters;
-        let cpu: Duration = end.cores.iter().map(|(cpu, _)| *cpu).sum();
-        let pipes = plan.topology.pipes().len();
-        let core = |(cpu, time): &(Duration, Duration)| CoreSummary {
-            pipes,
-            packets: counters.entered + counters.created,
-            cross_core: 0,
-            busy: cpu.as_secs_f64() / time.as_secs_f64().max(1e-9),
-        };
+        let cpu: Duration = end.cores.iter().map(|core| core.cpu).sum();
+        let cores = end.cores.iter().map(CoreEnd::summary).collect();
+        let efficiency = core_end::efficiency(&end.cores);
+        let network = core_end::whole(end.cores);
+        let counters = &network.counters;
         Summary {
             experiment: plan.name.clone(),
             clock: plan.clock.name().to_owned(),
@@ -148,7 +150,7 @@ impl<'a> Ledger<'a> {
             run: self.folder.path().display().to_string(),
             machine: end.machine,
             verdict: end.verdict,
-            packets: Packets::new(counters, end.network.inside, end.network.multicast_data),
+            packets: Packets::new(counters, network.inside, network.multicast_data),
             trace_hash: end.trace_hash.map(|hash| format!("{hash:016x}")),
             simulated_s: end.time.as_s(),
             wall_s: 0.0,
@@ -167,10 +169,10 @@ impl<'a> Ledger<'a> {
             flow_groups: flows.groups,
             events: self.events,
             events_seen: self.events_seen,
-            pipes: pipe_summaries(plan, &end.network, end.params, end.time),
-            pipes_seen: pipes,
-            cores: end.cores.iter().map(core).collect(),
-            efficiency: None,
+            pipes: pipe_summaries(plan, &network, end.params, end.time),
+            pipes_seen: plan.topology.pipes().len(),
+            cores,
+            efficiency,
             attempts: Vec::new(),
         }
     }

@@ -6,8 +6,8 @@
 
 mod callers;
 mod clock;
-mod core;
 mod drive;
+mod drive_thread;
 #[cfg(debug_assertions)]
 mod faults;
 mod govern;
@@ -30,10 +30,10 @@ use longhaul_linux::sandbox::Sandbox;
 use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_plan::plan::Plan;
 
-use self::core::Core;
 use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
 use crate::folder::RunFolder;
 use crate::summary::Summary;
+use drive_thread::Core;
 pub use hosts::ring_configs;
 use hosts::{host_configs, host_list, offloads, sandbox_config, without_offload};
 use placement::Placement;

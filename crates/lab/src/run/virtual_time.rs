@@ -5,29 +5,28 @@
 //! memory could break that, and they are counted and judged as in any run.
 //!
 //! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed
-//! that it reports: nothing of what is simulated depends on it.
+//! that it reports: nothing of what is simulated depends on it. It asks the [`Machine`] for that, and
+//! for all else that it wants of an operating system.
 
+mod machine;
 pub mod memory;
+#[cfg(test)]
+mod tests;
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use longhaul_core::engine::EngineConfig;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
-use longhaul_emulation::{Emulation, Outcome, Stop, VirtualRun};
-use longhaul_linux::clock::MachineTime;
-use longhaul_linux::cpu;
-use longhaul_linux::memory::prefer_large_pages;
-use longhaul_linux::wait::{take_signal, termination_signals};
+use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger, PIPES_MAX};
+use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Observer, Progress, RunError, io_error};
-use crate::series::Network;
-use crate::summary::{self, CoreFacts, Summary};
+use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
+pub(super) use machine::Machine;
 
 /// Rounds of the loop between two looks at the clock.
 const ROUNDS: u32 = 256;
@@ -39,12 +38,11 @@ pub(crate) fn run(
     plan: &Plan,
     folder: &RunFolder,
     observer: &mut dyn Observer,
+    machine: &mut dyn Machine,
     begun: Begun,
 ) -> Result<Summary, RunError> {
-    // Nobody waits for a packet.
-    prefer_large_pages();
-    let signals = termination_signals().map_err(io_error("blocking signals"))?;
-    let mut simulation = Simulation::new(plan, folder, signals)?;
+    machine.begin().map_err(io_error("blocking signals"))?;
+    let mut simulation = Simulation::new(plan, folder, machine)?;
     let setup = begun.passed();
     observer.progress(&Progress::Started);
     simulation.go(observer)?;
@@ -59,7 +57,7 @@ struct Simulation<'a> {
     run: VirtualRun,
     ledger: Ledger<'a>,
     judge: Judge,
-    signals: OwnedFd,
+    machine: &'a mut dyn Machine,
     /// The second that is being simulated.
     second: u64,
     received: u64,
@@ -71,33 +69,33 @@ struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    fn new(plan: &'a Plan, folder: &'a RunFolder, signals: OwnedFd) -> Result<Self, RunError> {
+    fn new(
+        plan: &'a Plan,
+        folder: &'a RunFolder,
+        machine: &'a mut dyn Machine,
+    ) -> Result<Self, RunError> {
         let config = EngineConfig {
-            seed: plan.seed,
-            slot_size: plan.slot_bytes(),
-            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
             trace_hash: true,
-            ..EngineConfig::default()
+            ..Emulation::engine_config(plan)
         };
         let emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
-        let end = (plan.duration, plan.traffic.bounded);
-        let run = VirtualRun::new(emulation, end, true);
+        let run = VirtualRun::new(emulation, VirtualConfig::of(plan));
         Ok(Self {
             plan,
             run,
             ledger: Ledger::new(plan, folder, plan.warnings.clone())?,
             judge: Judge::new(plan.tolerance, Vec::new(), Vec::new()),
-            signals,
             second: 0,
             received: 0,
             pool_seen: 0,
             stop: None,
             cpu: Duration::ZERO,
             meter: Meter {
-                told: MachineTime::now(),
+                told: machine.now(),
                 time: Time::ZERO,
                 hops: 0,
             },
+            machine,
         })
     }
 
@@ -105,9 +103,9 @@ impl<'a> Simulation<'a> {
     fn go(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         while self.stop.is_none() && !self.ledger.has_failed() {
             let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
-            let before = cpu::own_cpu_ns();
+            let before = self.machine.cpu_time();
             let outcome = self.run.run(horizon, ROUNDS);
-            self.cpu += Duration::from_nanos(cpu::own_cpu_ns() - before);
+            self.cpu += self.machine.cpu_time().saturating_sub(before);
             self.note_events();
             match outcome {
                 Outcome::More => {}
@@ -136,11 +134,11 @@ impl<'a> Simulation<'a> {
 
     /// Looks at the clock and for signals now and then.
     fn tell(&mut self, observer: &mut dyn Observer) {
-        let now = MachineTime::now();
-        if now.since(self.meter.told) < PROGRESS {
+        let now = self.machine.now();
+        if now.saturating_sub(self.meter.told) < PROGRESS {
             return;
         }
-        if let Some(signal) = take_signal(self.signals.as_fd()) {
+        if let Some(signal) = self.machine.interrupted() {
             observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
             self.ledger.fail(format!("interrupted by signal {signal}"));
         }
@@ -203,24 +201,25 @@ impl<'a> Simulation<'a> {
         let emulation = self.run.emulation();
         let engine = emulation.engine();
         let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
-        let core = CoreFacts {
-            scheduling: "ordinary",
-            ..CoreFacts::default()
-        };
         let end = emulation.now();
         let time = Duration::from_nanos(end.as_ns());
         self.ledger.close(End {
             time: end,
-            machine: summary::machine(core, Vec::new(), allowed_cpus()),
+            machine: self.machine.facts(),
             verdict: self.judge.virtual_verdict(),
-            network: Network {
-                counters: *engine.counters(),
-                pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
-                inside: engine.inside(),
-                multicast_data: 0,
-            },
-            params: &|pipe| Some(engine.params(pipe)),
-            cores: &[(self.cpu, time)],
+            params: &|pipe| Some(emulation.params(pipe)),
+            cores: vec![CoreEnd {
+                cpu: self.cpu,
+                had: time,
+                pipes: pipes.len(),
+                network: Network {
+                    counters: *engine.counters(),
+                    pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
+                    inside: engine.inside(),
+                    multicast_data: 0,
+                },
+                ..CoreEnd::default()
+            }],
             traffic: emulation.traffic(),
             programs: Vec::new(),
             trace_hash: Some(engine.trace_hash()),
@@ -236,22 +235,18 @@ fn warning(stop: Stop) -> Option<&'static str> {
     }
 }
 
-fn allowed_cpus() -> usize {
-    cpu::allowed().map_or(1, |cpus| cpus.len())
-}
-
 /// How fast it goes, over the time since the last look.
 #[derive(Debug)]
 struct Meter {
-    told: MachineTime,
+    told: Duration,
     time: Time,
     hops: u64,
 }
 
 impl Meter {
     /// Experiment time over real time, and packet-hops per second.
-    fn look(&mut self, now: MachineTime, time: Time, hops: u64) -> (f64, f64) {
-        let passed = now.since(self.told).as_secs_f64().max(1e-9);
+    fn look(&mut self, now: Duration, time: Time, hops: u64) -> (f64, f64) {
+        let passed = now.saturating_sub(self.told).as_secs_f64().max(1e-9);
         let speed = time.since(self.time).as_s() / passed;
         let rate = (hops - self.hops) as f64 / passed;
         *self = Self {

@@ -10,13 +10,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use longhaul_core::params::{CARD_PACKET_BYTES, Discipline, PipeParams};
+use longhaul_core::Topology;
+use longhaul_core::params::{Discipline, PipeParams};
 use longhaul_core::topology::{NodeKind, Pipe, PipeId};
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{QueueLimit, Rate};
-use longhaul_core::{Span, Topology};
 
 use super::paths::{Reach, UNLIMITED, bytes};
+use crate::card::Card;
 use crate::schedule::{Action, Event, Schedule};
 
 /// The memory that the packet pool may take.
@@ -29,9 +30,6 @@ pub(crate) const VIRTUAL_MAX: usize = 16 << 20;
 const MAX_PACKETS_PER_S: u64 = 2_000_000;
 /// The same where they come as super-packets.
 const MAX_SEGMENTS_PER_S: u64 = 6_000_000;
-/// What the cards of hosts that hand over super-packets may have handed over before its turn: a
-/// bucket, a super-packet, and what was on its way to the core while the machine stood still.
-pub const CARD_AHEAD: Span = Span::from_ms(5);
 /// The bytes of the smallest Ethernet frame.
 const SMALLEST_FRAME: u64 = 64;
 /// Of a spread delay, so much is taken for the longest.
@@ -58,8 +56,8 @@ pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule, offload: 
         // What the cards of hosts hand over before its turn.
         for (pipe, most) in topology.pipes().iter().zip(&mut most) {
             if topology.node(pipe.from).kind == NodeKind::Host {
-                let rate = pipe.params.rate.map_or(0, Rate::bits_per_s);
-                *most = most.saturating_add(bytes(rate, CARD_AHEAD.as_ns()) / CARD_PACKET_BYTES);
+                let ahead = |rate| Card::default().packets(rate);
+                *most = most.saturating_add(pipe.params.rate.map_or(0, ahead));
             }
         }
     }

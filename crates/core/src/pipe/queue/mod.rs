@@ -209,7 +209,7 @@ impl Queue {
     /// An empty queue; `random` is for those that drop by chance.
     pub(crate) fn new(params: &PipeParams, random: Stream) -> Self {
         Self {
-            limit: params.room(),
+            limit: params.queue,
             random,
             state: State::new(&params.discipline),
         }
@@ -220,7 +220,7 @@ impl Queue {
     /// the packets move over in order of entry. `describe` is called once for each of them, to
     /// fill in `bytes`, `flow` and `ecn_capable` as the new parameters need them.
     pub(crate) fn set(&mut self, params: &PipeParams, mut describe: impl FnMut(&mut Item)) {
-        self.limit = params.room();
+        self.limit = params.queue;
         if self.state.set(&params.discipline) {
             match &mut self.state {
                 State::Line(fifo, _) => fifo.describe(&mut describe),

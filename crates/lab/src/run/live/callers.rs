@@ -97,8 +97,8 @@ impl Supervisor<'_> {
                 link,
                 router,
                 keep_queue,
-            } => Ok(self.switch([link, router], false, keep_queue)),
-            Request::Up { link, router } => Ok(self.switch([link, router], true, false)),
+            } => Ok(self.switch([link, router], false, keep_queue)?),
+            Request::Up { link, router } => Ok(self.switch([link, router], true, false)?),
             Request::Get { link } => Ok(self.get(&link)),
             Request::Exec {
                 host,

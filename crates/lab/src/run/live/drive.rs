@@ -39,7 +39,7 @@ use longhaul_proto::traffic::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
-use crate::series::{Network, Report};
+use crate::run::ledger::{Network, Report};
 use admission::Admission;
 pub(super) use changes::Command;
 use door::{ARRIVALS, Reached};
@@ -169,6 +169,8 @@ pub(super) struct Totals {
     pub cpu: Duration,
     /// What has become of modelled flows.
     pub traffic: Option<Traffic>,
+    /// Changes that nobody has taken.
+    pub applied: Option<Applied>,
 }
 
 impl Totals {
@@ -178,6 +180,7 @@ impl Totals {
             measured: Measured::new(0, 0),
             cpu: Duration::ZERO,
             traffic: None,
+            applied: None,
         }
     }
 }
@@ -327,6 +330,7 @@ impl<P: Platform> Drive<P> {
         Ok(Totals {
             measured: self.meter.measured,
             cpu: self.cpu,
+            applied: self.emulation.take_applied(),
             traffic: self.emulation.into_traffic(),
         })
     }

@@ -1,10 +1,9 @@
 //! Hosts and the machine: how fast those may send that only the machine limits, how much those
 //! have under way that their link limits, and on which CPUs hosts receive.
 
-use std::collections::HashMap;
-
 use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_core::{Span, Time};
+use longhaul_emulation::Known;
 use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
@@ -73,26 +72,16 @@ pub(super) fn seen(load: &Load, host: usize) -> Seen {
 }
 
 /// What limits the network card of a host, with parameters that have changed since the plan.
-pub(super) fn card(
-    plan: &Plan,
-    host: usize,
-    params: &HashMap<PipeId, PipeParams>,
-    offload: bool,
-) -> Limit {
+pub(super) fn card(plan: &Plan, host: usize, known: &Known, offload: bool) -> Limit {
     let host = &plan.hosts[host];
-    let now = |pipe: &PipeId| {
-        params
-            .get(pipe)
-            .unwrap_or(&plan.topology.pipe(*pipe).params)
-            .clone()
-    };
+    let now = |pipe: &PipeId| known.params(&plan.topology, *pipe).clone();
     let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
     nic::limit(&nic, host.mtu, offload)
 }
 
 /// A governor of the hosts that the machine limits at first.
 pub(super) fn governor(plan: &Plan, offload: bool) -> Governor {
-    let machine = |host: &usize| card(plan, *host, &HashMap::new(), offload) == Limit::Machine;
+    let machine = |host: &usize| card(plan, *host, &Known::default(), offload) == Limit::Machine;
     let governed = (0..plan.hosts.len()).filter(machine);
     let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
     Governor::new(governed.map(|host| (host, frame(host))), offload)
@@ -102,7 +91,7 @@ pub(super) fn governor(plan: &Plan, offload: bool) -> Governor {
 pub(super) fn trim(plan: &Plan, offload: bool) -> Trim {
     let mut trim = Trim::default();
     for host in 0..plan.hosts.len() {
-        let limit = card(plan, host, &HashMap::new(), offload);
+        let limit = card(plan, host, &Known::default(), offload);
         trim.follow(host, limit, plan.hosts[host].mtu, Seen::default());
     }
     trim

@@ -95,7 +95,7 @@ impl Supervisor<'_> {
         [link, router]: [Option<String>; 2],
         up: bool,
         keep_queue: bool,
-    ) -> Reply {
+    ) -> Result<Reply, SandboxError> {
         let found = match (link, router) {
             (Some(link), None) => self.find(&link),
             (None, Some(router)) => self.find_router(&router),
@@ -103,7 +103,7 @@ impl Supervisor<'_> {
         };
         let pipes = match found {
             Ok(pipes) => pipes,
-            Err(refusal) => return refusal,
+            Err(refusal) => return Ok(refusal),
         };
         let (done, answer) = sync_channel(1);
         self.core.command(Command::Switch {
@@ -113,13 +113,14 @@ impl Supervisor<'_> {
             done,
         });
         let Some((at, pipes)) = wait(&answer) else {
-            return silence();
+            return Ok(silence());
         };
+        self.follow_calmly()?;
         let (pipes, at_s) = (self.names(&pipes), at.as_s());
-        match up {
+        Ok(match up {
             true => Reply::Up { pipes, at_s },
             false => Reply::Down { pipes, at_s },
-        }
+        })
     }
 
     /// What a link is like at present.
@@ -191,8 +192,7 @@ impl Supervisor<'_> {
 
     /// What a pipe is like, as far as the loop has told.
     fn present(&self, pipe: PipeId) -> PipeParams {
-        let planned = &self.plan.topology.pipe(pipe).params;
-        self.params.get(&pipe).unwrap_or(planned).clone()
+        self.known.params(&self.plan.topology, pipe).clone()
     }
 
     /// Takes note of the changes that the loop has made, and lets network cards follow.
@@ -217,7 +217,7 @@ impl Supervisor<'_> {
 
     pub(super) fn take_applied(&mut self, applied: Applied) {
         self.ledger.note(&applied);
-        self.params.extend(applied.params);
+        self.known.take(applied);
     }
 
     /// What limits the network cards of the hosts whose pipes these are.
@@ -228,7 +228,7 @@ impl Supervisor<'_> {
 
     /// What limits the network card of a host now.
     fn card(&self, host: usize) -> Limit {
-        card(self.plan, host, &self.params, self.offload)
+        card(self.plan, host, &self.known, self.offload)
     }
 
     /// Changes the shapers of hosts whose cards were limited otherwise before.

@@ -7,8 +7,9 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use longhaul_core::topology::{PipeId, PipeParams};
+use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
+use longhaul_emulation::Known;
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
@@ -17,19 +18,18 @@ use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
-use super::core::Core;
+use super::drive_thread::Core;
 use super::govern::{card, governor, trim};
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::folder::RunFolder;
-use crate::run::ledger::{End, Ledger};
+use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::steering::Steering;
 use crate::run::live::trim::Trim;
-use crate::series::Report;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
 
@@ -79,8 +79,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) governed: (Time, Span, [u64; 2]),
     /// None where the kernel does not allow it.
     pub(super) steering: Option<Steering>,
-    /// Pipes that are not as the plan has them any more, as the loop has told.
-    pub(super) params: HashMap<PipeId, PipeParams>,
+    /// The network as the loop has told.
+    pub(super) known: Known,
     pub(super) latest: Option<Report>,
     /// The report before the latest.
     pub(super) before: Option<Report>,
@@ -131,7 +131,7 @@ impl<'a> Supervisor<'a> {
             offload,
             governed: (Time::ZERO, Span::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
-            params: HashMap::new(),
+            known: Known::default(),
             latest: None,
             before: None,
             phase: Phase::Running,
@@ -308,7 +308,7 @@ impl<'a> Supervisor<'a> {
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
             // A lost frame counts as all the packets that it may have held.
-            let segments = card(self.plan, host, &self.params, self.offload).segments();
+            let segments = card(self.plan, host, &self.known, self.offload).segments();
             let sent = self.segments[host].max(segments.into());
             self.segments[host] = sent;
             let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
@@ -392,6 +392,9 @@ impl<'a> Supervisor<'a> {
         while let Ok(applied) = self.core.applied.try_recv() {
             self.take_applied(applied);
         }
+        if let Some(applied) = totals.applied.take() {
+            self.take_applied(applied);
+        }
         self.summarise(simulated, machine, &totals)
     }
 
@@ -450,14 +453,19 @@ impl<'a> Supervisor<'a> {
                 program.log_discarded()
             ));
         }
-        let time = self.core.pace.duration(simulated.since(Time::ZERO));
+        let core = CoreEnd {
+            cpu: totals.cpu,
+            had: self.core.pace.duration(simulated.since(Time::ZERO)),
+            pipes: self.plan.topology.pipes().len(),
+            network,
+            ..CoreEnd::default()
+        };
         let mut summary = self.ledger.close(End {
             time: simulated,
             machine,
             verdict: self.judge.verdict(&totals.measured, self.tcp),
-            network,
-            params: &|pipe| self.params.get(&pipe),
-            cores: &[(totals.cpu, time)],
+            params: &|pipe| self.known.changed(pipe),
+            cores: vec![core],
             traffic: totals.traffic.as_ref(),
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,

@@ -4,7 +4,7 @@ use longhaul_core::observe::PipeCounters;
 
 use super::supervise::Supervisor;
 use crate::control::{PipeLoad, SecondNow, Top};
-use crate::series::Report;
+use crate::run::ledger::Report;
 use crate::summary::PipeCounts;
 
 /// The most pipes that an answer tells of.

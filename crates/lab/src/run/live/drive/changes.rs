@@ -3,8 +3,8 @@
 //!
 //! The schedule stands in the order of events: everything stamped before a step enters before it,
 //! everything due before it happens before it, and what has the same time comes after it. The loop
-//! tells of parameters that have changed, whoever wanted it: whoever follows knows what the network
-//! is like and need not work it out again.
+//! tells of all that has changed, whoever wanted it: whoever follows knows what the network is like
+//! and need not work it out again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError};
@@ -28,7 +28,8 @@ pub(crate) enum Command {
         /// Where the answer goes.
         done: SyncSender<Time>,
     },
-    /// Takes pipes down or brings them up; those that have changed are sent back, and when.
+    /// Takes pipes down or brings them up; those that have changed are sent back, and when, after
+    /// they have been told of.
     Switch {
         /// The pipes.
         pipes: Vec<PipeId>,
@@ -66,6 +67,7 @@ impl<P: Platform> Drive<P> {
                     let now = self.emulation.now();
                     let pipes = self.emulation.switch(&pipes, up, keep_queue);
                     pipes.iter().for_each(|&pipe| self.find_lead(pipe));
+                    self.tell();
                     let _ = done.try_send((now, pipes));
                 }
                 Ok(Command::Look { pipes, done }) => {

@@ -1,91 +1,15 @@
 //! The loop on a clock that a test winds: stalls, losses and overload of known size must give
 //! the shares, causes and grades that are worked out by hand.
 
+mod harness;
 mod machine;
+mod told;
 
-use std::sync::Arc;
-use std::sync::mpsc::{channel, sync_channel};
-use std::thread;
-
-use longhaul_core::engine::EngineConfig;
 use longhaul_core::{Span, Time};
-use longhaul_emulation::Emulation;
 
-use super::{Drive, Load, Parts};
-use crate::fidelity::{ByCause, Judge, PhysicalDrops, Spurious, State, Verdict};
-use longhaul_plan::plan::Plan;
+use crate::fidelity::{ByCause, PhysicalDrops, State};
+use harness::{Setup, run};
 use machine::{Fault, Machine};
-
-const NETWORK: &str = "
-topology:
-  nodes: { a: {}, b: {}, c: {}, g: { kind: router } }
-  links:
-    - { ends: [a, g], delay: 2 ms }
-    - { ends: [b, g], delay: 3 ms }
-    - { ends: [c, g], delay: 3 ms }
-";
-
-/// What has come of a run.
-struct Run {
-    verdict: Verdict,
-    /// When frames were on their cables, by host.
-    cables: Vec<Vec<Time>>,
-    /// Frames that hosts have sent.
-    sent: u64,
-    delivered: u64,
-}
-
-/// Runs the loop on a machine until all is sent and has come out.
-fn run(machine: Machine, end: Span) -> Run {
-    run_heard(machine, end, 1000)
-}
-
-/// The same, where only so many reports find room before the end.
-fn run_heard(machine: Machine, end: Span, heard: usize) -> Run {
-    let plan = Plan::from_text(NETWORK, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
-    let config = EngineConfig {
-        slots: 4096,
-        ..EngineConfig::default()
-    };
-    let emulation = Emulation::new(&plan, config).expect("no modelled traffic");
-    let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
-    let (commands, command_end) = channel();
-    let (report_end, reports) = sync_channel(heard);
-    let sent = machine.frames();
-    let (platform, cables, over) = machine.platform(&plan, commands, Time::ZERO + end);
-    let listener = thread::spawn(move || {
-        // Nobody listens until the end.
-        let _ = over.recv();
-        reports.into_iter().collect::<Vec<_>>()
-    });
-    let drive = Drive::new(Parts {
-        emulation,
-        platform,
-        nodes: nodes.clone(),
-        tolerance: plan.tolerance,
-        commands: command_end,
-        applied: sync_channel(1).0,
-        done: Arc::default(),
-        reports: report_end,
-        load: Arc::new(Load::new(nodes.len())),
-    });
-    let totals = drive.run().expect("a machine that never fails");
-    let names = plan.topology.nodes().iter();
-    let names = names.map(|node| node.name.to_string()).collect();
-    let mut judge = Judge::new(plan.tolerance, nodes, names);
-    let reports = listener.join().expect("it only listens");
-    for report in &reports {
-        judge.second(&report.second);
-    }
-    let last = reports.last().expect("the last one is always heard");
-    assert_eq!(last.network.inside, 0);
-    Run {
-        verdict: judge.verdict(&totals.measured, Spurious::default()),
-        cables: cables.take(),
-        sent,
-        delivered: last.network.counters.delivered,
-    }
-}
 
 /// One packet from a to b every millisecond for so many seconds, due 5 ms later.
 fn every_ms(seconds: u64) -> Machine {
@@ -253,7 +177,11 @@ fn a_run_that_nobody_hears_loses_no_second() {
     machine.ring = 20;
     machine.stalls = vec![(Time::ZERO + Span::from_us(200_500), Span::from_ms(50))];
     // No report finds room but the last one.
-    let verdict = run_heard(machine, Span::from_s(4), 0).verdict;
+    let setup = Setup {
+        heard: 0,
+        ..Setup::new(machine, Span::from_s(4))
+    };
+    let verdict = setup.run().verdict;
     assert_eq!(verdict.physical_drops_by_place.ring, 30);
     // Five were inside, and twenty found room.
     assert_eq!((verdict.by_cause.stall, verdict.stalls.count), (25, 1));

@@ -8,19 +8,18 @@ use std::thread::JoinHandle;
 
 use longhaul_core::Time;
 use longhaul_core::engine::EngineConfig;
-use longhaul_core::topology::PipeParams;
 use longhaul_emulation::{Applied, Emulation};
 use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::packet_io::Rings;
 use longhaul_linux::wait::Bell;
-use longhaul_plan::plan::{CARD_AHEAD, Plan};
+use longhaul_plan::plan::Plan;
 
 use super::clock::Pace;
 use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Totals};
 use super::hosts::offloads;
 use super::placement::Placement;
+use crate::run::ledger::Report;
 use crate::run::{RunError, io_error};
-use crate::series::Report;
 use crate::summary::CoreFacts;
 
 /// The drive loop in its thread, as the supervisor knows it.
@@ -45,14 +44,11 @@ const REPORTS: usize = 64;
 impl Core {
     pub(super) fn start(plan: &Plan, ring: Rings, placement: &Placement) -> Result<Self, RunError> {
         let config = EngineConfig {
-            seed: plan.seed,
-            slot_size: plan.slot_bytes(),
-            slots: u32::try_from(plan.packet_slots()).unwrap_or(u32::MAX - 1),
             buffers: match offloads(plan) {
                 true => plan.super_buffers() as u32,
                 false => 0,
             },
-            ..EngineConfig::default()
+            ..Emulation::engine_config(plan)
         };
         let mut emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
         #[cfg(debug_assertions)]
@@ -60,12 +56,8 @@ impl Core {
             emulation.set_params(pipe, params);
         }
         if offloads(plan) {
-            for &pipe in plan.hosts.iter().flat_map(|host| &host.nic) {
-                let params = PipeParams {
-                    card: CARD_AHEAD,
-                    ..emulation.engine().params(pipe).clone()
-                };
-                emulation.set_params(pipe, params);
+            for (pipe, card) in plan.cards() {
+                emulation.put_card(pipe, card);
             }
         }
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
@@ -79,7 +71,7 @@ impl Core {
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let (applied_end, applied) = sync_channel(REPORTS);
-        emulation.tell_params();
+        emulation.tell_network();
         let done = Arc::new(AtomicBool::new(false));
         let loop_done = Arc::clone(&done);
         let (cpu, ring_bell, tolerance) = (

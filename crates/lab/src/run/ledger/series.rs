@@ -3,32 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use longhaul_core::observe::{Counters, PipeCounters};
+use longhaul_core::observe::PipeCounters;
 
+use super::Network;
 use crate::fidelity::Second;
 use crate::folder::RunFolder;
-
-/// What has become of the network's packets so far.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Network {
-    /// The engine's totals.
-    pub(crate) counters: Counters,
-    /// Every pipe's counters, by number; none where there are too many to tell each second.
-    pub(crate) pipes: Vec<PipeCounters>,
-    /// Packets inside the network.
-    pub(crate) inside: u64,
-    /// Multicast frames that carried more than a kernel's own group membership messages.
-    pub(crate) multicast_data: u64,
-}
-
-/// What a loop tells of a second: its fidelity, and the network at its end.
-#[derive(Debug, Clone)]
-pub(crate) struct Report {
-    /// The second's fidelity.
-    pub(crate) second: Second,
-    /// The network.
-    pub(crate) network: Network,
-}
 
 /// The files `series/seconds.csv` and `series/pipes.csv`, written as the run goes on.
 #[derive(Debug)]

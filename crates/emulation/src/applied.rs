@@ -1,0 +1,103 @@
+//! What is told of changes, and what whoever is told knows of the network by it.
+//!
+//! Changes come from the file's schedule and from callers, in the middle of a loop that has no time
+//! to explain itself. It keeps them as [`Applied`] until somebody takes them. That is bounded by the
+//! network: of a pipe that has changed several times, the last state is told. [`Known`] is the plan
+//! with all that has been told since, so that nobody has to work the schedule out again.
+//!
+//! Left out: what changes do to packets.
+
+use std::collections::{HashMap, HashSet};
+
+use longhaul_core::params::PipeParams;
+use longhaul_core::topology::PipeId;
+use longhaul_core::{Time, Topology};
+
+/// The most beginnings of events that wait to be told of; more are counted.
+const BEGUN_MAX: usize = 10_000;
+
+/// Changes that have been made since this was last taken.
+#[derive(Debug, Clone, Default)]
+pub struct Applied {
+    /// Events of the file that began, by number, and when.
+    pub begun: Vec<(Time, usize)>,
+    /// Further ones.
+    pub begun_more: u64,
+    /// Pipes whose parameters have changed, and what they are now. This and what follows is for
+    /// those who asked ([`Emulation::tell_network`](crate::Emulation::tell_network)).
+    pub params: HashMap<PipeId, PipeParams>,
+    /// Pipes that have failed (false) or come back, the last of it.
+    pub up: HashMap<PipeId, bool>,
+    /// When routes followed failures and repairs last, if they did.
+    pub rerouted: Option<Time>,
+}
+
+impl Applied {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self {
+            begun,
+            begun_more,
+            params,
+            up,
+            rerouted,
+        } = self;
+        begun.is_empty()
+            && *begun_more == 0
+            && params.is_empty()
+            && up.is_empty()
+            && rerouted.is_none()
+    }
+
+    /// An event of the file began.
+    pub(crate) fn begin(&mut self, at: Time, event: usize) {
+        if self.begun.len() < BEGUN_MAX {
+            self.begun.push((at, event));
+        } else {
+            self.begun_more += 1;
+        }
+    }
+}
+
+/// The network as far as it has been told of.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Pipes that are not as the plan has them any more.
+    params: HashMap<PipeId, PipeParams>,
+    down: HashSet<PipeId>,
+    rerouted: Option<Time>,
+}
+
+impl Known {
+    /// Takes note of changes.
+    pub fn take(&mut self, applied: Applied) {
+        self.params.extend(applied.params);
+        for (pipe, up) in applied.up {
+            match up {
+                true => self.down.remove(&pipe),
+                false => self.down.insert(pipe),
+            };
+        }
+        self.rerouted = applied.rerouted.or(self.rerouted);
+    }
+
+    /// The parameters of a pipe that have been told; `None` while they are the plan's.
+    pub fn changed(&self, pipe: PipeId) -> Option<&PipeParams> {
+        self.params.get(&pipe)
+    }
+
+    /// What a pipe of this topology is like.
+    pub fn params<'a>(&'a self, topology: &'a Topology, pipe: PipeId) -> &'a PipeParams {
+        let planned = &topology.pipe(pipe).params;
+        self.params.get(&pipe).unwrap_or(planned)
+    }
+
+    /// Whether a pipe is up.
+    pub fn is_up(&self, pipe: PipeId) -> bool {
+        !self.down.contains(&pipe)
+    }
+
+    /// When routes followed failures and repairs last.
+    pub fn rerouted(&self) -> Option<Time> {
+        self.rerouted
+    }
+}

@@ -1,0 +1,33 @@
+//! What a virtual run knows of the machine that computes it.
+//!
+//! Nothing of what is simulated depends on it: it gives figures of the run's own cost, and says when
+//! somebody wants the run to end. So it takes another implementation, and nothing else, to compute
+//! virtual runs on another operating system; tests have one of their own.
+
+use std::io;
+use std::time::Duration;
+
+use crate::summary;
+
+/// The machine as a virtual run knows it.
+pub(crate) trait Machine {
+    /// Bytes of memory that this process may have, with those that it has; `None` where the system
+    /// does not tell.
+    fn memory(&self) -> Option<u64>;
+
+    /// Makes ready for a run of this thread. From here on, signals that ask for its end wait for
+    /// [`interrupted`](Self::interrupted).
+    fn begin(&mut self) -> io::Result<()>;
+
+    /// How long after some fixed moment it is.
+    fn now(&self) -> Duration;
+
+    /// CPU time that the calling thread has used.
+    fn cpu_time(&self) -> Duration;
+
+    /// The signal that asks for the run's end, once for each that came.
+    fn interrupted(&mut self) -> Option<i32>;
+
+    /// What it is like.
+    fn facts(&self) -> summary::Machine;
+}

@@ -1,0 +1,171 @@
+//! A virtual run on a machine of the test's own.
+
+use std::cell::Cell;
+use std::io;
+use std::path::PathBuf;
+
+use super::*;
+use crate::summary::{self, CoreFacts};
+
+/// A machine whose clocks move when somebody looks at them.
+#[derive(Debug, Default)]
+pub(super) struct TestMachine {
+    memory: Option<u64>,
+    refuses: bool,
+    /// How far each look moves its clock.
+    step: Duration,
+    now: Cell<Duration>,
+    /// Looks at the CPU time, of which each moves it by a millisecond.
+    looks: Cell<u32>,
+    /// Asked so often, it has been interrupted.
+    interrupted_at: Option<u32>,
+    asked: u32,
+}
+
+/// One with so much memory.
+pub(super) fn with_memory(memory: Option<u64>) -> TestMachine {
+    TestMachine {
+        memory,
+        ..TestMachine::default()
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+impl Machine for TestMachine {
+    fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        match self.refuses {
+            true => Err(io::Error::other("not here")),
+            false => Ok(()),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.now.set(self.now.get() + self.step);
+        self.now.get()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.looks.set(self.looks.get() + 1);
+        MS * self.looks.get()
+    }
+
+    fn interrupted(&mut self) -> Option<i32> {
+        self.asked += 1;
+        (Some(self.asked) == self.interrupted_at).then_some(15)
+    }
+
+    fn facts(&self) -> summary::Machine {
+        summary::machine(CoreFacts::default(), Vec::new(), 3)
+    }
+}
+
+/// What an observer was told.
+#[derive(Debug, Default)]
+struct Told {
+    notes: Vec<String>,
+    /// Experiment time over real time, each time.
+    speeds: Vec<f64>,
+}
+
+impl Observer for Told {
+    fn progress(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Note(note) => self.notes.push(note.clone()),
+            Progress::Simulating { speed, .. } => self.speeds.push(*speed),
+            _ => {}
+        }
+    }
+}
+
+const EXPERIMENT: &str = "
+clock: virtual
+duration: 20 s
+topology:
+  nodes: { a: {}, b: {}, g: { kind: router } }
+  links: [{ ends: [a, g], rate: 10 Mbit/s, delay: 1 ms }, { ends: [g, b], delay: 5 ms }]
+traffic: { x: { from: a, to: b }, y: { from: b, to: a, model: udp, rate: 1 Mbit/s } }
+";
+
+/// A folder of its own, gone at the end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn simulate(name: &str, machine: &mut TestMachine) -> (Result<Summary, RunError>, Told) {
+    let name = format!("longhaul-simulation-{}-{name}", std::process::id());
+    let scratch = Scratch(std::env::temp_dir().join(name));
+    let plan = Plan::from_text(EXPERIMENT, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+    let folder = RunFolder::create(&scratch.0, EXPERIMENT, false).expect("a folder of its own");
+    let mut told = Told::default();
+    let summary = run(&plan, &folder, &mut told, machine, Begun::now());
+    (summary, told)
+}
+
+#[test]
+fn figures_of_its_cost_are_the_machines() {
+    let mut machine = TestMachine::default();
+    let (summary, told) = simulate("cost", &mut machine);
+    let summary = summary.expect("nothing goes wrong");
+    // Two looks for each piece of work, a millisecond apart.
+    let cpu = f64::from(machine.looks.get() / 2) / 1e3;
+    assert!(cpu > 0.05, "{cpu} s: too few pieces to say anything");
+    assert_eq!(summary.hops_per_s, summary.packets.hops as f64 / cpu);
+    assert_eq!(summary.cores[0].busy, cpu / 20.0);
+    assert_eq!(summary.machine.cpus, 3);
+    assert_eq!((summary.error, summary.simulated_s), (None, 20.0));
+    // A clock that stands still: nobody hears anything, and nobody is asked.
+    assert!(told.speeds.is_empty() && machine.asked == 0);
+}
+
+#[test]
+fn what_is_simulated_depends_on_no_machine() {
+    let still = simulate("still", &mut TestMachine::default()).0;
+    let mut hurried = TestMachine {
+        step: PROGRESS,
+        ..TestMachine::default()
+    };
+    let (fast, told) = simulate("fast", &mut hurried);
+    let [still, fast] = [still, fast].map(|summary| summary.expect("nothing goes wrong"));
+    assert_eq!(still.trace_hash, fast.trace_hash);
+    assert_eq!(still.packets.delivered, fast.packets.delivered);
+    // It is asked and told at each look but the first, and 20 s pass in as many steps.
+    assert_eq!(told.speeds.len(), hurried.asked as usize);
+    let mean = told.speeds.iter().sum::<f64>() / told.speeds.len() as f64;
+    let looks = hurried.now.get().as_secs_f64() / PROGRESS.as_secs_f64() - 1.0;
+    let expected = 20.0 / (looks * PROGRESS.as_secs_f64());
+    assert!((mean / expected - 1.0).abs() < 1e-6, "{mean}, {expected}");
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_is_told() {
+    let mut machine = TestMachine {
+        step: PROGRESS,
+        interrupted_at: Some(7),
+        ..TestMachine::default()
+    };
+    let (summary, told) = simulate("interrupted", &mut machine);
+    let summary = summary.expect("what there is");
+    assert_eq!(summary.error.as_deref(), Some("interrupted by signal 15"));
+    assert_eq!(told.notes, ["interrupted: winding up"]);
+    assert_eq!(machine.asked, 7);
+    assert!(summary.simulated_s < 20.0, "{} s", summary.simulated_s);
+}
+
+#[test]
+fn a_machine_that_cannot_keep_signals_is_an_error() {
+    let mut machine = TestMachine {
+        refuses: true,
+        ..TestMachine::default()
+    };
+    let error = simulate("refused", &mut machine).0.map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "blocking signals: not here");
+}
