@@ -37,21 +37,6 @@ pub struct Counters {
     pub exported: u64,
 }
 
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        self.entered += other.entered;
-        self.created += other.created;
-        self.delivered += other.delivered;
-        self.hops += other.hops;
-        self.dropped += other.dropped;
-        self.refused += other.refused;
-        self.pool_exhausted += other.pool_exhausted;
-        self.replies_suppressed += other.replies_suppressed;
-        self.imported += other.imported;
-        self.exported += other.exported;
-    }
-}
-
 impl Counters {
     /// Adds those of another part of the network.
     pub fn merge(&mut self, other: &Self) {
@@ -64,6 +49,8 @@ impl Counters {
             refused,
             pool_exhausted,
             replies_suppressed,
+            imported,
+            exported,
         } = other;
         self.entered += entered;
         self.created += created;
@@ -73,6 +60,8 @@ impl Counters {
         self.refused.merge(refused);
         self.pool_exhausted += pool_exhausted;
         self.replies_suppressed += replies_suppressed;
+        self.imported += imported;
+        self.exported += exported;
     }
 }
 
@@ -148,28 +137,6 @@ impl Dropped {
         self.too_big += too_big;
         self.misdelivered += misdelivered;
         self.absorbed += absorbed;
-    }
-}
-
-impl std::ops::AddAssign for Dropped {
-    fn add_assign(&mut self, other: Self) {
-        self.queue += other.queue;
-        self.loss += other.loss;
-        self.link_down += other.link_down;
-        self.hop_limit += other.hop_limit;
-        self.no_route += other.no_route;
-        self.too_big += other.too_big;
-        self.misdelivered += other.misdelivered;
-        self.absorbed += other.absorbed;
-    }
-}
-
-impl std::ops::AddAssign for RefusedFrames {
-    fn add_assign(&mut self, other: Self) {
-        self.malformed += other.malformed;
-        self.not_ip += other.not_ip;
-        self.multicast += other.multicast;
-        self.too_long += other.too_long;
     }
 }
 

@@ -111,7 +111,8 @@ impl Cores {
     /// What all of them together have to show.
     fn outcome(&self) -> Outcome {
         let mut counters = Counters::default();
-        self.engines.iter().for_each(|e| counters += *e.counters());
+        let engines = self.engines.iter();
+        engines.for_each(|engine| counters.merge(engine.counters()));
         assert_eq!(counters.imported, counters.exported);
         assert_eq!(counters.imported, self.crossed);
         (counters.imported, counters.exported) = (0, 0);
