@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use longhaul_core::engine::{Egress, Engine, EngineConfig, Parcel, Refused};
 use longhaul_core::observe::PipeCounters;
+use longhaul_core::parallel::{CoreId, Split};
 use longhaul_core::params::PipeParams;
 use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
@@ -61,12 +62,38 @@ impl Emulation {
         }
     }
 
+    /// The same for one core of a split network, with room for its own packets and for those that
+    /// come over from other cores.
+    pub fn engine_config_of(plan: &Plan, split: &Split, core: CoreId) -> EngineConfig {
+        let has = |pipe| split.owner_of(pipe) == core || split.destination_of(pipe) == core;
+        let slots = plan.packet_slots_of(has);
+        EngineConfig {
+            slots: u32::try_from(slots).unwrap_or(u32::MAX - 1),
+            ..Self::engine_config(plan)
+        }
+    }
+
     /// An emulation of a plan, at t = 0; `config` is [that of the plan](Self::engine_config), or has
     /// more.
     ///
     /// # Errors
     /// The modelled hosts could not be made.
     pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, traffic::Error> {
+        let split = Arc::new(Split::whole(plan.topology.clone()));
+        Self::of_share(plan, &split, CoreId(0), config)
+    }
+
+    /// The emulation of one core's share of a plan's network, at t = 0, with the modelled hosts
+    /// there.
+    ///
+    /// # Errors
+    /// The modelled hosts could not be made.
+    pub fn of_share(
+        plan: &Plan,
+        split: &Arc<Split>,
+        core: CoreId,
+        config: EngineConfig,
+    ) -> Result<Self, traffic::Error> {
         let responder = Box::new(RouterReplies::new());
         let hosts = match plan.traffic.flows {
             0 => None,
@@ -77,7 +104,7 @@ impl Emulation {
             }
         };
         Ok(Self {
-            engine: Engine::new(plan.topology.clone(), config, responder),
+            engine: Engine::of_share(Arc::clone(split), core, config, responder),
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
             cards: HashMap::new(),

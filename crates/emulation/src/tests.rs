@@ -3,8 +3,11 @@
 mod cards;
 mod changes;
 
+use std::sync::Arc;
+
 use longhaul_core::engine::{EngineConfig, MODELLED_SLOT};
 use longhaul_core::observe::Counters;
+use longhaul_core::parallel::Split;
 use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
 use proptest::prelude::*;
@@ -23,36 +26,36 @@ struct Result {
 
 fn simulate(text: &str, windows: bool) -> Result {
     let plan = Plan::from_text(text, "f.yaml").unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let config = EngineConfig {
-        trace_hash: true,
-        ..Emulation::engine_config(&plan)
-    };
-    let emulation = Emulation::new(&plan, config).unwrap();
+    let split = Split::whole(plan.topology.clone());
     let config = VirtualConfig {
         windows,
         ..VirtualConfig::of(&plan)
     };
-    let mut run = VirtualRun::new(emulation, config);
+    run(&plan, split, config)
+}
+
+/// Runs a plan on the cores of a split network.
+fn run(plan: &Plan, split: Split, config: VirtualConfig) -> Result {
+    let mut run = VirtualRun::new(plan, Arc::new(split), config).unwrap();
     let mut horizon = Time::ZERO;
     let stop = loop {
-        match run.run(horizon, 100) {
+        match run.run(horizon, &mut || true) {
             Outcome::More => {}
             Outcome::Reached => horizon += Span::from_ms(700),
             Outcome::Over(stop) => break stop,
         }
     };
-    let emulation = run.emulation();
-    let engine = emulation.engine();
-    let (counters, inside) = (*engine.counters(), engine.inside());
+    let (counters, inside) = (run.counters(), run.inside());
     let out = counters.delivered + counters.dropped.total() + inside;
     assert_eq!(counters.entered + counters.created, out, "{counters:?}");
     assert_eq!(counters.pool_exhausted, 0);
+    let emulation = run.emulations().next().unwrap();
     let traffic = emulation.traffic().expect("modelled traffic");
     Result {
         stop,
-        end: engine.now(),
+        end: run.now(),
         counters,
-        trace: engine.trace_hash(),
+        trace: run.trace_hash(),
         flows: traffic.flows().map(|flow| format!("{flow:?}")).collect(),
     }
 }

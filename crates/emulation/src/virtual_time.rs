@@ -1,45 +1,34 @@
-//! The loop of the virtual clock: time jumps to whatever comes next.
+//! The virtual clock: time jumps to whatever comes next, on one core or on several.
 //!
-//! Theory: a packet that a host sends at T enters the host's first pipe, which no other host
-//! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
-//! **window** of its events, as long as the smallest such delay, before the hosts are asked what
-//! they make of them: whatever they send within the window cannot come out within it. Packets then
-//! enter at the times at which they were sent, for which the engine accepts arrivals in its past.
-//! Windows only save work: results do not depend on them, which a test holds to windows of nothing.
-//!
-//! That delay is [`Engine::lead`](longhaul_core::engine::Engine::lead). Where a first pipe is not
-//! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are
-//! no windows, and the engine and the hosts take turns event by event.
-//!
-//! All spans of time here are half open: what happens at their end belongs to the next one. What
-//! the file has scheduled comes before packets of the same time. A run is over at the end of the
-//! [`GRID`] cell in which its traffic is done, so that this too depends on no window.
+//! Each core has a [lane]: an emulation of its share of the network. With one lane, what is decided
+//! ([`control`]) is done at once; with several, threads go on in rounds ([`threads`]). All results
+//! are the same for every number of cores and every split.
 //!
 //! Left out: the clock that people wait by, and everything that is written down.
 
-use longhaul_core::{NodeId, Span, Time};
+mod control;
+mod lane;
+mod threads;
+
+use std::sync::Arc;
+
+use longhaul_core::engine::{Engine, EngineConfig};
+use longhaul_core::observe::{Counters, PipeCounters};
+use longhaul_core::parallel::{CoreId, Split};
+use longhaul_core::params::PipeParams;
+use longhaul_core::topology::PipeId;
+use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
+use longhaul_proto::traffic;
 
-use crate::Emulation;
+use crate::{Applied, Emulation};
+use control::{Control, Joint, Move};
+use lane::Lane;
 
-/// How finely the end of a run is told.
-pub const GRID: Span = Span::from_ms(10);
-/// So many rounds and packets at one point in time are a circle: hosts answer each other without
-/// any delay.
-const AT_ONCE_MAX: u64 = 2_000_000;
+pub use control::{GRID, Stop};
 
-/// Why a drive loop came to an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// All traffic that ends by itself has ended.
-    Done,
-    /// The run's bound has been reached.
-    Duration,
-    /// Nothing will ever happen again.
-    Idle,
-    /// Time does not pass any more.
-    Stuck,
-}
+/// Rounds between two looks at whether the caller wants to pause.
+const ROUNDS_PER_LOOK: u64 = 256;
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,152 +51,175 @@ pub struct VirtualConfig {
     /// Whether the engine may go on alone for a window. Without, everything goes event by event,
     /// and the results are the same.
     pub windows: bool,
+    /// Whether all events are hashed.
+    pub trace_hash: bool,
 }
 
 impl VirtualConfig {
-    /// That of a plan, with windows.
+    /// That of a plan, with windows and the trace hash.
     pub fn of(plan: &Plan) -> Self {
         Self {
             duration: plan.duration,
             bounded: plan.traffic.bounded,
             windows: true,
+            trace_hash: true,
         }
     }
 }
 
-/// An emulation on the virtual clock.
+/// A plan on the virtual clock.
 pub struct VirtualRun {
-    emulation: Emulation,
-    /// The run's bound.
-    end: Option<Time>,
-    /// How many flows end by themselves; the run ends with them.
-    bounded: u64,
-    /// Those with modelled endpoints.
-    hosts: Vec<NodeId>,
-    /// Whether there may be windows.
-    windows: bool,
-    window: Span,
-    /// The end of the grid cell that time is in.
-    cell_end: Time,
-    /// Rounds and packets since time has passed last.
-    at_once: u64,
+    lanes: Vec<Lane>,
+    split: Arc<Split>,
+    control: Control,
 }
 
 impl VirtualRun {
-    /// A run at t = 0.
-    pub fn new(emulation: Emulation, config: VirtualConfig) -> Self {
-        let mut run = Self {
-            hosts: emulation.modelled_hosts().to_vec(),
-            windows: config.windows,
-            window: Span::ZERO,
-            cell_end: Time::ZERO + GRID,
-            at_once: 0,
-            end: config.duration.map(|duration| Time::ZERO + duration),
-            bounded: config.bounded,
-            emulation,
+    /// A run at t = 0, of a network that is split as `split` says.
+    ///
+    /// # Errors
+    /// The modelled hosts could not be made.
+    pub fn new(
+        plan: &Plan,
+        split: Arc<Split>,
+        config: VirtualConfig,
+    ) -> Result<Self, traffic::Error> {
+        let lane = |core| {
+            let engine = EngineConfig {
+                trace_hash: config.trace_hash,
+                ..Emulation::engine_config_of(plan, &split, core)
+            };
+            let emulation = Emulation::of_share(plan, &split, core, engine)?;
+            Ok(Lane::new(core, emulation, config.windows))
         };
-        run.measure_window();
-        run
+        let lanes = (0..split.cores() as u16).map(CoreId).map(lane);
+        let end = config.duration.map(|duration| Time::ZERO + duration);
+        Ok(Self {
+            lanes: lanes.collect::<Result<_, _>>()?,
+            control: Control::new(end, config.bounded > 0),
+            split,
+        })
     }
 
-    /// What is being run.
-    pub fn emulation(&mut self) -> &mut Emulation {
-        &mut self.emulation
+    /// Goes on until everything before `horizon` is done, or until `pauses` says so, which is asked
+    /// now and then.
+    pub fn run(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+        match self.lanes.as_mut_slice() {
+            [lane] => run_alone(lane, &mut self.control, horizon, pauses),
+            lanes => threads::run(lanes, &self.split, &mut self.control, horizon, pauses),
+        }
     }
 
-    /// How long the engine may go on alone.
-    fn measure_window(&mut self) {
-        let leads = self
-            .hosts
-            .iter()
-            .map(|host| self.emulation.engine.lead(*host));
-        self.window = match self.windows {
-            true => leads.min().unwrap_or(GRID).min(GRID),
-            false => Span::ZERO,
+    /// How the network is split.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// The cores' emulations.
+    pub fn emulations(&self) -> impl ExactSizeIterator<Item = &Emulation> {
+        self.lanes.iter().map(|lane| &lane.emulation)
+    }
+
+    /// The emulation of a core.
+    fn of(&self, core: CoreId) -> &Emulation {
+        &self.lanes[core.index()].emulation
+    }
+
+    /// The time up to which all events are handled.
+    pub fn now(&self) -> Time {
+        self.of(CoreId(0)).now()
+    }
+
+    /// When something happens next, if ever.
+    pub fn next_at(&self) -> Option<Time> {
+        let own = self.emulations().filter_map(Emulation::next_at);
+        let cores = || (0..self.lanes.len() as u16).map(CoreId);
+        let exits = self.emulations().flat_map(|emulation| {
+            let engine = &emulation.engine;
+            cores().filter_map(|to| engine.next_exit(to))
+        });
+        own.chain(exits).min()
+    }
+
+    /// What became of all packets; none counts as imported or exported.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for emulation in self.emulations() {
+            sum.merge(emulation.engine.counters());
+        }
+        (sum.imported, sum.exported) = (0, 0);
+        sum
+    }
+
+    /// Packets in pipes.
+    pub fn inside(&self) -> u64 {
+        self.emulations().map(|own| own.engine.inside()).sum()
+    }
+
+    /// What became of a pipe's packets.
+    pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
+        let owner = self.of(self.split.owner_of(pipe));
+        owner.engine.pipe_counters(pipe)
+    }
+
+    /// What a pipe is like now.
+    pub fn params(&self, pipe: PipeId) -> &PipeParams {
+        self.of(self.split.owner_of(pipe)).params(pipe)
+    }
+
+    /// How many packets modelled hosts have received.
+    pub fn received(&self) -> u64 {
+        self.emulations().map(Emulation::received).sum()
+    }
+
+    /// The hash of all events so far.
+    pub fn trace_hash(&self) -> u64 {
+        Engine::joint_trace_hash(self.emulations().map(Emulation::engine))
+    }
+
+    /// The changes that have been made since this was asked last, if there were any.
+    pub fn take_applied(&mut self) -> Option<Applied> {
+        // All cores have the same schedule, and nobody asks here what became of single pipes.
+        let all = self.lanes.iter_mut();
+        let taken = all.map(|lane| lane.emulation.take_applied());
+        taken.collect::<Vec<_>>().into_iter().next().flatten()
+    }
+}
+
+/// [`VirtualRun::run`] with one lane.
+fn run_alone(
+    lane: &mut Lane,
+    control: &mut Control,
+    horizon: Time,
+    pauses: &mut dyn FnMut() -> bool,
+) -> Outcome {
+    for round in 0_u64.. {
+        if round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK) && pauses() {
+            return Outcome::More;
+        }
+        let next = lane.next();
+        let joint = Joint {
+            next,
+            step: lane.emulation.next_step(),
+            is_done: lane.emulation.traffic_is_done(),
+            is_stuck: lane.is_stuck(),
+            is_full: lane.is_full(),
         };
-    }
-
-    /// Goes on until everything before `horizon` is done, for at most `rounds` rounds.
-    pub fn run(&mut self, horizon: Time, rounds: u32) -> Outcome {
-        for _ in 0..rounds {
-            let next = self.emulation.next_packet_or_timer();
-            let limit = self.end.map_or(horizon, |end| end.min(horizon));
-            let next = next.filter(|next| *next < limit);
-            let step = self.emulation.next_step().filter(|step| *step < limit);
-            let coming = next.into_iter().chain(step).min();
-            if let Some(stop) = self.enter_cell(coming.unwrap_or(limit)) {
+        match (control.decide(&joint, horizon), next) {
+            (Move::Go(bound), Some(next)) => lane.round(next, bound),
+            (Move::Go(bound), None) => lane.advance_before(bound),
+            (Move::Steps(at), _) => lane.take_steps(at),
+            (Move::Reached(limit), _) => {
+                lane.emulation.advance_before(limit);
+                return Outcome::Reached;
+            }
+            (Move::Over(stop, end), _) => {
+                if let Some(end) = end {
+                    lane.emulation.advance_before(end);
+                }
                 return Outcome::Over(stop);
             }
-            match (next, step) {
-                (None, None) => return self.rest(limit, horizon),
-                (next, Some(step)) if next.is_none_or(|next| step <= next) => {
-                    self.take_steps(step);
-                }
-                (Some(next), step) => {
-                    let bound = [Some(limit), step, Some(self.cell_end)];
-                    let bound = bound.into_iter().flatten().min().unwrap_or(limit);
-                    self.round(next, bound);
-                }
-                (None, Some(_)) => unreachable!("a step alone is taken above"),
-            }
-            if self.at_once > AT_ONCE_MAX {
-                return Outcome::Over(Stop::Stuck);
-            }
-        }
-        Outcome::More
-    }
-
-    /// Does what the file has scheduled at `at`.
-    fn take_steps(&mut self, at: Time) {
-        self.emulation.take_steps(at);
-        self.measure_window();
-    }
-
-    /// Moves on to the grid cell of `time`; a run whose traffic was done in a cell before it ends
-    /// with that cell.
-    fn enter_cell(&mut self, time: Time) -> Option<Stop> {
-        if time < self.cell_end {
-            return None;
-        }
-        if self.bounded > 0 && self.emulation.traffic_is_done() {
-            self.emulation.advance_before(self.cell_end);
-            return Some(Stop::Done);
-        }
-        let cells = time.as_ns() / GRID.as_ns() + 1;
-        self.cell_end = Time::from_ns(cells.saturating_mul(GRID.as_ns()));
-        None
-    }
-
-    /// Nothing happens before `limit`.
-    fn rest(&mut self, limit: Time, horizon: Time) -> Outcome {
-        if self.emulation.next_at().is_none() && self.end.is_none() {
-            return Outcome::Over(Stop::Idle);
-        }
-        self.emulation.advance_before(limit);
-        match self.end {
-            Some(end) if end <= horizon => Outcome::Over(Stop::Duration),
-            _ => Outcome::Reached,
         }
     }
-
-    /// A window from `next` on, at most to `bound`; without windows, all that happens at `next`.
-    fn round(&mut self, next: Time, bound: Time) {
-        let before = self.emulation.now();
-        let until = match self.window {
-            Span::ZERO => {
-                self.emulation.advance(next);
-                // What hosts do at this time belongs to it.
-                next + Span::from_ns(1)
-            }
-            window => {
-                let until = (next + window).min(bound);
-                self.emulation.advance_before(until);
-                until
-            }
-        };
-        if self.emulation.now() > before {
-            self.at_once = 0;
-        }
-        self.at_once += 1 + self.emulation.serve(until);
-    }
+    Outcome::More
 }

@@ -253,7 +253,12 @@ impl Plan {
     /// How many packets the pool must hold: what may be under way and in queues, at most what
     /// fits into 1 GiB; in a virtual run, whose packets are headers alone, at most 16 million.
     pub fn packet_slots(&self) -> usize {
-        let wanted = queues::packets_inside(&self.topology, &self.schedule, self.offload);
+        self.packet_slots_of(|_| true)
+    }
+
+    /// The same for a share of the network's pipes.
+    pub fn packet_slots_of(&self, has: impl Fn(PipeId) -> bool) -> usize {
+        let wanted = queues::packets_inside(&self.topology, &self.schedule, self.offload, has);
         if self.clock == RunClock::Virtual {
             return wanted.clamp(queues::POOL_MIN, queues::VIRTUAL_MAX);
         }

@@ -26,7 +26,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use longhaul_core::params::PipeParams;
-use longhaul_core::topology::PipeId;
+use longhaul_core::topology::{PipeId, Topology};
 use longhaul_core::{Span, Time};
 
 use crate::patch::Patch;
@@ -42,6 +42,45 @@ pub struct Schedule {
     pub events: Vec<Event>,
     /// From a failure or repair until routes follow it.
     pub convergence: Span,
+}
+
+impl Schedule {
+    /// Tells of all parameters that pipes are given: by each event, in the order in which they happen
+    /// first, on top of those before.
+    pub(crate) fn for_each_change(
+        &self,
+        topology: &Topology,
+        mut tell: impl FnMut(PipeId, &PipeParams),
+    ) {
+        let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
+        let mut events: Vec<&Event> = self.events.iter().collect();
+        events.sort_by_key(|event| event.at);
+        for event in events {
+            let (pipes, patch) = match &event.action {
+                Action::Set { pipes, patch } => (pipes, patch),
+                Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
+                Action::Down { .. } | Action::Up { .. } => continue,
+            };
+            for &pipe in pipes {
+                let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
+                let params = patch.apply(params);
+                tell(pipe, &params);
+                changed.insert(pipe, params);
+            }
+        }
+    }
+
+    /// By pipe: the least delay that it ever has, from its parameters at the start and from those that
+    /// events give it.
+    pub fn least_delays(&self, topology: &Topology) -> Vec<Span> {
+        let pipes = topology.pipes().iter();
+        let mut least: Vec<Span> = pipes.map(|pipe| pipe.params.least_delay()).collect();
+        self.for_each_change(topology, |pipe, params| {
+            let known = &mut least[pipe.index()];
+            *known = (*known).min(params.least_delay());
+        });
+        least
+    }
 }
 
 /// Something that happens, once or again and again.

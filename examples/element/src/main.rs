@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use longhaul::{Element, Elements, Fate, Span, Stream, Time};
+use longhaul::{Action, Element, Elements, Span, Stream, Time};
 
 /// Counts packets; each pipe that names it has one of its own.
 #[derive(Debug, Default)]
@@ -11,12 +11,12 @@ struct EveryThird {
 }
 
 impl Element for EveryThird {
-    fn pass(&mut self, _now: Time, _packet: &mut [u8], _random: &mut Stream) -> Fate {
+    fn pass(&mut self, _now: Time, _packet: &mut [u8], _random: &mut Stream) -> Action {
         self.seen += 1;
         match self.seen {
-            n if n.is_multiple_of(3) => Fate::Drop,
-            n if n.is_multiple_of(5) => Fate::Hold(Span::from_ms(20)),
-            _ => Fate::Pass,
+            n if n.is_multiple_of(3) => Action::Drop,
+            n if n.is_multiple_of(5) => Action::Hold(Span::from_ms(20)),
+            _ => Action::Pass,
         }
     }
 }

@@ -32,6 +32,17 @@ impl Horizons {
             let arm = &mut distances[from.index() * cores + to.index()];
             *arm = (*arm).min(least_delay(pipe));
         }
+        Self::from_arms(cores, distances)
+    }
+
+    /// The same where the least delay of all pipes that lead directly from one core to another is
+    /// known: from core times `cores` plus to core, [`Span::MAX`] where there is none.
+    ///
+    /// # Panics
+    /// Where there is not one for each two cores.
+    pub fn from_arms(cores: usize, arms: Vec<Span>) -> Self {
+        assert_eq!(arms.len(), cores * cores);
+        let mut distances = arms;
         for over in 0..cores {
             for from in 0..cores {
                 for to in 0..cores {

@@ -28,6 +28,8 @@ pub struct Split {
     /// By node; empty for one core.
     owners: Box<[CoreId]>,
     cores: usize,
+    /// By core: the pipes that lead from it to another one, by number.
+    cuts: Box<[Box<[PipeId]>]>,
     pub(crate) junctions: Arc<Junctions>,
 }
 
@@ -39,6 +41,7 @@ impl Split {
             junctions: Arc::new(Junctions::new(&topology)),
             owners: Box::default(),
             cores: 1,
+            cuts: Box::new([Box::default()]),
             topology,
         }
     }
@@ -54,6 +57,14 @@ impl Split {
             assert!(owners.iter().all(|owner| owner.index() < cores));
             split.owners = owners.into();
             split.cores = cores;
+            let mut cuts = vec![Vec::new(); cores];
+            for pipe in (0..split.topology.pipes().len() as u32).map(PipeId) {
+                let owner = split.owner_of(pipe);
+                if owner != split.destination_of(pipe) {
+                    cuts[owner.index()].push(pipe);
+                }
+            }
+            split.cuts = cuts.into_iter().map(Vec::into).collect();
         }
         split
     }
@@ -83,10 +94,14 @@ impl Split {
         self.owner(self.topology.pipe(pipe).to)
     }
 
-    /// The pipes that lead from one core to another, by number.
+    /// The pipes that lead from a core to another one, by number.
+    pub fn cut_from(&self, core: CoreId) -> &[PipeId] {
+        &self.cuts[core.index()]
+    }
+
+    /// The pipes that lead from one core to another.
     pub fn cut(&self) -> impl Iterator<Item = PipeId> + '_ {
-        let pipes = (0..self.topology.pipes().len() as u32).map(PipeId);
-        pipes.filter(|&pipe| self.owner_of(pipe) != self.destination_of(pipe))
+        self.cuts.iter().flatten().copied()
     }
 }
 

@@ -13,9 +13,10 @@ pub mod memory;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::engine::EngineConfig;
+use longhaul_core::parallel::Split;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
 use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
@@ -28,8 +29,6 @@ use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 pub(super) use machine::Machine;
 
-/// Rounds of the loop between two looks at the clock.
-const ROUNDS: u32 = 256;
 /// How often the observer hears of the run.
 const PROGRESS: Duration = Duration::from_millis(200);
 
@@ -74,12 +73,9 @@ impl<'a> Simulation<'a> {
         folder: &'a RunFolder,
         machine: &'a mut dyn Machine,
     ) -> Result<Self, RunError> {
-        let config = EngineConfig {
-            trace_hash: true,
-            ..Emulation::engine_config(plan)
-        };
-        let emulation = Emulation::new(plan, config).map_err(RunError::Traffic)?;
-        let run = VirtualRun::new(emulation, VirtualConfig::of(plan));
+        let split = Arc::new(Split::whole(Arc::clone(&plan.topology)));
+        let run = VirtualRun::new(plan, split, VirtualConfig::of(plan));
+        let run = run.map_err(RunError::Traffic)?;
         Ok(Self {
             plan,
             run,
@@ -104,7 +100,9 @@ impl<'a> Simulation<'a> {
         while self.stop.is_none() && !self.ledger.has_failed() {
             let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let before = self.machine.cpu_time();
-            let outcome = self.run.run(horizon, ROUNDS);
+            let (machine, told) = (&*self.machine, self.meter.told);
+            let mut pauses = || machine.now().saturating_sub(told) >= PROGRESS;
+            let outcome = self.run.run(horizon, &mut pauses);
             self.cpu += self.machine.cpu_time().saturating_sub(before);
             self.note_events();
             match outcome {
@@ -114,20 +112,17 @@ impl<'a> Simulation<'a> {
             }
             self.tell(observer);
         }
-        if self.stop == Some(Stop::Stuck) {
-            let problem = format!(
-                "time does not pass any more at {} s: hosts answer each other on a path without any \
-                 delay and rate; give one of its links a `delay`",
-                self.run.emulation().now().as_s()
-            );
-            self.ledger.fail(problem);
+        if let Some(problem) = self.stop.and_then(problem) {
+            let at = self.run.now().as_s();
+            self.ledger
+                .fail(format!("at {at} s of experiment time, {problem}"));
         }
         self.close_second()
     }
 
     /// Takes note of what the file had scheduled.
     fn note_events(&mut self) {
-        if let Some(applied) = self.run.emulation().take_applied() {
+        if let Some(applied) = self.run.take_applied() {
             self.ledger.note(&applied);
         }
     }
@@ -142,11 +137,9 @@ impl<'a> Simulation<'a> {
             observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
             self.ledger.fail(format!("interrupted by signal {signal}"));
         }
-        let emulation = self.run.emulation();
-        let (time, hops) = (emulation.now(), emulation.engine().counters().hops);
-        let flows_done = emulation
-            .traffic()
-            .map_or(0, |traffic| traffic.progress().0 as u64);
+        let (time, hops) = (self.run.now(), self.run.counters().hops);
+        let traffic = self.run.emulations().filter_map(Emulation::traffic);
+        let flows_done = traffic.map(|traffic| traffic.progress().0 as u64).sum();
         let (speed, hops_per_s) = self.meter.look(now, time, hops);
         observer.progress(&Progress::Simulating {
             time,
@@ -160,12 +153,11 @@ impl<'a> Simulation<'a> {
 
     /// Writes down the second that is over.
     fn close_second(&mut self) -> Result<(), RunError> {
-        let emulation = self.run.emulation();
-        let (received, next) = (emulation.received(), emulation.next_at());
-        let engine = emulation.engine();
-        let counters = *engine.counters();
+        let run = &self.run;
+        let (received, next) = (run.received(), run.next_at());
+        let counters = run.counters();
         // What happens at the end of a second belongs to the next one.
-        let number = second_of(engine.now() - Span::from_ns(1));
+        let number = second_of(run.now() - Span::from_ns(1));
         let mut second = Second {
             number,
             ..Second::default()
@@ -175,15 +167,15 @@ impl<'a> Simulation<'a> {
         second.drops.pool = counters.pool_exhausted - self.pool_seen;
         (self.received, self.pool_seen) = (received, counters.pool_exhausted);
         self.judge.second(&second);
-        let pipes = match engine.topology().pipes().len() {
+        let pipes = match self.plan.topology.pipes().len() {
             pipes if pipes <= PIPES_MAX => pipes,
             _ => 0,
         };
-        let pipes = (0..pipes as u32).map(|pipe| engine.pipe_counters(PipeId(pipe)));
+        let pipes = (0..pipes as u32).map(|pipe| run.pipe_counters(PipeId(pipe)));
         let network = Network {
             counters,
             pipes: pipes.collect(),
-            inside: engine.inside(),
+            inside: run.inside(),
             multicast_data: 0,
         };
         self.ledger.second(&second, &network)?;
@@ -198,20 +190,17 @@ impl<'a> Simulation<'a> {
         if let Some(warning) = self.stop.and_then(warning) {
             self.ledger.warn(warning);
         }
-        let emulation = self.run.emulation();
-        let engine = emulation.engine();
-        let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
-        let end = emulation.now();
+        let end = self.run.now();
         let time = Duration::from_nanos(end.as_ns());
-        self.ledger.close(End {
-            time: end,
-            machine: self.machine.facts(),
-            verdict: self.judge.virtual_verdict(),
-            params: &|pipe| Some(emulation.params(pipe)),
-            cores: vec![CoreEnd {
-                cpu: self.cpu,
+        let cores = self.run.emulations();
+        let (count, all_pipes) = (cores.len(), self.plan.topology.pipes().len() as u32);
+        let core = |emulation: &Emulation| {
+            let engine = emulation.engine();
+            let pipes = (0..all_pipes).map(PipeId);
+            CoreEnd {
+                cpu: self.cpu / count as u32,
                 had: time,
-                pipes: pipes.len(),
+                pipes: pipes.clone().filter(|&pipe| engine.owns_pipe(pipe)).count(),
                 network: Network {
                     counters: *engine.counters(),
                     pipes: pipes.map(|pipe| engine.pipe_counters(pipe)).collect(),
@@ -219,10 +208,17 @@ impl<'a> Simulation<'a> {
                     multicast_data: 0,
                 },
                 ..CoreEnd::default()
-            }],
-            traffic: emulation.traffic(),
+            }
+        };
+        self.ledger.close(End {
+            time: end,
+            machine: self.machine.facts(),
+            verdict: self.judge.virtual_verdict(),
+            params: &|pipe| Some(self.run.params(pipe)),
+            cores: cores.map(core).collect(),
+            traffic: self.run.emulations().next().and_then(Emulation::traffic),
             programs: Vec::new(),
-            trace_hash: Some(engine.trace_hash()),
+            trace_hash: Some(self.run.trace_hash()),
         })
     }
 }
@@ -231,7 +227,22 @@ impl<'a> Simulation<'a> {
 fn warning(stop: Stop) -> Option<&'static str> {
     match stop {
         Stop::Idle => Some("nothing was left to happen before all traffic had ended"),
-        Stop::Done | Stop::Duration | Stop::Stuck => None,
+        Stop::Done | Stop::Duration | Stop::Stuck | Stop::Full => None,
+    }
+}
+
+/// Why a run could not go on.
+fn problem(stop: Stop) -> Option<&'static str> {
+    match stop {
+        Stop::Stuck => Some(
+            "time does not pass any more: hosts answer each other on a path without any delay and \
+             rate; give one of its links a `delay`",
+        ),
+        Stop::Full => Some(
+            "a packet found no memory: give the links shorter queues or delays, so that fewer packets \
+             are under way",
+        ),
+        Stop::Done | Stop::Duration | Stop::Idle => None,
     }
 }
 

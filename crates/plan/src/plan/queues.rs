@@ -18,7 +18,7 @@ use longhaul_core::units::{QueueLimit, Rate};
 
 use super::paths::{Reach, UNLIMITED, bytes};
 use crate::card::Card;
-use crate::schedule::{Action, Event, Schedule};
+use crate::schedule::Schedule;
 
 /// The memory that the packet pool may take.
 pub(crate) const POOL_BYTES: usize = 1 << 30;
@@ -43,7 +43,12 @@ const NOTICED_NS: u64 = 150_000_000;
 /// How many packets can be in queues and under way at once, whatever is scheduled.
 ///
 /// Events are taken in the order in which they happen first, each on top of those before.
-pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule, offload: bool) -> usize {
+pub(crate) fn packets_inside(
+    topology: &Topology,
+    schedule: &Schedule,
+    offload: bool,
+    has: impl Fn(PipeId) -> bool,
+) -> usize {
     let most_per_s = match offload {
         true => MAX_SEGMENTS_PER_S,
         false => MAX_PACKETS_PER_S,
@@ -61,24 +66,13 @@ pub(crate) fn packets_inside(topology: &Topology, schedule: &Schedule, offload: 
             }
         }
     }
-    let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
-    let mut events: Vec<&Event> = schedule.events.iter().collect();
-    events.sort_by_key(|event| event.at);
-    for event in events {
-        let (pipes, patch) = match &event.action {
-            Action::Set { pipes, patch } => (pipes, patch),
-            Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
-            Action::Down { .. } | Action::Up { .. } => continue,
-        };
-        for &pipe in pipes {
-            let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
-            let params = patch.apply(params);
-            let most = &mut most[pipe.index()];
-            *most = packets_of(&params, most_per_s).max(*most);
-            changed.insert(pipe, params);
-        }
-    }
-    usize::try_from(most.into_iter().fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
+    schedule.for_each_change(topology, |pipe, params| {
+        let most = &mut most[pipe.index()];
+        *most = packets_of(params, most_per_s).max(*most);
+    });
+    let most = most.into_iter().zip((0..).map(PipeId));
+    let most = most.filter(|(_, pipe)| has(*pipe)).map(|(most, _)| most);
+    usize::try_from(most.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
 }
 
 /// How many packets can be in a pipe at once.

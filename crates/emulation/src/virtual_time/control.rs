@@ -1,0 +1,123 @@
+//! What a virtual run does next: decided from when anything happens next anywhere, so that all cores
+//! come to the same decision by themselves.
+//!
+//! All spans of time here are half open: what happens at their end belongs to the next one. What
+//! the file has scheduled comes before packets of the same time. A run is over at the end of the
+//! [`GRID`] cell in which its traffic is done, so that this too depends on no window and no core.
+
+use longhaul_core::{Span, Time};
+
+/// How finely the end of a run is told.
+pub const GRID: Span = Span::from_ms(10);
+
+/// Why a virtual run came to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// All traffic that ends by itself has ended.
+    Done,
+    /// The run's bound has been reached.
+    Duration,
+    /// Nothing will ever happen again.
+    Idle,
+    /// Time does not pass any more: hosts answer each other without any delay.
+    Stuck,
+    /// A packet found no memory. How many there is room for depends on the number of cores, so that
+    /// whatever came after would, too.
+    Full,
+}
+
+/// What becomes of a virtual run next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Everything before the time is to be done, and no more than a look-ahead at once.
+    Go(Time),
+    /// Everything before the time is done, and what the file has scheduled then comes next.
+    Steps(Time),
+    /// Nothing happens before the time, which the caller asked for.
+    Reached(Time),
+    /// Nothing is to happen from the time on.
+    Over(Stop, Option<Time>),
+}
+
+/// What the cores of a run know together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joint {
+    /// When a packet comes out or a timer is due next.
+    pub(super) next: Option<Time>,
+    /// When the file has something scheduled next.
+    pub(super) step: Option<Time>,
+    /// Whether all traffic that ends by itself has ended.
+    pub(super) is_done: bool,
+    pub(super) is_stuck: bool,
+    pub(super) is_full: bool,
+}
+
+/// How far a run may go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Control {
+    /// The run's bound.
+    pub(super) end: Option<Time>,
+    /// Whether the run ends with its traffic.
+    pub(super) ends_with_traffic: bool,
+    /// The end of the grid cell that time is in.
+    cell_end: Time,
+}
+
+impl Control {
+    pub(super) fn new(end: Option<Time>, ends_with_traffic: bool) -> Self {
+        Self {
+            end,
+            ends_with_traffic,
+            cell_end: Time::ZERO + GRID,
+        }
+    }
+
+    /// What comes next on the way to `horizon`.
+    pub(super) fn decide(&mut self, joint: &Joint, horizon: Time) -> Move {
+        if joint.is_stuck {
+            return Move::Over(Stop::Stuck, None);
+        }
+        if joint.is_full {
+            return Move::Over(Stop::Full, None);
+        }
+        let limit = self.end.map_or(horizon, |end| end.min(horizon));
+        let next = joint.next.filter(|next| *next < limit);
+        let step = joint.step.filter(|step| *step < limit);
+        let coming = next.into_iter().chain(step).min();
+        if let Some(done_at) = self.enter_cell(coming.unwrap_or(limit), joint.is_done) {
+            return Move::Over(Stop::Done, Some(done_at));
+        }
+        match (next, step) {
+            (None, None) => self.rest(joint, limit, horizon),
+            (next, Some(step)) if next.is_none_or(|next| step <= next) => Move::Steps(step),
+            (_, step) => {
+                let bounds = [Some(limit), step, Some(self.cell_end)];
+                Move::Go(bounds.into_iter().flatten().min().unwrap_or(limit))
+            }
+        }
+    }
+
+    /// Moves on to the grid cell of `time`; gives the end of the cell before, where a run ends whose
+    /// traffic is done.
+    fn enter_cell(&mut self, time: Time, is_done: bool) -> Option<Time> {
+        if time < self.cell_end {
+            return None;
+        }
+        if self.ends_with_traffic && is_done {
+            return Some(self.cell_end);
+        }
+        let cells = time.as_ns() / GRID.as_ns() + 1;
+        self.cell_end = Time::from_ns(cells.saturating_mul(GRID.as_ns()));
+        None
+    }
+
+    /// Nothing happens before `limit`.
+    fn rest(&self, joint: &Joint, limit: Time, horizon: Time) -> Move {
+        let nothing_comes = joint.next.is_none() && joint.step.is_none();
+        match self.end {
+            None if nothing_comes => Move::Over(Stop::Idle, None),
+            Some(end) if end <= horizon => Move::Over(Stop::Duration, Some(limit)),
+            _ => Move::Reached(limit),
+        }
+    }
+}

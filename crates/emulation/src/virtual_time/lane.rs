@@ -1,0 +1,112 @@
+//! One core's share of a virtual run: its emulation, and the windows in which it goes on.
+//!
+//! Theory: a packet that a host sends at T enters the host's first pipe, which no other host
+//! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
+//! **window** of its events, as long as the smallest such delay, before the hosts are asked what
+//! they make of them: whatever they send within the window cannot come out within it. Packets then
+//! enter at the times at which they were sent, for which the engine accepts arrivals in its past.
+//! Windows only save work: results do not depend on them, which a test holds to windows of nothing.
+//!
+//! That delay is [`Engine::lead`](longhaul_core::engine::Engine::lead). Where a first pipe is not
+//! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are
+//! no windows, and the engine and the hosts take turns event by event.
+
+use longhaul_core::parallel::CoreId;
+use longhaul_core::{NodeId, Span, Time};
+
+use super::control::GRID;
+use crate::Emulation;
+
+/// So many rounds and packets at one point in time are a circle: hosts answer each other without
+/// any delay.
+const AT_ONCE_MAX: u64 = 2_000_000;
+
+/// One core of a virtual run.
+pub(super) struct Lane {
+    pub(super) core: CoreId,
+    pub(super) emulation: Emulation,
+    /// Those with modelled endpoints.
+    hosts: Vec<NodeId>,
+    /// Whether there may be windows.
+    windows: bool,
+    window: Span,
+    /// Rounds and packets since time has passed last.
+    at_once: u64,
+}
+
+impl Lane {
+    pub(super) fn new(core: CoreId, emulation: Emulation, windows: bool) -> Self {
+        let mut lane = Self {
+            core,
+            hosts: emulation.modelled_hosts().to_vec(),
+            windows,
+            window: Span::ZERO,
+            at_once: 0,
+            emulation,
+        };
+        lane.measure_window();
+        lane
+    }
+
+    /// How long the engine may go on alone.
+    fn measure_window(&mut self) {
+        let engine = &self.emulation.engine;
+        let leads = self.hosts.iter().map(|host| engine.lead(*host));
+        self.window = match self.windows {
+            true => leads.min().unwrap_or(GRID).min(GRID),
+            false => Span::ZERO,
+        };
+    }
+
+    /// When a packet comes out or a timer is due next here, as far as this core knows.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.emulation.next_packet_or_timer()
+    }
+
+    /// Does what the file has scheduled at `at`, after everything before.
+    pub(super) fn take_steps(&mut self, at: Time) {
+        self.emulation.take_steps(at);
+        self.measure_window();
+    }
+
+    /// A window from `next` on, at most to `bound`; without windows, all that happens at `next`.
+    pub(super) fn round(&mut self, next: Time, bound: Time) {
+        let before = self.emulation.now();
+        let until = match self.window {
+            Span::ZERO => {
+                self.emulation.advance(next);
+                // What hosts do at this time belongs to it.
+                next + Span::from_ns(1)
+            }
+            window => {
+                let until = (next + window).min(bound);
+                self.emulation.advance_before(until);
+                until
+            }
+        };
+        if self.emulation.now() > before {
+            self.at_once = 0;
+        }
+        self.at_once += 1 + self.emulation.serve(until);
+    }
+
+    /// Does everything before `until`.
+    pub(super) fn advance_before(&mut self, until: Time) {
+        while let Some(next) = self.next().filter(|next| *next < until)
+            && !self.is_stuck()
+        {
+            self.round(next, until);
+        }
+        self.emulation.advance_before(until);
+    }
+
+    /// Whether time does not pass any more.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.at_once > AT_ONCE_MAX
+    }
+
+    /// Whether a packet has found no memory.
+    pub(super) fn is_full(&self) -> bool {
+        self.emulation.engine.counters().pool_exhausted > 0
+    }
+}

@@ -1,0 +1,320 @@
+//! Several cores, each on a thread of its own, that go on together in rounds.
+//!
+//! A round has two parts with a gate before each. First every core publishes when it acts next, and
+//! when what it sends to each other core comes out there; behind the gate all of them decide the
+//! same, and how far each may go ([`Horizons`]). What comes out at another core before that one's
+//! horizon is put into its mailbox. Behind the second gate each takes in what the others have put
+//! there, and goes on alone up to its horizon. Mailboxes are read in the order of cores, and what is
+//! in them is merged in the total order of events by the engine, so that nothing depends on which
+//! thread comes first.
+//!
+//! A change of the network is a round of its own, before which everything earlier is done, so that
+//! distances between cores can be measured anew after it.
+//!
+//! Waiting at a gate spins for a while, since the others are about to come, and then yields, for
+//! there may be more threads than CPUs. A thread that panics closes the gates for all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
+use longhaul_core::{Span, Time};
+
+use super::control::{Control, Joint, Move};
+use super::lane::Lane;
+use super::{Outcome, ROUNDS_PER_LOOK};
+
+/// So often a thread looks at a gate before it yields its CPU.
+const SPINS: u32 = 4000;
+/// Nothing, as a time in an atomic.
+const NEVER: u64 = u64::MAX;
+
+/// Where all threads wait for each other.
+struct Gate {
+    threads: usize,
+    waiting: AtomicUsize,
+    /// How often all have come.
+    passed: AtomicUsize,
+    is_broken: AtomicBool,
+}
+
+impl Gate {
+    const fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            waiting: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits for all; false where one of them will not come any more.
+    fn wait(&self) -> bool {
+        let passed = self.passed.load(Ordering::Acquire);
+        if self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.waiting.store(0, Ordering::Relaxed);
+            self.passed.fetch_add(1, Ordering::Release);
+            return !self.is_broken.load(Ordering::Acquire);
+        }
+        let mut spins = 0;
+        while self.passed.load(Ordering::Acquire) == passed {
+            if self.is_broken.load(Ordering::Acquire) {
+                return false;
+            }
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        true
+    }
+}
+
+/// Breaks the gate when its thread ends by a panic.
+struct Guard<'a>(&'a Gate);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// What a core tells the others before a round. Alone in its cache lines.
+#[repr(align(128))]
+struct Published {
+    next: AtomicU64,
+    step: AtomicU64,
+    is_done: AtomicBool,
+    is_stuck: AtomicBool,
+    is_full: AtomicBool,
+    /// Whether the caller wants to look.
+    pauses: AtomicBool,
+    /// By core: when the first packet comes out there.
+    exits: Box<[AtomicU64]>,
+    /// By core: the least delay of the pipes that lead there.
+    arms: Box<[AtomicU64]>,
+}
+
+/// What the threads share.
+struct Shared {
+    gate: Gate,
+    cores: Box<[Published]>,
+    /// From core times cores plus to core.
+    mailboxes: Box<[Mutex<Crossing>]>,
+}
+
+impl Shared {
+    fn new(cores: usize) -> Self {
+        let times = || (0..cores).map(|_| AtomicU64::new(NEVER)).collect();
+        let published = |_| Published {
+            next: AtomicU64::new(NEVER),
+            step: AtomicU64::new(NEVER),
+            is_done: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            pauses: AtomicBool::new(false),
+            exits: times(),
+            arms: times(),
+        };
+        Self {
+            gate: Gate::new(cores),
+            cores: (0..cores).map(published).collect(),
+            mailboxes: (0..cores * cores).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// When a core acts next, with what the others send it.
+    fn next_of(&self, core: usize) -> Time {
+        let own = self.cores[core].next.load(Ordering::Relaxed);
+        let exits = self.cores.iter().map(|from| &from.exits[core]);
+        let exits = exits.map(|exit| exit.load(Ordering::Relaxed));
+        Time::from_ns(exits.fold(own, u64::min))
+    }
+
+    fn joint(&self, next: &[Time]) -> Joint {
+        let some = |time: &Time| *time < Time::MAX;
+        let any = |flag: fn(&Published) -> &AtomicBool| {
+            let mut flags = self.cores.iter().map(flag);
+            flags.any(|flag| flag.load(Ordering::Relaxed))
+        };
+        // All cores have the same schedule.
+        let step = Time::from_ns(self.cores[0].step.load(Ordering::Relaxed));
+        Joint {
+            next: next.iter().min().copied().filter(some),
+            step: Some(step).filter(some),
+            is_done: {
+                let mut done = self.cores.iter().map(|core| &core.is_done);
+                done.all(|done| done.load(Ordering::Relaxed))
+            },
+            is_stuck: any(|core| &core.is_stuck),
+            is_full: any(|core| &core.is_full),
+        }
+    }
+
+    fn horizons(&self) -> Horizons {
+        let arms = self.cores.iter().flat_map(|core| &core.arms);
+        let arms = arms.map(|arm| Span::from_ns(arm.load(Ordering::Relaxed)));
+        Horizons::from_arms(self.cores.len(), arms.collect())
+    }
+
+    fn mailbox(&self, from: usize, to: usize) -> std::sync::MutexGuard<'_, Crossing> {
+        let mailbox = &self.mailboxes[from * self.cores.len() + to];
+        // What a panic leaves behind is not read: its run is over.
+        mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets all lanes go on, until everything before `horizon` is done or `pauses` says so.
+pub(super) fn run(
+    lanes: &mut [Lane],
+    split: &Split,
+    control: &mut Control,
+    horizon: Time,
+    pauses: &mut dyn FnMut() -> bool,
+) -> Outcome {
+    let shared = Shared::new(lanes.len());
+    let start = *control;
+    let Some((first, others)) = lanes.split_first_mut() else {
+        return Outcome::More;
+    };
+    let (outcome, end) = std::thread::scope(|scope| {
+        for lane in others {
+            let mut worker = Worker::new(lane, split, &shared, start);
+            scope.spawn(move || worker.run(horizon, &mut || false));
+        }
+        let mut worker = Worker::new(first, split, &shared, start);
+        let outcome = worker.run(horizon, pauses);
+        (outcome, worker.control)
+    });
+    *control = end;
+    outcome
+}
+
+/// A thread with its lane.
+struct Worker<'a> {
+    lane: &'a mut Lane,
+    split: &'a Split,
+    shared: &'a Shared,
+    control: Control,
+    /// By core.
+    next: Vec<Time>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(lane: &'a mut Lane, split: &'a Split, shared: &'a Shared, control: Control) -> Self {
+        Self {
+            lane,
+            split,
+            shared,
+            control,
+            next: vec![Time::MAX; shared.cores.len()],
+        }
+    }
+
+    fn run(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+        let _guard = Guard(&self.shared.gate);
+        self.measure_arms();
+        let mut horizons = None;
+        for round in 0_u64.. {
+            let looks = round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK);
+            self.publish(looks && pauses());
+            if !self.shared.gate.wait() {
+                return Outcome::More; // the thread that broke it panics
+            }
+            for core in 0..self.next.len() {
+                self.next[core] = self.shared.next_of(core);
+            }
+            let pauses = &self.shared.cores[0].pauses;
+            if pauses.load(Ordering::Relaxed) {
+                return Outcome::More;
+            }
+            let joint = self.shared.joint(&self.next);
+            let distances = horizons.get_or_insert_with(|| self.shared.horizons());
+            match self.control.decide(&joint, horizon) {
+                Move::Go(bound) => {
+                    if !self.go(bound, distances) {
+                        return Outcome::More;
+                    }
+                }
+                Move::Steps(at) => {
+                    if !self.shared.gate.wait() {
+                        return Outcome::More;
+                    }
+                    self.lane.take_steps(at);
+                    self.measure_arms();
+                    horizons = None;
+                }
+                Move::Reached(limit) => {
+                    self.lane.advance_before(limit);
+                    return Outcome::Reached;
+                }
+                Move::Over(stop, end) => {
+                    if let Some(end) = end {
+                        self.lane.advance_before(end);
+                    }
+                    return Outcome::Over(stop);
+                }
+            }
+        }
+        Outcome::More
+    }
+
+    /// Tells the others what they have to know.
+    fn publish(&self, pauses: bool) {
+        let published = &self.shared.cores[self.lane.core.index()];
+        let ns = |time: Option<Time>| time.map_or(NEVER, Time::as_ns);
+        let store = |to: &AtomicU64, time| to.store(ns(time), Ordering::Relaxed);
+        let flag = |to: &AtomicBool, is| to.store(is, Ordering::Relaxed);
+        store(&published.next, self.lane.next());
+        store(&published.step, self.lane.emulation.next_step());
+        flag(&published.is_done, self.lane.emulation.traffic_is_done());
+        flag(&published.is_stuck, self.lane.is_stuck());
+        flag(&published.is_full, self.lane.is_full());
+        flag(&published.pauses, pauses);
+        for (exit, core) in published.exits.iter().zip((0..).map(CoreId)) {
+            store(exit, self.lane.emulation.engine.next_exit(core));
+        }
+    }
+
+    /// Publishes the least delays of the pipes to other cores, as they are now.
+    fn measure_arms(&self) {
+        let published = &self.shared.cores[self.lane.core.index()];
+        let mut arms = vec![NEVER; published.arms.len()];
+        for &pipe in self.split.cut_from(self.lane.core) {
+            let arm = &mut arms[self.split.destination_of(pipe).index()];
+            *arm = (*arm).min(self.lane.emulation.engine.least_delay(pipe).as_ns());
+        }
+        for (published, arm) in published.arms.iter().zip(arms) {
+            published.store(arm, Ordering::Relaxed);
+        }
+    }
+
+    /// Goes on to this core's horizon, at most to `bound`; false where the gate is broken.
+    fn go(&mut self, bound: Time, horizons: &Horizons) -> bool {
+        let own = self.lane.core.index();
+        let engine = &mut self.lane.emulation.engine;
+        for to in (0..self.next.len()).filter(|to| *to != own) {
+            let until = horizons.horizon(to, &self.next).min(bound);
+            let core = CoreId(to as u16);
+            if engine.next_exit(core).is_some_and(|exit| exit < until) {
+                let mut mailbox = self.shared.mailbox(own, to);
+                engine.export(core, until, &mut mailbox);
+            }
+        }
+        if !self.shared.gate.wait() {
+            return false;
+        }
+        for from in (0..self.next.len()).filter(|from| *from != own) {
+            let mut mailbox = self.shared.mailbox(from, own);
+            engine.import(&mailbox);
+            mailbox.clear();
+        }
+        let until = horizons.horizon(own, &self.next).min(bound);
+        self.lane.advance_before(until);
+        true
+    }
+}
