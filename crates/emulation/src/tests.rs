@@ -4,6 +4,7 @@ mod cards;
 mod changes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_core::engine::{EngineConfig, MODELLED_SLOT};
 use longhaul_core::observe::Counters;
@@ -12,7 +13,7 @@ use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
 use proptest::prelude::*;
 
-use crate::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
+use crate::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
 
 /// Everything that a run has come to.
 #[derive(Debug, PartialEq)]
@@ -39,7 +40,11 @@ fn run(plan: &Plan, split: Split, config: VirtualConfig) -> Result {
     let mut run = VirtualRun::new(plan, Arc::new(split), config).unwrap();
     let mut horizon = Time::ZERO;
     let stop = loop {
-        match run.run(horizon, &mut || true) {
+        let watch = Watch {
+            pauses: &mut || true,
+            now: &|| Duration::ZERO,
+        };
+        match run.run(horizon, watch) {
             Outcome::More => {}
             Outcome::Reached => horizon += Span::from_ms(700),
             Outcome::Over(stop) => break stop,

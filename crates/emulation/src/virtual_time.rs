@@ -11,6 +11,7 @@ mod lane;
 mod threads;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_core::engine::{Engine, EngineConfig};
 use longhaul_core::observe::{Counters, PipeCounters};
@@ -39,6 +40,15 @@ pub enum Outcome {
     Reached,
     /// The run is over.
     Over(Stop),
+}
+
+/// What a run asks its caller for while it goes on.
+pub struct Watch<'a> {
+    /// Whether the caller wants to look; asked now and then by the thread that called.
+    pub pauses: &'a mut dyn FnMut() -> bool,
+    /// How long after some fixed moment it is, by the machine's clock; nothing that is simulated
+    /// depends on it.
+    pub now: &'a (dyn Fn() -> Duration + Sync),
 }
 
 /// How a virtual run goes, and when it ends.
@@ -101,13 +111,17 @@ impl VirtualRun {
         })
     }
 
-    /// Goes on until everything before `horizon` is done, or until `pauses` says so, which is asked
-    /// now and then.
-    pub fn run(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+    /// Goes on until everything before `horizon` is done, or the caller wants to look.
+    pub fn run(&mut self, horizon: Time, watch: Watch<'_>) -> Outcome {
         match self.lanes.as_mut_slice() {
-            [lane] => run_alone(lane, &mut self.control, horizon, pauses),
-            lanes => threads::run(lanes, &self.split, &mut self.control, horizon, pauses),
+            [lane] => run_alone(lane, &mut self.control, horizon, watch.pauses),
+            lanes => threads::run(lanes, &self.split, &mut self.control, horizon, watch),
         }
+    }
+
+    /// Of several cores: how long each has worked, the time left out in which it waited for others.
+    pub fn worked(&self) -> impl Iterator<Item = Duration> {
+        self.lanes.iter().map(|lane| lane.worked)
     }
 
     /// How the network is split.

@@ -11,6 +11,8 @@
 //! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are
 //! no windows, and the engine and the hosts take turns event by event.
 
+use std::time::Duration;
+
 use longhaul_core::parallel::CoreId;
 use longhaul_core::{NodeId, Span, Time};
 
@@ -25,6 +27,8 @@ const AT_ONCE_MAX: u64 = 2_000_000;
 pub(super) struct Lane {
     pub(super) core: CoreId,
     pub(super) emulation: Emulation,
+    /// How long it has worked, by the machine's clock.
+    pub(super) worked: Duration,
     /// Those with modelled endpoints.
     hosts: Vec<NodeId>,
     /// Whether there may be windows.
@@ -42,6 +46,7 @@ impl Lane {
             windows,
             window: Span::ZERO,
             at_once: 0,
+            worked: Duration::ZERO,
             emulation,
         };
         lane.measure_window();

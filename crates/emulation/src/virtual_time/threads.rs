@@ -16,13 +16,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
 use longhaul_core::{Span, Time};
 
 use super::control::{Control, Joint, Move};
 use super::lane::Lane;
-use super::{Outcome, ROUNDS_PER_LOOK};
+use super::{Outcome, ROUNDS_PER_LOOK, Watch};
 
 /// So often a thread looks at a gate before it yields its CPU.
 const SPINS: u32 = 4000;
@@ -174,8 +175,9 @@ pub(super) fn run(
     split: &Split,
     control: &mut Control,
     horizon: Time,
-    pauses: &mut dyn FnMut() -> bool,
+    watch: Watch<'_>,
 ) -> Outcome {
+    let now = watch.now;
     let shared = Shared::new(lanes.len());
     let start = *control;
     let Some((first, others)) = lanes.split_first_mut() else {
@@ -183,11 +185,11 @@ pub(super) fn run(
     };
     let (outcome, end) = std::thread::scope(|scope| {
         for lane in others {
-            let mut worker = Worker::new(lane, split, &shared, start);
+            let mut worker = Worker::new(lane, split, &shared, (start, now));
             scope.spawn(move || worker.run(horizon, &mut || false));
         }
-        let mut worker = Worker::new(first, split, &shared, start);
-        let outcome = worker.run(horizon, pauses);
+        let mut worker = Worker::new(first, split, &shared, (start, now));
+        let outcome = worker.run(horizon, watch.pauses);
         (outcome, worker.control)
     });
     *control = end;
@@ -200,29 +202,54 @@ struct Worker<'a> {
     split: &'a Split,
     shared: &'a Shared,
     control: Control,
+    now: &'a (dyn Fn() -> Duration + Sync),
+    /// Since when it has been working.
+    since: Duration,
     /// By core.
     next: Vec<Time>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(lane: &'a mut Lane, split: &'a Split, shared: &'a Shared, control: Control) -> Self {
+    fn new(
+        lane: &'a mut Lane,
+        split: &'a Split,
+        shared: &'a Shared,
+        (control, now): (Control, &'a (dyn Fn() -> Duration + Sync)),
+    ) -> Self {
         Self {
             lane,
             split,
             shared,
             control,
+            now,
+            since: now(),
             next: vec![Time::MAX; shared.cores.len()],
         }
     }
 
     fn run(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+        self.since = (self.now)();
+        let outcome = self.go_on(horizon, pauses);
+        self.lane.worked += (self.now)().saturating_sub(self.since);
+        outcome
+    }
+
+    /// Waits for all others, which is not work; false where one of them will not come any more.
+    fn wait(&mut self) -> bool {
+        self.lane.worked += (self.now)().saturating_sub(self.since);
+        let all_came = self.shared.gate.wait();
+        self.since = (self.now)();
+        all_came
+    }
+
+    fn go_on(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
         let _guard = Guard(&self.shared.gate);
         self.measure_arms();
         let mut horizons = None;
         for round in 0_u64.. {
             let looks = round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK);
             self.publish(looks && pauses());
-            if !self.shared.gate.wait() {
+            if !self.wait() {
                 return Outcome::More; // the thread that broke it panics
             }
             for core in 0..self.next.len() {
@@ -241,7 +268,7 @@ impl<'a> Worker<'a> {
                     }
                 }
                 Move::Steps(at) => {
-                    if !self.shared.gate.wait() {
+                    if !self.wait() {
                         return Outcome::More;
                     }
                     self.lane.take_steps(at);
@@ -305,12 +332,12 @@ impl<'a> Worker<'a> {
                 engine.export(core, until, &mut mailbox);
             }
         }
-        if !self.shared.gate.wait() {
+        if !self.wait() {
             return false;
         }
         for from in (0..self.next.len()).filter(|from| *from != own) {
             let mut mailbox = self.shared.mailbox(from, own);
-            engine.import(&mailbox);
+            self.lane.emulation.engine.import(&mailbox);
             mailbox.clear();
         }
         let until = horizons.horizon(own, &self.next).min(bound);

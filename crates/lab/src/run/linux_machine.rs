@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_linux::clock::monotonic_ns;
@@ -9,7 +10,7 @@ use longhaul_linux::cpu;
 use longhaul_linux::memory::{available_bytes, prefer_large_pages, resident_bytes};
 use longhaul_linux::wait::{take_signal, termination_signals};
 
-use super::virtual_time::Machine;
+use super::virtual_time::{Clock, Machine};
 use crate::summary::{self, CoreFacts};
 
 /// This machine.
@@ -31,8 +32,8 @@ impl Machine for LinuxMachine {
         Ok(())
     }
 
-    fn now(&self) -> Duration {
-        Duration::from_nanos(monotonic_ns())
+    fn clock(&self) -> Clock {
+        Arc::new(|| Duration::from_nanos(monotonic_ns()))
     }
 
     fn cpu_time(&self) -> Duration {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use longhaul_core::parallel::Split;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
-use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun};
+use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
@@ -27,7 +27,7 @@ use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Observer, Progress, RunError, io_error};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
-pub(super) use machine::Machine;
+pub(super) use machine::{Clock, Machine};
 
 /// How often the observer hears of the run.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -87,7 +87,7 @@ impl<'a> Simulation<'a> {
             stop: None,
             cpu: Duration::ZERO,
             meter: Meter {
-                told: machine.now(),
+                told: machine.clock()(),
                 time: Time::ZERO,
                 hops: 0,
             },
@@ -100,9 +100,12 @@ impl<'a> Simulation<'a> {
         while self.stop.is_none() && !self.ledger.has_failed() {
             let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let before = self.machine.cpu_time();
-            let (machine, told) = (&*self.machine, self.meter.told);
-            let mut pauses = || machine.now().saturating_sub(told) >= PROGRESS;
-            let outcome = self.run.run(horizon, &mut pauses);
+            let (now, told) = (self.machine.clock(), self.meter.told);
+            let watch = Watch {
+                pauses: &mut || now().saturating_sub(told) >= PROGRESS,
+                now: &*now,
+            };
+            let outcome = self.run.run(horizon, watch);
             self.cpu += self.machine.cpu_time().saturating_sub(before);
             self.note_events();
             match outcome {
@@ -129,7 +132,7 @@ impl<'a> Simulation<'a> {
 
     /// Looks at the clock and for signals now and then.
     fn tell(&mut self, observer: &mut dyn Observer) {
-        let now = self.machine.now();
+        let now = self.machine.clock()();
         if now.saturating_sub(self.meter.told) < PROGRESS {
             return;
         }
@@ -193,12 +196,17 @@ impl<'a> Simulation<'a> {
         let end = self.run.now();
         let time = Duration::from_nanos(end.as_ns());
         let cores = self.run.emulations();
-        let (count, all_pipes) = (cores.len(), self.plan.topology.pipes().len() as u32);
-        let core = |emulation: &Emulation| {
+        let all_pipes = self.plan.topology.pipes().len() as u32;
+        // Of one core, it is CPU time that counts: a virtual run waits for nothing.
+        let worked: Vec<Duration> = match cores.len() {
+            1 => vec![self.cpu],
+            _ => self.run.worked().collect(),
+        };
+        let core = |(emulation, cpu): (&Emulation, Duration)| {
             let engine = emulation.engine();
             let pipes = (0..all_pipes).map(PipeId);
             CoreEnd {
-                cpu: self.cpu / count as u32,
+                cpu,
                 had: time,
                 pipes: pipes.clone().filter(|&pipe| engine.owns_pipe(pipe)).count(),
                 network: Network {
@@ -215,7 +223,7 @@ impl<'a> Simulation<'a> {
             machine: self.machine.facts(),
             verdict: self.judge.virtual_verdict(),
             params: &|pipe| Some(self.run.params(pipe)),
-            cores: cores.map(core).collect(),
+            cores: cores.zip(worked).map(core).collect(),
             traffic: self.run.emulations().next().and_then(Emulation::traffic),
             programs: Vec::new(),
             trace_hash: Some(self.run.trace_hash()),

@@ -5,9 +5,13 @@
 //! virtual runs on another operating system; tests have one of their own.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::summary;
+
+/// A clock that several threads may look at.
+pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The machine as a virtual run knows it.
 pub(crate) trait Machine {
@@ -19,8 +23,8 @@ pub(crate) trait Machine {
     /// [`interrupted`](Self::interrupted).
     fn begin(&mut self) -> io::Result<()>;
 
-    /// How long after some fixed moment it is.
-    fn now(&self) -> Duration;
+    /// The clock: how long after some fixed moment it is.
+    fn clock(&self) -> Clock;
 
     /// CPU time that the calling thread has used.
     fn cpu_time(&self) -> Duration;
