@@ -10,6 +10,7 @@ pub mod control;
 pub mod fidelity;
 pub mod flows;
 pub mod folder;
+mod pace;
 pub mod report;
 pub mod run;
 pub mod sockets;
