@@ -4,8 +4,9 @@
 //! [`Duration`], so that the compiler sees who mixes them. **Dilation** n: n seconds of the machine
 //! carry one of the experiment. What an experiment file says and what results tell is experiment
 //! time: delays, rates, tolerance, lateness, time-outs of programs. What the machine does takes
-//! machine time, whatever is emulated on it: how long a turn of the loop takes, how long the machine
-//! stands still, how fast a kernel's bucket is refilled, how long a process may take to end.
+//! machine time, whatever is emulated on it: how long a turn of the loop takes, how long the
+//! machine stands still, how fast a kernel's bucket is refilled, how long a process may take to
+//! end.
 
 use std::time::Duration;
 

@@ -172,8 +172,8 @@ impl Judge {
         }
     }
 
-    /// The grade of the same run on a machine that neither stands still nor is slow now and then, as
-    /// far as causes are known: those of single pairs are not.
+    /// The grade of the same run on a machine that neither stands still nor is slow now and then,
+    /// as far as causes are known: those of single pairs are not.
     fn grade_without_noise(&self) -> State {
         let mut run = self.run;
         run.late = self.by_cause.overload;

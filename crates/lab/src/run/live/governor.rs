@@ -2,8 +2,8 @@
 //!
 //! Its speed is unknown and changes, so the [`Governor`] watches the core: while it has time to
 //! spare, buckets grow, and before it has none, they shrink. Programs that can wait then never
-//! overrun the machine. It knows no experiment time: the core's load, what a bucket lets through and
-//! how long that takes are all the machine's.
+//! overrun the machine. It knows no experiment time: the core's load, what a bucket lets through
+//! and how long that takes are all the machine's.
 
 use std::time::Duration;
 

@@ -12,8 +12,8 @@
 //! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
 //!   itself is the card: see `governor.rs`.
 //!
-//! A link has the experiment's time and a bucket the machine's: where the one passes more slowly, so
-//! does what the bucket lets through.
+//! A link has the experiment's time and a bucket the machine's: where the one passes more slowly,
+//! so does what the bucket lets through.
 
 use std::time::Duration;
 
@@ -34,18 +34,19 @@ use longhaul_plan::plan::{bytes, queue_bytes};
 const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
 const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
 const JUMBO_MTU: u32 = 4000;
-/// A link's bucket holds so much of the machine's time at its rate: more than a timer of the kernel is late, save
-/// where a machine stands still, so that the link does not idle while its host has something to
-/// send. What it lets through at once the core must carry at once: with 5 ms at 1 Gbit/s some runs
-/// fell behind by so much that frames were shed.
+/// A link's bucket holds so much of the machine's time at its rate: more than a timer of the kernel
+/// is late, save where a machine stands still, so that the link does not idle while its host has
+/// something to send. What it lets through at once the core must carry at once: with 5 ms at 1
+/// Gbit/s some runs fell behind by so much that frames were shed.
 const LINK_DEPTH: Duration = Duration::from_millis(2);
 /// Of super-packets no more than this: they come at the speed of the machine's memory.
 const SUPER_DEPTH_BYTES: u64 = 750_000;
 /// Of packets one by one it holds no more than this part of what may wait for the link, or the link
 /// would drop packets that a card would keep waiting.
 const QUEUE_PART: (u64, u64) = (3, 4);
-/// A super-packet takes its link at most so much of the experiment's time, as on a card with a short ring: its segments come
-/// one after the other, and what another program sends waits behind them.
+/// A super-packet takes its link at most so much of the experiment's time, as on a card with a
+/// short ring: its segments come one after the other, and what another program sends waits behind
+/// them.
 const SUPER_PACKET: Span = Span::from_us(500);
 /// The machine's bucket holds less: what it lets through at once, the core must carry at once.
 const MACHINE_DEPTH: Duration = Duration::from_micros(100);

@@ -3,20 +3,20 @@
 //! A bucket that takes super-packets counts a link's framing once for each, and the link counts it
 //! for each packet: at the link's own rate it lets through a little too much, and what comes too
 //! early waits in the link; or, where only IP packets count and not their Ethernet headers, too
-//! little. So the bucket follows what the packets of a host find there: slower where
-//! that is more than half of the bucket's depth, faster where it is less. In the middle the link has
-//! something to send for as long as the machine is likely to stand still.
+//! little. So the bucket follows what the packets of a host find there: slower where that is more
+//! than half of the bucket's depth, faster where it is less. In the middle the link has something
+//! to send for as long as the machine is likely to stand still.
 //!
-//! The link itself adds up what the bucket has too much, so a step in proportion to the difference is
-//! enough. It starts from the rate at which frames of the present mean length come as fast as the link
-//! sends them, if they are of whole segments.
+//! The link itself adds up what the bucket has too much, so a step in proportion to the difference
+//! is enough. It starts from the rate at which frames of the present mean length come as fast as
+//! the link sends them, if they are of whole segments.
 //!
-//! Where the core does not keep up with its arrivals, these hosts are held back besides, all of them
-//! to the same rate, so that no packet is lost that a slower network would have carried. A link above
-//! that rate is slower than it claims, and the verdict says so.
+//! Where the core does not keep up with its arrivals, these hosts are held back besides, all of
+//! them to the same rate, so that no packet is lost that a slower network would have carried. A
+//! link above that rate is slower than it claims, and the verdict says so.
 //!
-//! A kernel fills buckets by the machine's clock, so all of it is machine time: what waits in a link,
-//! for how long, and how fast the link empties.
+//! A kernel fills buckets by the machine's clock, so all of it is machine time: what waits in a
+//! link, for how long, and how fast the link empties.
 
 use std::time::Duration;
 
@@ -29,16 +29,16 @@ use crate::run::live::nic::Limit;
 const SETTLE: Duration = Duration::from_millis(50);
 /// A bucket is changed when it is off by more than this.
 const WORTH_A_CHANGE: f64 = 0.002;
-/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than the
-/// link by more than that part of it.
+/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than
+/// the link by more than that part of it.
 const SLOWEST: f64 = 0.9;
 const FASTER: f64 = 0.01;
 /// What the machine lets every host send at first, and at least, in bytes per second.
 const FIRST: f64 = 1e9;
 const LEAST: f64 = 1e6;
-/// The core does not keep up where more than this part of arrivals was stale, twice in a row, and it
-/// was busy for more than that part of the time. Short of either, it was a stall of the machine: a
-/// quarter of a look is nothing unusual.
+/// The core does not keep up where more than this part of arrivals was stale, twice in a row, and
+/// it was busy for more than that part of the time. Short of either, it was a stall of the machine:
+/// a quarter of a look is nothing unusual.
 const BEHIND_MANY: f64 = 0.4;
 const BUSY: f64 = 0.75;
 const SHRINK: f64 = 0.7;
@@ -162,8 +162,8 @@ impl Trim {
         changes
     }
 
-    /// Lets hosts have less where the core `is_behind`, and `more` where they want it, up to the rate
-    /// of the `fastest` link of those who want it all.
+    /// Lets hosts have less where the core `is_behind`, and `more` where they want it, up to the
+    /// rate of the `fastest` link of those who want it all.
     fn govern(&mut self, is_behind: bool, more: bool, fastest: f64) {
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
@@ -184,8 +184,8 @@ impl Trim {
 }
 
 impl Trimmed {
-    /// The part of its rate at which frames of `len` bytes come as fast as the link sends them, which
-    /// counts the overhead for each segment.
+    /// The part of its rate at which frames of `len` bytes come as fast as the link sends them,
+    /// which counts the overhead for each segment.
     fn even(&self, len: f64) -> f64 {
         let (segments, overhead) = ((len / self.whole).max(1.0), f64::from(self.shaper.overhead));
         (self.whole + overhead / segments) / (self.whole + overhead)
@@ -229,8 +229,8 @@ mod tests {
         crate::run::live::nic::limit(&[pipe], 1500, true, dilation)
     }
 
-    /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its bucket
-    /// counts the overhead for each frame, and its link for each packet.
+    /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its
+    /// bucket counts the overhead for each frame, and its link for each packet.
     struct Greedy {
         overhead: f64,
         trim: Trim,

@@ -15,8 +15,8 @@
 //! that nothing else holds back are refused; others book all the same. Left out: refusing costs
 //! something as well, and that is counted as the cost of arrivals.
 //!
-//! What the loop carries is the machine's affair, so costs and bookings are machine time; packets are
-//! late, and inside, in the experiment's.
+//! What the loop carries is the machine's affair, so costs and bookings are machine time; packets
+//! are late, and inside, in the experiment's.
 
 use std::time::Duration;
 

@@ -74,8 +74,8 @@ impl Door {
         self.patience.iter_mut().for_each(Patience::renew);
     }
 
-    /// When a frame arrives with this stamp. Far ahead, it was stamped before somebody set the clock
-    /// back: it arrives now.
+    /// When a frame arrives with this stamp. Far ahead, it was stamped before somebody set the
+    /// clock back: it arrives now.
     fn stamp(&self, stamp: Time, now: Time) -> Time {
         match stamp.since(now) > self.stamp_ahead_max {
             true => now,

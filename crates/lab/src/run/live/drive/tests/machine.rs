@@ -88,8 +88,8 @@ impl Machine {
         self.frames.len() as u64
     }
 
-    /// The machine for a plan's hosts; `commands` is dropped at `end`. Also what it writes down, and
-    /// a channel that is closed then.
+    /// The machine for a plan's hosts; `commands` is dropped at `end`. Also what it writes down,
+    /// and a channel that is closed then.
     pub(super) fn platform(
         self,
         plan: &Plan,
