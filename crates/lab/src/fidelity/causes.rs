@@ -111,10 +111,9 @@ impl Watch {
     /// The loop has looked at its clock, in the middle of work.
     #[inline]
     pub(crate) fn look(&mut self, now: Now) {
-        let gap = now.at.since(self.looked.at);
-        self.looked = now;
-        if gap > HELD_UP {
-            self.stood_still(now.at, gap);
+        let before = std::mem::replace(&mut self.looked, now);
+        if now.at > before.at + HELD_UP {
+            self.stood_still(now.at, before.at);
         }
     }
 
@@ -130,10 +129,9 @@ impl Watch {
 
     /// The loop is back from a wait that was to end at `wanted` at the latest.
     pub(crate) fn woken(&mut self, now: Now, wanted: MachineTime) {
-        let late = now.at.since(wanted);
         (self.looked, self.rested) = (now, now.at);
-        if late > WOKEN_LATE {
-            self.stood_still(now.at, late);
+        if now.at > wanted + WOKEN_LATE {
+            self.stood_still(now.at, wanted);
         }
     }
 
@@ -147,7 +145,8 @@ impl Watch {
         self.sheds_until = self.looked.at + SHED_LATELY;
     }
 
-    fn stood_still(&mut self, now: MachineTime, length: Duration) {
+    fn stood_still(&mut self, now: MachineTime, since: MachineTime) {
+        let length = now.since(since);
         self.stalls.add(length);
         let made_good = length.saturating_mul(MADE_GOOD_IN);
         self.excused_until = self.excused_until.max(now + made_good);

@@ -42,7 +42,7 @@ impl RealClock {
     /// Measures the offset of kernel stamps again when that is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: MachineTime) {
-        if now.since(self.refreshed) >= REFRESH {
+        if now >= self.refreshed + REFRESH {
             self.offset.refresh();
             self.refreshed = now;
         }

@@ -140,11 +140,9 @@ impl Load {
         self.bulk[host].load(Ordering::Relaxed)
     }
 
-    fn add_busy(&self, turn: Duration) {
-        add(
-            &self.busy_ns,
-            u64::try_from(turn.as_nanos()).unwrap_or(u64::MAX),
-        );
+    fn add_busy(&self, since: MachineTime, until: MachineTime) {
+        let ns = until.as_ns().saturating_sub(since.as_ns());
+        add(&self.busy_ns, ns);
     }
 
     fn count(&self, host: usize, len: usize, waits: Span) {
@@ -314,9 +312,8 @@ impl<P: Platform> Drive<P> {
         let mut before = first.at;
         loop {
             let now = self.read_clock();
-            let turn = now.at.since(before);
-            self.load.add_busy(turn);
-            self.adapt(turn, taken);
+            self.load.add_busy(before, now.at);
+            self.adapt(before, now.at, taken);
             self.admission.learn(now.at, self.load.busy());
             before = now.at;
             if second_of(now.time) != self.meter.second.number {

@@ -132,13 +132,13 @@ pub(super) enum Reached {
 
 impl<P: Platform> Drive<P> {
     /// Adapts to how long a turn with so many arrivals took.
-    pub(super) fn adapt(&mut self, turn: Duration, taken: usize) {
+    pub(super) fn adapt(&mut self, began: MachineTime, ended: MachineTime, taken: usize) {
         if taken < self.arrivals {
             return;
         }
-        self.arrivals = match turn {
-            long if long > TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
-            short if short < TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
+        self.arrivals = match ended {
+            long if long > began + TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
+            short if short < began + TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
             _ => self.arrivals,
         };
     }
