@@ -1,9 +1,9 @@
 //! What is told of changes, and what whoever is told knows of the network by it.
 //!
 //! Changes come from the file's schedule and from callers, in the middle of a loop that has no time
-//! to explain itself. It keeps them as [`Applied`] until somebody takes them. That is bounded by the
-//! network: of a pipe that has changed several times, the last state is told. [`Known`] is the plan
-//! with all that has been told since, so that nobody has to work the schedule out again.
+//! to explain itself. It keeps them as [`Applied`] until somebody takes them. That is bounded by
+//! the network: of a pipe that has changed several times, the last state is told. [`Known`] is the
+//! plan with all that has been told since, so that nobody has to work the schedule out again.
 //!
 //! Left out: what changes do to packets.
 

@@ -73,8 +73,8 @@ impl Emulation {
         }
     }
 
-    /// An emulation of a plan, at t = 0; `config` is [that of the plan](Self::engine_config), or has
-    /// more.
+    /// An emulation of a plan, at t = 0; `config` is [that of the plan](Self::engine_config), or
+    /// has more.
     ///
     /// # Errors
     /// The modelled hosts could not be made.
@@ -214,7 +214,8 @@ impl Emulation {
         self.engine.reroute();
     }
 
-    /// From now on also tells what becomes of the network: parameters, failures and repairs, routes.
+    /// From now on also tells what becomes of the network: parameters, failures and repairs,
+    /// routes.
     pub fn tell_network(&mut self) {
         self.tells_network = true;
     }

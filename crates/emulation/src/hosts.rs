@@ -162,8 +162,8 @@ impl Emulation {
     }
 
     /// What has come out next: a parcel for a kernel, with its packets added to `packets`
-    /// ([`Engine::poll_parcel`]), or a packet that a modelled host has handled. Parcels are one packet
-    /// each where there are modelled hosts.
+    /// ([`Engine::poll_parcel`]), or a packet that a modelled host has handled. Parcels are one
+    /// packet each where there are modelled hosts.
     pub fn poll_out(&mut self, gap: Span, packets: &mut Vec<Egress>) -> Option<Out> {
         let parcel = self.engine.poll_parcel(gap, packets)?;
         let Some(hosts) = &mut self.hosts else {

@@ -4,11 +4,11 @@
 //! Runs **agree** where the same flows have carried the same and took as long, within a tolerance,
 //! and where flows have sent again and pipes have dropped as many packets, within what chance makes
 //! of counts. On the real clock every packet may be late by a little, and a flow waits for a packet
-//! once in each of its round trips: a difference of no more than the median lateness times its round
-//! trips, and of no more than 5 %, is **explained** by that. The median, because a single stall makes
-//! the largest lateness as large as one likes, and one stall is not in every round trip. Flows that
-//! have not finished are held to their goodput, and differ where the runs did not take as long: there
-//! is nothing to hold them to.
+//! once in each of its round trips: a difference of no more than the median lateness times its
+//! round trips, and of no more than 5 %, is **explained** by that. The median, because a single
+//! stall makes the largest lateness as large as one likes, and one stall is not in every round
+//! trip. Flows that have not finished are held to their goodput, and differ where the runs did not
+//! take as long: there is nothing to hold them to.
 //!
 //! Left out: flows beyond those of `summary.json` (the figures of whole entries are compared), and
 //! time series.

@@ -28,8 +28,9 @@ pub use meter::{Measured, Second};
 pub use rule::State;
 pub use verdict::{Spurious, Verdict, WorstPair};
 
-/// A host whose tasks waited this long for a CPU within a second was starved.
-pub const STARVED: Duration = Duration::from_millis(500);
+/// A host whose tasks waited this long for a CPU within a second was starved: half of the second,
+/// however long that took on the machine.
+pub const STARVED: Span = Span::from_ms(500);
 
 /// A span to a tenth of its unit, for people.
 pub fn readable(span: Span) -> String {

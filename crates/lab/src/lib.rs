@@ -1,7 +1,7 @@
 //! From a plan to a report: plan → run → report.
 //!
-//! A [`run`](mod@run) is one execution of a [plan](longhaul_plan::plan::Plan): with programs on this
-//! machine, or in virtual time.
+//! A [`run`](mod@run) is one execution of a [plan](longhaul_plan::plan::Plan): with programs on
+//! this machine, or in virtual time.
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
@@ -10,6 +10,7 @@ pub mod control;
 pub mod fidelity;
 pub mod flows;
 pub mod folder;
+mod pace;
 pub mod report;
 pub mod run;
 pub mod sockets;

@@ -45,16 +45,19 @@ impl MachineTime {
     }
 
     /// So many nanoseconds after the clock began.
+    #[inline]
     pub const fn from_ns(ns: u64) -> Self {
         Self { ns }
     }
 
     /// Nanoseconds since the clock began.
+    #[inline]
     pub const fn as_ns(self) -> u64 {
         self.ns
     }
 
     /// How long after `earlier` this is; zero when it is not after it.
+    #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }
@@ -63,6 +66,7 @@ impl MachineTime {
 impl Add<Duration> for MachineTime {
     type Output = Self;
 
+    #[inline]
     fn add(self, span: Duration) -> Self {
         let ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self::from_ns(self.ns.saturating_add(ns))

@@ -2,9 +2,10 @@
 //!
 //! Such a card hands packets to its link before their turn: what its bucket lets through at once, a
 //! super-packet, and what was on its way while the machine stood still. A real card would keep them
-//! waiting in its host and drop none, so they may wait in the link beside what its queue holds. That
-//! is about live hosts and says nothing of the network, so pipes do not know it: [`Card::before`]
-//! makes a pipe's queue longer, and whoever does that keeps what the pipe was like.
+//! waiting in its host and drop none, so they may wait in the link beside what its queue holds.
+//! That is about live hosts and says nothing of the network, so pipes do not know it:
+//! [`Card::before`] makes a pipe's queue longer, and whoever does that keeps what the pipe was
+//! like.
 //!
 //! Left out: links that do more than wait for a constant rate; nobody knows what waits there, and
 //! their hosts hand over packets one by one.

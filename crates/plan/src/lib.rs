@@ -1,10 +1,10 @@
 //! From text to numbers: an experiment file, checked against nothing but itself, becomes a plan.
 //!
-//! Only this crate knows the file's format ([`file`]). [`topology`] makes networks by name and reads
-//! them from other formats; [`mod@plan`] lowers all of it to ids and numbers: nodes and pipes,
-//! programs, a [`schedule`] of changes ([`mod@patch`]) and modelled [`traffic`]. The same file means
-//! the same on every machine, so nothing here knows an operating system; it reads files that
-//! an experiment names, and nothing else.
+//! Only this crate knows the file's format ([`file`]). [`topology`] makes networks by name and
+//! reads them from other formats; [`mod@plan`] lowers all of it to ids and numbers: nodes and
+//! pipes, programs, a [`schedule`] of changes ([`mod@patch`]) and modelled [`traffic`]. The same
+//! file means the same on every machine, so nothing here knows an operating system; it reads files
+//! that an experiment names, and nothing else.
 #![forbid(unsafe_code)]
 
 pub mod assign;

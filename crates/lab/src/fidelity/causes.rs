@@ -5,40 +5,47 @@
 //! arrival. What was due meanwhile is late through no fault of its own, and so is what has to
 //! wait until that is made good. Where no stall accounts for it, there is more to do than the loop
 //! can as long as it does not come to rest for [`OVERLOAD`], or sheds arrivals.
+//!
+//! All of it is about the machine, and so is its time, however slowly the experiment's passes.
 
-use longhaul_core::{Span, Time};
+use std::time::Duration;
+
+use longhaul_linux::clock::MachineTime;
 use serde::{Deserialize, Serialize};
 
-/// Two looks at the clock within a turn are a send call apart: of 16 frames, 100 us or so, and seldom
-/// more than 1 ms where receivers are slow. One that insists on a full receiver for longer counts as
-/// a stall all the same: from here it looks like one.
-const HELD_UP: Span = Span::from_ms(2);
-/// A wake-up later than this makes packets late by itself.
-const WOKEN_LATE: Span = Span::from_us(200);
+use crate::pace::Now;
+
+/// Two looks at the clock within a turn are a send call apart: of 16 frames, 100 us or so, and
+/// seldom more than 1 ms where receivers are slow. One that insists on a full receiver for longer
+/// counts as a stall all the same: from here it looks like one.
+const HELD_UP: Duration = Duration::from_millis(2);
+/// A wake-up later than this is no ordinary one, and makes packets late by itself.
+const WOKEN_LATE: Duration = Duration::from_micros(200);
 /// A core with a load of 0.85 needs nearly seven times the length of a stall to make it good.
-const MADE_GOOD_IN: u64 = 8;
+const MADE_GOOD_IN: u32 = 8;
 /// A loop that has not rested for so long has more to do than it can.
-const OVERLOAD: Span = Span::from_ms(10);
+const OVERLOAD: Duration = Duration::from_millis(10);
 /// What is shed keeps the loop from falling behind, so that it rests now and then in an overload.
-const SHED_LATELY: Span = Span::from_ms(100);
+const SHED_LATELY: Duration = Duration::from_millis(100);
 
 /// How often the machine stood still while the core wanted to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
     /// How often.
     pub count: u64,
-    /// For how long altogether, in nanoseconds.
+    /// For how long altogether, in nanoseconds of the machine.
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
 }
 
 impl Stalls {
-    fn add(&mut self, length: Span) {
+    fn add(&mut self, length: Duration) {
+        let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         self.absorb(&Self {
             count: 1,
-            total_ns: length.as_ns(),
-            longest_ns: length.as_ns(),
+            total_ns: ns,
+            longest_ns: ns,
         });
     }
 
@@ -79,67 +86,78 @@ pub(crate) enum Cause {
 }
 
 /// Watches the loop's looks at the clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watch {
-    looked: Time,
-    rested: Time,
-    excused_until: Time,
-    sheds_until: Time,
+    looked: Now,
+    rested: MachineTime,
+    excused_until: MachineTime,
+    sheds_until: MachineTime,
     /// Stalls since they were taken last.
     pub(crate) stalls: Stalls,
 }
 
 impl Watch {
+    /// Of a loop that begins.
+    pub(crate) fn new(begin: Now) -> Self {
+        Self {
+            looked: begin,
+            rested: begin.at,
+            excused_until: begin.at,
+            sheds_until: begin.at,
+            stalls: Stalls::default(),
+        }
+    }
+
     /// The loop has looked at its clock, in the middle of work.
     #[inline]
-    pub(crate) fn look(&mut self, now: Time) {
-        let gap = now.since(self.looked);
-        self.looked = now;
-        if gap > HELD_UP {
-            self.stood_still(now, gap);
+    pub(crate) fn look(&mut self, now: Now) {
+        let before = std::mem::replace(&mut self.looked, now);
+        if now.at > before.at + HELD_UP {
+            self.stood_still(now.at, before.at);
         }
     }
 
     /// The loop has done something else for a while, which is no work on packets.
-    pub(crate) fn resume(&mut self, now: Time) {
+    pub(crate) fn resume(&mut self, now: Now) {
         self.looked = now;
     }
 
     /// When the loop looked last.
-    pub(crate) fn looked(&self) -> Time {
+    pub(crate) fn looked(&self) -> Now {
         self.looked
     }
 
     /// The loop is back from a wait that was to end at `wanted` at the latest.
-    pub(crate) fn woken(&mut self, now: Time, wanted: Time) {
-        let late = now.since(wanted);
-        (self.looked, self.rested) = (now, now);
-        if late > WOKEN_LATE {
-            self.stood_still(now, late);
+    pub(crate) fn woken(&mut self, now: Now, wanted: MachineTime) {
+        (self.looked, self.rested) = (now, now.at);
+        if now.at > wanted + WOKEN_LATE {
+            self.stood_still(now.at, wanted);
         }
     }
 
     /// Whether the last stall still has to be made good.
     pub(crate) fn is_excused(&self) -> bool {
-        self.looked <= self.excused_until
+        self.looked.at <= self.excused_until
     }
 
     /// The loop has shed an arrival.
     pub(crate) fn shed(&mut self) {
-        self.sheds_until = self.looked + SHED_LATELY;
+        self.sheds_until = self.looked.at + SHED_LATELY;
     }
 
-    fn stood_still(&mut self, now: Time, length: Span) {
+    fn stood_still(&mut self, now: MachineTime, since: MachineTime) {
+        let length = now.since(since);
         self.stalls.add(length);
-        let made_good = Span::from_ns(length.as_ns().saturating_mul(MADE_GOOD_IN));
+        let made_good = length.saturating_mul(MADE_GOOD_IN);
         self.excused_until = self.excused_until.max(now + made_good);
     }
 
     /// Why a packet is late that was due at `due`.
-    pub(crate) fn cause(&self, due: Time) -> Cause {
+    pub(crate) fn cause(&self, due: MachineTime) -> Cause {
+        let looked = self.looked.at;
         if due <= self.excused_until {
             Cause::Stall
-        } else if self.looked.since(self.rested) > OVERLOAD || self.looked < self.sheds_until {
+        } else if looked.since(self.rested) > OVERLOAD || looked < self.sheds_until {
             Cause::Overload
         } else {
             Cause::Other
@@ -150,20 +168,29 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::Time;
 
-    fn at_us(us: u64) -> Time {
-        Time::ZERO + Span::from_us(us)
+    /// The experiment's time, which is not asked for.
+    fn now(us: u64) -> Now {
+        Now {
+            at: at_us(us),
+            time: Time::ZERO,
+        }
+    }
+
+    fn at_us(us: u64) -> MachineTime {
+        MachineTime::from_ns(us * 1_000)
     }
 
     #[test]
     fn late_wake_ups_and_long_turns_are_stalls() {
-        let mut watch = Watch::default();
-        watch.woken(at_us(1_100), at_us(1_000));
-        watch.look(at_us(1_900));
+        let mut watch = Watch::new(now(0));
+        watch.woken(now(1_100), at_us(1_000));
+        watch.look(now(1_900));
         assert_eq!(watch.stalls, Stalls::default());
         assert_eq!(watch.cause(at_us(1_800)), Cause::Other);
-        watch.woken(at_us(2_500), at_us(2_000));
-        watch.look(at_us(7_500));
+        watch.woken(now(2_500), at_us(2_000));
+        watch.look(now(7_500));
         let stalls = Stalls {
             count: 2,
             total_ns: 5_500_000,
@@ -178,26 +205,26 @@ mod tests {
 
     #[test]
     fn a_loop_that_does_not_rest_has_too_much_to_do() {
-        let mut watch = Watch::default();
-        watch.woken(at_us(1_000), at_us(1_000));
+        let mut watch = Watch::new(now(0));
+        watch.woken(now(1_000), at_us(1_000));
         for us in (1_000..11_000).step_by(100) {
-            watch.look(at_us(us));
+            watch.look(now(us));
             assert_eq!(watch.cause(at_us(us)), Cause::Other);
         }
-        watch.look(at_us(11_001));
+        watch.look(now(11_001));
         assert_eq!(watch.cause(at_us(11_000)), Cause::Overload);
-        watch.woken(at_us(11_010), at_us(12_000));
+        watch.woken(now(11_010), at_us(12_000));
         assert_eq!(watch.cause(at_us(11_010)), Cause::Other);
     }
 
     #[test]
     fn a_loop_that_sheds_has_too_much_to_do_though_it_rests() {
-        let mut watch = Watch::default();
-        watch.woken(at_us(1_000), at_us(1_000));
+        let mut watch = Watch::new(now(0));
+        watch.woken(now(1_000), at_us(1_000));
         watch.shed();
-        watch.woken(at_us(50_000), at_us(50_000));
+        watch.woken(now(50_000), at_us(50_000));
         assert_eq!(watch.cause(at_us(50_000)), Cause::Overload);
-        watch.woken(at_us(101_000), at_us(101_000));
+        watch.woken(now(101_000), at_us(101_000));
         assert_eq!(watch.cause(at_us(101_000)), Cause::Other);
     }
 }

@@ -6,7 +6,7 @@ mod words;
 
 use std::time::Duration;
 
-use longhaul_core::{NodeId, Span, Time};
+use longhaul_core::{NodeId, Span};
 
 use super::causes::{ByCause, Stalls};
 use super::delays::Delays;
@@ -63,7 +63,8 @@ pub struct Judge {
     names: Vec<String>,
     run: Shares,
     by_cause: ByCause,
-    until: Time,
+    /// How long they took on the machine.
+    took: Duration,
     seconds: u64,
     late_seconds: u64,
     drops: PhysicalDrops,
@@ -99,7 +100,7 @@ impl Judge {
             lost_in_stalls: 0,
             clock_steps: 0,
             rate_left: (0.0, 0),
-            until: Time::ZERO,
+            took: Duration::ZERO,
             stalls: Stalls::default(),
             stolen: Duration::ZERO,
             core_wait: Duration::ZERO,
@@ -117,7 +118,8 @@ impl Judge {
 
     /// Takes one second into account, with all drops in it.
     pub fn second(&mut self, second: &Second) {
-        (self.seconds, self.until) = (second.number + 1, second.until);
+        self.seconds = second.number + 1;
+        self.took += second.took;
         self.late_seconds += u64::from(rule::is_late(&second.shares));
         self.run = second.run;
         self.by_cause.absorb(&second.by_cause);
@@ -170,8 +172,8 @@ impl Judge {
         }
     }
 
-    /// The grade of the same run on a machine that neither stands still nor is slow now and then, as far as
-    /// causes are known: those of single pairs are not.
+    /// The grade of the same run on a machine that neither stands still nor is slow now and then,
+    /// as far as causes are known: those of single pairs are not.
     fn grade_without_noise(&self) -> State {
         let mut run = self.run;
         run.late = self.by_cause.overload;
@@ -200,7 +202,7 @@ impl Judge {
 
     /// The share of the run for which the machine stood still.
     fn stood_still_share(&self) -> f64 {
-        share(self.stalls.total_ns, self.until.as_ns()).min(1.0)
+        share(self.stalls.total_ns, self.took.as_nanos() as u64).min(1.0)
     }
 
     /// The part of what they should be that mean rates have kept at least.

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use longhaul_core::{NodeId, Span, Time};
+use longhaul_linux::clock::MachineTime;
 
 use super::causes::{ByCause, Cause, Stalls, Watch};
 use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
 use super::shares::{Pairs, Shares};
 use super::{rule, second_of};
+use crate::pace::{Now, Pace};
 
 /// A packet that has left for its host.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +35,8 @@ pub(crate) struct Packet {
 pub struct Second {
     /// Its number, from 0.
     pub number: u64,
-    /// When it was over; the last one ends with the run.
-    pub until: Time,
+    /// How long it took on the machine; the last one ends with the run.
+    pub took: Duration,
     /// Packets that left in it, and late ones.
     pub shares: Shares,
     /// The same of the whole run up to its end.
@@ -108,6 +110,9 @@ impl Measured {
 #[derive(Debug)]
 pub(crate) struct Meter {
     tolerance: Span,
+    pace: Pace,
+    /// When the second began.
+    began: MachineTime,
     pub(crate) watch: Watch,
     pub(crate) second: Second,
     pub(crate) measured: Measured,
@@ -117,10 +122,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(tolerance: Span, measured: Measured) -> Self {
+    pub(crate) fn new(tolerance: Span, pace: Pace, measured: Measured) -> Self {
+        let begin = pace.begin();
         Self {
             tolerance,
-            watch: Watch::default(),
+            pace,
+            began: begin.at,
+            watch: Watch::new(begin),
             second: Second::default(),
             measured,
             run: Shares::default(),
@@ -145,7 +153,7 @@ impl Meter {
         }
         if is_late {
             let by_cause = &mut self.second.by_cause;
-            match self.watch.cause(packet.due) {
+            match self.watch.cause(self.pace.moment_of(packet.due)) {
                 Cause::Stall => by_cause.stall += 1,
                 Cause::Overload => by_cause.overload += 1,
                 Cause::Other => by_cause.other += 1,
@@ -189,15 +197,16 @@ impl Meter {
         second.drops.add(&unheard.drops);
         second.shed_in_stalls += unheard.shed_in_stalls;
         second.clock_steps += unheard.clock_steps;
+        second.took += unheard.took;
         second.core_wait += unheard.core_wait;
         self.watch.stalls.absorb(&unheard.stalls);
     }
 
     /// Ends the current second and begins the one of `now`.
-    pub(crate) fn close(&mut self, now: Time) -> Second {
+    pub(crate) fn close(&mut self, now: Now) -> Second {
         let mut second = std::mem::take(&mut self.second);
-        self.second.number = second_of(now);
-        second.until = now;
+        self.second.number = second_of(now.time);
+        second.took += now.at.since(std::mem::replace(&mut self.began, now.at));
         second.lateness = self.lateness.quantiles();
         self.measured.lateness.absorb(&mut self.lateness);
         second.stalls = std::mem::take(&mut self.watch.stalls);

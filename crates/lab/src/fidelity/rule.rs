@@ -1,28 +1,30 @@
 //! The rule of the verdict: what a run's figures can claim, and its grade.
 //!
-//! **Theory.** Of the packets that were due at a host, let a share `d` be lost by the machine, and of
-//! those that left let a share `l` be late, which means later than due by more than the allowance `t`.
-//! Nothing leaves early. Let `Q` be the quantile function of the delays that the emulated network
-//! gives, and `m(p)` what is measured as p-quantile.
+//! **Theory.** Of the packets that were due at a host, let a share `d` be lost by the machine, and
+//! of those that left let a share `l` be late, which means later than due by more than the
+//! allowance `t`. Nothing leaves early. Let `Q` be the quantile function of the delays that the
+//! emulated network gives, and `m(p)` what is measured as p-quantile.
 //!
-//! - *From below*: a share `p(1 − d) ≥ p − d` of all packets is measured to be no slower than `m(p)`,
-//!   and truly is, since nothing is early. So `m(p) ≥ Q(p − d)`.
-//! - *From above*: of the share `p + l + d` of packets that are truly no slower than `Q(p + l + d)`, at
-//!   most `d` are missing and `l` late. The others, `p` at least, are measured to be no slower than
-//!   `Q(p + l + d) + t`. So `m(p) ≤ Q(p + l + d) + t`; where p + l + d > 1 nothing is claimed.
+//! - *From below*: a share `p(1 − d) ≥ p − d` of all packets is measured to be no slower than
+//!   `m(p)`, and truly is, since nothing is early. So `m(p) ≥ Q(p − d)`.
+//! - *From above*: of the share `p + l + d` of packets that are truly no slower than
+//!   `Q(p + l + d)`, at most `d` are missing and `l` late. The others, `p` at least, are measured to
+//!   be no slower than `Q(p + l + d) + t`. So `m(p) ≤ Q(p + l + d) + t`; where p + l + d > 1 nothing
+//!   is claimed.
 //!
 //! A round trip is two packets: shares and allowances of both directions add up (union bound).
 //! A distribution of a subset of the packets (one pair of hosts) has shares of its own: a busy flow
 //! hides a ping that is always late. So the claim is that of the worst pair of at least
 //! [`JUDGED_FROM`] packets.
 //!
-//! Rates follow from delays only where senders are open loops. A closed loop sends nothing while the
-//! machine stands still, and a host held back by the machine sends less than its link allows. So the mean
-//! rate over a run is too low by at most the share of time for which the machine stood still and what
-//! hosts lacked of their links' rates.
+//! Rates follow from delays only where senders are open loops. A closed loop sends nothing while
+//! the machine stands still, and a host held back by the machine sends less than its link allows.
+//! So the mean rate over a run is too low by at most the share of time for which the machine stood
+//! still and what hosts lacked of their links' rates.
 //!
-//! **Grades** bound these figures. Late packets come in bursts, so one short burst is no evidence of a
-//! second or a host that is late as a rule: those count from two episodes on, or one of [`LONG`].
+//! **Grades** bound these figures. Late packets come in bursts, so one short burst is no evidence
+//! of a second or a host that is late as a rule: those count from two episodes on, or one of
+//! [`LONG`].
 //!
 //! Left out: what a program does with its packets later (a retransmission after a late
 //! acknowledgement); the kernels' own counts of spurious retransmissions are reported beside.

@@ -34,7 +34,8 @@ pub struct WorstPair {
 pub struct Spurious {
     /// TCP segments sent again.
     pub retransmissions: u64,
-    /// Those that a receiver reported to have had already (DSACK), as it does of tail loss probes too.
+    /// Those that a receiver reported to have had already (DSACK), as it does of tail loss probes
+    /// too.
     pub spurious_retransmissions: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -47,8 +48,8 @@ pub struct Spurious {
 pub struct Verdict {
     /// The word.
     pub state: State,
-    /// What it would be if the machine had neither stood still nor been slow now and then: with those
-    /// late packets alone of which there were too many.
+    /// What it would be if the machine had neither stood still nor been slow now and then: with
+    /// those late packets alone of which there were too many.
     pub state_without_noise: State,
     /// What holds of the run's figures, in words; `null` where nothing can be late.
     pub holds: Option<String>,

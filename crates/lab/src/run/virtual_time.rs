@@ -4,8 +4,8 @@
 //! works wherever the binary does. It is faithful by construction; only packets that found no
 //! memory could break that, and they are counted and judged as in any run.
 //!
-//! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed
-//! that it reports: nothing of what is simulated depends on it. It asks the [`Machine`] for that, and
+//! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed that
+//! it reports: nothing of what is simulated depends on it. It asks the [`Machine`] for that, and
 //! for all else that it wants of an operating system.
 
 mod machine;

@@ -1,9 +1,18 @@
 use super::words::at_most;
 use super::*;
 use crate::fidelity::meter::{Meter, Packet};
+use crate::pace::{Dilation, Now, Pace};
+use longhaul_core::Time;
+use longhaul_linux::clock::MachineTime;
 
 const TOLERANCE: Span = Span::from_us(200);
 const HOSTS: u32 = 3;
+const PACE: Pace = Pace::new(MachineTime::from_ns(1 << 40), Dilation::NONE);
+
+/// A moment of the experiment.
+fn moment(time: Time) -> Now {
+    PACE.read(PACE.moment_of(time))
+}
 
 /// A run whose packets go between hosts a, b and c, a millisecond after one another.
 struct Run {
@@ -18,7 +27,11 @@ impl Run {
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
         let hosts = (0..HOSTS).map(NodeId).collect();
         Self {
-            meter: Meter::new(TOLERANCE, Measured::new(HOSTS as usize, HOSTS as usize)),
+            meter: Meter::new(
+                TOLERANCE,
+                PACE,
+                Measured::new(HOSTS as usize, HOSTS as usize),
+            ),
             judge: Judge::new(TOLERANCE, hosts, names),
             now: Time::ZERO,
             path_delay: Span::from_ms(1),
@@ -44,7 +57,7 @@ impl Run {
 
     /// Ends a second, in which something else may have happened.
     fn second(&mut self, change: impl FnOnce(&mut Second)) {
-        let mut second = self.meter.close(self.now);
+        let mut second = self.meter.close(moment(self.now));
         change(&mut second);
         self.judge.second(&second);
     }
@@ -74,9 +87,9 @@ fn the_line_follows_the_worst_pair() {
     run.packets([0, 1], 100_000, Span::from_us(10));
     run.packets([1, 0], 200, Span::from_us(10));
     for _ in 0..2 {
-        run.meter.watch.woken(run.now, run.now);
+        run.meter.watch.woken(moment(run.now), moment(run.now).at);
         run.now += Span::from_ms(5);
-        run.meter.watch.look(run.now);
+        run.meter.watch.look(moment(run.now));
         run.packets([1, 0], 3, Span::from_ms(2));
         run.now += Span::from_ms(100);
     }
@@ -128,12 +141,12 @@ fn what_a_pair_may_have_lost_is_in_its_share() {
 fn each_cause_has_a_line() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::ZERO);
-    run.meter.watch.woken(run.now, run.now);
+    run.meter.watch.woken(moment(run.now), moment(run.now).at);
     run.packets([0, 1], 20, Span::from_us(300));
-    run.meter.watch.woken(run.now, run.now);
+    run.meter.watch.woken(moment(run.now), moment(run.now).at);
     for _ in 0..22 {
         run.now += Span::from_us(500);
-        run.meter.watch.look(run.now);
+        run.meter.watch.look(moment(run.now));
     }
     run.packets([0, 1], 20, Span::from_us(400));
     run.second(|second| {
@@ -257,7 +270,8 @@ fn a_run_is_repeated_only_if_it_would_have_been_better_without_stalls() {
     let judged = |change: &dyn Fn(&mut Second)| {
         let mut run = Run::new();
         run.packets([0, 1], 1000, Span::ZERO);
-        run.meter.watch.woken(run.now + Span::from_ms(5), run.now);
+        let woken = moment(run.now + Span::from_ms(5));
+        run.meter.watch.woken(woken, moment(run.now).at);
         run.packets([0, 1], 5, Span::from_ms(1));
         run.second(|second| {
             stalled(second);

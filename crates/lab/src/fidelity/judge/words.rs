@@ -41,7 +41,7 @@ impl Judge {
     }
 
     fn stood_still(&self) -> String {
-        let longest = readable(Span::from_ns(self.stalls.longest_ns));
+        let longest = readable_duration(Duration::from_nanos(self.stalls.longest_ns));
         match self.stalls.count {
             1 => format!("machine stood still once, for {longest}"),
             n => format!("machine stood still {n} times, {longest} at most"),

@@ -1,9 +1,9 @@
 //! What an emulation core has come to, and several of them together.
 //!
-//! A core owns pipes and works on every packet that crosses one of them. A packet begins at one core
-//! (it enters from its host, or is made there), and each other core that it is handed to works on it
-//! again. **Efficiency** is the share of that work which begins a packet: 1 where none is handed over,
-//! and the less the more often packets change cores.
+//! A core owns pipes and works on every packet that crosses one of them. A packet begins at one
+//! core (it enters from its host, or is made there), and each other core that it is handed to works
+//! on it again. **Efficiency** is the share of that work which begins a packet: 1 where none is
+//! handed over, and the less the more often packets change cores.
 
 use std::time::Duration;
 

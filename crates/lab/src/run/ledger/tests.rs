@@ -54,8 +54,8 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
     summary
 }
 
-/// The core of `a`, and of its pipe: 100 packets entered it, two of them were lost, one waits, and 97
-/// went on to the other core, from which 40 came.
+/// The core of `a`, and of its pipe: 100 packets entered it, two of them were lost, one waits, and
+/// 97 went on to the other core, from which 40 came.
 fn first() -> CoreEnd {
     CoreEnd {
         cpu: Duration::from_secs(4),

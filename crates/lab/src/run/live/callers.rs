@@ -82,7 +82,7 @@ impl Supervisor<'_> {
             Request::Status {} => Ok(Reply::Status(Status {
                 run: self.folder.path().to_owned(),
                 experiment: self.plan.name.clone(),
-                time_s: self.core.now().as_s(),
+                time_s: self.core.now().time.as_s(),
                 verdict: self.judge.state().name().to_owned(),
                 hosts: self
                     .plan

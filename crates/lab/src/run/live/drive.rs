@@ -11,8 +11,11 @@
 //! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
 //! loop may catch up for a while (see `patience.rs`).
 //!
-//! For packets the loop allocates nothing, locks nothing and copies each frame once (ring to pool). Once a
-//! second it hands a [`Report`] to the run.
+//! Packets have experiment time; how long the loop itself takes and waits is machine time
+//! ([`crate::pace`]).
+//!
+//! For packets the loop allocates nothing, locks nothing and copies each frame once (ring to pool).
+//! Once a second it hands a [`Report`] to the run.
 
 mod admission;
 mod changes;
@@ -34,16 +37,17 @@ use longhaul_core::segment::MOST_SEGMENTS;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_emulation::{Applied, Emulation, Out};
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 use longhaul_proto::traffic::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
+use crate::pace::{Now, Pace};
 use crate::run::ledger::{Network, Report};
 use admission::Admission;
 pub(super) use changes::Command;
-use door::{ARRIVALS, Reached};
-use patience::{Overrun, Patience};
+use door::{ARRIVALS, Door, Reached};
 pub(super) use platform::{LinuxPlatform, Outcome, Platform};
 
 /// Most frames in one send call: the last of a batch leaves when the receivers of all others
@@ -52,17 +56,20 @@ const DEPARTURES: usize = 16;
 /// A send call with so many bytes takes no further frame, for the same reason.
 const DEPARTING_BYTES: u32 = 64 << 10;
 /// Neighbours of a super-packet leave as one where each is due at most so long after the one
-/// before: below 1.2 Gbit/s at the usual MTU, packets keep their spacing.
-const NEIGHBOURS: Span = Span::from_us(10);
+/// before, which spares the machine what it could hardly do in between: where fewer than 1.2 Gbit
+/// come out in a second of its time, at the usual MTU, packets keep their spacing.
+const NEIGHBOURS: Duration = Duration::from_micros(10);
 /// Up to so many frames a second the kernel is asked when it put each of them on its cable, which
 /// takes 2 % of a CPU; of more, when it did the last of each send call. So many may come at once.
 const ASKED_PER_S: u64 = 50_000;
 const ASKED_AT_ONCE: u64 = 500;
+/// How often patience and admission begin anew.
+const MACHINE_SECOND: Duration = Duration::from_secs(1);
 
 /// What the loop publishes all the time, for whoever steers the hosts.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Nanoseconds that the loop has spent working.
+    /// Nanoseconds of the machine that the loop has spent working.
     busy_ns: AtomicU64,
     /// Arrivals that were a backlog when they were read.
     stale: AtomicU64,
@@ -70,7 +77,7 @@ pub(super) struct Load {
     read: AtomicU64,
     /// Packets and bytes that have arrived from each host.
     arrived: Vec<[AtomicU64; 2]>,
-    /// Nanoseconds that those packets have waited for others in their first pipe.
+    /// Nanoseconds of the experiment that those packets have waited for others in their first pipe.
     waited_ns: Vec<AtomicU64>,
     /// Packets that have left for each host.
     left: Vec<AtomicU64>,
@@ -93,12 +100,12 @@ impl Load {
     }
 
     /// Time that the loop has spent working since t = 0.
-    pub(super) fn busy(&self) -> Span {
-        Span::from_ns(self.busy_ns.load(Ordering::Relaxed))
+    pub(super) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_ns.load(Ordering::Relaxed))
     }
 
     /// Arrivals since t = 0 that were older when they were read than their first pipe (up to
-    /// [`BACKLOG`]) and half of the tolerance allow for.
+    /// [`BACKLOG`](door)) and half of the tolerance allow for.
     pub(super) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
@@ -131,6 +138,11 @@ impl Load {
     /// Bytes of super-packets that have come from a host or gone there since t = 0.
     pub(super) fn bulk(&self, host: usize) -> u64 {
         self.bulk[host].load(Ordering::Relaxed)
+    }
+
+    fn add_busy(&self, since: MachineTime, until: MachineTime) {
+        let ns = until.as_ns().saturating_sub(since.as_ns());
+        add(&self.busy_ns, ns);
     }
 
     fn count(&self, host: usize, len: usize, waits: Span) {
@@ -189,6 +201,7 @@ impl Totals {
 pub(super) struct Drive<P> {
     emulation: Emulation,
     platform: P,
+    pace: Pace,
     commands: Receiver<Command>,
     applied: SyncSender<Applied>,
     done: Arc<AtomicBool>,
@@ -197,22 +210,24 @@ pub(super) struct Drive<P> {
     nodes: Vec<NodeId>,
     /// The host numbers, by node.
     hosts: Vec<usize>,
-    tolerance: Span,
-    /// How old a frame of each host may be without being late ([`lead`](longhaul_core::engine::Engine::lead)), and the least.
+    /// How old a frame of each host may be without being late
+    /// ([`lead`](longhaul_core::engine::Engine::lead)), and the least.
     leads: Vec<Span>,
     lead: Span,
+    door: Door,
+    /// What packets are neighbours, in the experiment's time.
+    neighbours: Span,
     meter: Meter,
     /// When the questions that were asked so far are paid for, at their rate.
-    asked_until: Time,
-    second_began: Time,
+    asked_until: MachineTime,
+    second_began: MachineTime,
+    /// When the machine's next second begins, counted from t = 0.
+    renews_at: MachineTime,
     /// Most arrivals taken in a turn, as turns have taken lately.
     arrivals: usize,
-    /// With frames of TCP, and with others.
-    patience: [Patience; 2],
     admission: Admission,
-    overrun: Overrun,
     pool_seen: u64,
-    worked_seen: Span,
+    worked_seen: Duration,
     cpu: Duration,
     multicast_data: u64,
     load: Arc<Load>,
@@ -259,27 +274,30 @@ impl<P: Platform> Drive<P> {
             .map(|&n| parts.emulation.engine().lead(n))
             .collect();
         let measured = Measured::new(nodes, parts.nodes.len());
+        let pace = parts.platform.pace();
+        let began = pace.begin().at;
         Self {
             emulation: parts.emulation,
             platform: parts.platform,
+            pace,
             commands: parts.commands,
             applied: parts.applied,
             done: parts.done,
             reports: parts.reports,
             nodes: parts.nodes,
             hosts,
-            tolerance: parts.tolerance,
             lead: leads.iter().min().copied().unwrap_or_default(),
             leads,
-            meter: Meter::new(parts.tolerance, measured),
-            asked_until: Time::ZERO,
-            second_began: Time::ZERO,
+            door: Door::new(parts.tolerance, pace),
+            neighbours: pace.span(NEIGHBOURS),
+            meter: Meter::new(parts.tolerance, pace, measured),
+            asked_until: began,
+            second_began: began,
+            renews_at: began + MACHINE_SECOND,
             arrivals: ARRIVALS,
-            patience: [patience::HELD_BACK, patience::FREE].map(Patience::new),
-            admission: Admission::new(parts.tolerance),
-            overrun: Overrun::default(),
+            admission: Admission::new(parts.tolerance, pace),
             pool_seen: 0,
-            worked_seen: Span::ZERO,
+            worked_seen: Duration::ZERO,
             cpu: Duration::ZERO,
             multicast_data: 0,
             load: parts.load,
@@ -289,19 +307,22 @@ impl<P: Platform> Drive<P> {
 
     /// Runs until the command channel is closed.
     pub(super) fn run(mut self) -> io::Result<Totals> {
-        let (mut before, mut taken) = (self.platform.now(), 0);
-        self.meter.watch.woken(before, before);
+        let (first, mut taken) = (self.platform.now(), 0);
+        self.meter.watch.woken(first, first.at);
+        let mut before = first.at;
         loop {
             let now = self.read_clock();
-            let turn = now.since(before);
-            add(&self.load.busy_ns, turn.as_ns());
-            self.adapt(turn, taken);
-            self.admission.learn(now, self.load.busy());
-            before = now;
-            if second_of(now) != self.meter.second.number {
+            self.load.add_busy(before, now.at);
+            self.adapt(before, now.at, taken);
+            self.admission.learn(now.at, self.load.busy());
+            before = now.at;
+            if second_of(now.time) != self.meter.second.number {
                 self.close_second(now, false);
             }
-            let step = self.emulation.next_step().filter(|at| *at <= now);
+            if now.at >= self.renews_at {
+                self.renew(now.at);
+            }
+            let step = self.emulation.next_step().filter(|at| *at <= now.time);
             let reached;
             (taken, reached) = self.take_arrivals(now, step);
             match (step, reached) {
@@ -309,8 +330,8 @@ impl<P: Platform> Drive<P> {
                 (Some(at), Reached::Stamp(stamp)) if stamp >= at => {
                     self.emulation.advance_before(at)
                 }
-                (_, Reached::Stamp(stamp)) => self.emulation.advance(stamp.min(now)),
-                (None, Reached::All) => self.emulation.advance(now),
+                (_, Reached::Stamp(stamp)) => self.emulation.advance(stamp.min(now.time)),
+                (None, Reached::All) => self.emulation.advance(now.time),
             }
             let sent = self.send_due() + self.emulation.serve_timers();
             if self.emulation.traffic().is_some() && self.emulation.traffic_is_done() {
@@ -319,9 +340,9 @@ impl<P: Platform> Drive<P> {
             if !self.obey() {
                 break;
             }
-            self.platform.turned(now);
+            self.platform.turned(now.at);
             if taken + sent == 0 && step.is_none() {
-                before = self.wait(now)?;
+                before = self.wait(now.time)?.at;
             }
         }
         let now = self.platform.now();
@@ -337,7 +358,7 @@ impl<P: Platform> Drive<P> {
 
     /// Reads the clock, and sees whether it stood still meanwhile.
     #[inline]
-    fn read_clock(&mut self) -> Time {
+    fn read_clock(&mut self) -> Now {
         let now = self.platform.now();
         self.meter.watch.look(now);
         now
@@ -385,8 +406,8 @@ impl<P: Platform> Drive<P> {
 
     /// Which of so many frames the kernel is asked about: a token bucket of questions.
     fn question(&mut self, frames: u64) -> Ask {
-        let price = |questions: u64| Span::from_ns(questions * 1_000_000_000 / ASKED_PER_S);
-        let now = self.meter.watch.looked();
+        let price = |questions: u64| Duration::from_nanos(questions * 1_000_000_000 / ASKED_PER_S);
+        let now = self.meter.watch.looked().at;
         let paid_until = self.asked_until.max(now) + price(frames);
         if paid_until > now + price(ASKED_AT_ONCE) {
             return Ask::Last;
@@ -397,8 +418,8 @@ impl<P: Platform> Drive<P> {
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
     fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
-        let began = self.meter.watch.looked();
-        let ended = self.read_clock();
+        let began = self.meter.watch.looked().time;
+        let ended = self.read_clock().time;
         // A frame of which nobody asked was on its cable before the next one was.
         let mut bounds = [ended; DEPARTURES];
         let mut bound = ended;
@@ -449,12 +470,15 @@ impl<P: Platform> Drive<P> {
     /// The next frame that leaves. Without offload it is one complete packet.
     fn next_parcel(&mut self) -> Option<Parcel> {
         loop {
-            let delivered = match self.emulation.poll_out(NEIGHBOURS, &mut self.leaving)? {
+            let out = self
+                .emulation
+                .poll_out(self.neighbours, &mut self.leaving)?;
+            let delivered = match out {
                 Out::Parcel(parcel) => return Some(parcel),
                 Out::Delivered(delivered) => delivered,
             };
-            // A modelled host handles a packet when that was due, whenever that is: only the shift is
-            // an error.
+            // A modelled host handles a packet when that was due, whenever that is: only the shift
+            // is an error.
             self.meter.count(&Packet {
                 from: delivered.from,
                 to: delivered.to,
@@ -469,21 +493,22 @@ impl<P: Platform> Drive<P> {
 
     /// Waits for the next due packet, the schedule, an arrival, the bell or the end of the second.
     /// Returns when it is over.
-    fn wait(&mut self, now: Time) -> io::Result<Time> {
+    fn wait(&mut self, now: Time) -> io::Result<Now> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
         let next = self.emulation.next_at();
         let next = next.map_or(end_of_second, |next| next.min(end_of_second));
         self.platform.wait(next)?;
         let woken = self.platform.now();
-        // What had come before would have been taken: an older stamp is one of a clock that was stepped.
+        // What had come before would have been taken: an older stamp is one of a clock that was
+        // stepped.
         let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
         let wanted = arrived.map_or(next, |at| at.min(next));
-        self.meter.watch.woken(woken, wanted);
+        self.meter.watch.woken(woken, self.pace.moment_of(wanted));
         Ok(woken)
     }
 
     /// Ends the current second: reports it and begins the one of `now`.
-    fn close_second(&mut self, now: Time, last: bool) {
+    fn close_second(&mut self, now: Now, last: bool) {
         let happened = self.platform.take_happened();
         let mut second = self.meter.close(now);
         #[cfg_attr(not(debug_assertions), expect(unused_mut))]
@@ -494,13 +519,12 @@ impl<P: Platform> Drive<P> {
         second.drops.pool += counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;
         second.clock_steps += happened.clock_steps;
-        let length = now.since(self.second_began);
-        let took = self.platform.duration(length).as_secs_f64().max(1e-9);
+        let took = now.at.since(self.second_began).as_secs_f64().max(1e-9);
         second.core_busy = happened.cpu.as_secs_f64() / took;
         second.core_wait += happened.run_wait;
         self.cpu += happened.cpu;
         let worked = self.load.busy();
-        second.core_load = worked.saturating_sub(self.worked_seen).as_s() / length.as_s().max(1e-9);
+        second.core_load = worked.saturating_sub(self.worked_seen).as_secs_f64() / took;
         self.worked_seen = worked;
         let engine = self.emulation.engine();
         let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
@@ -521,10 +545,16 @@ impl<P: Platform> Drive<P> {
             self.meter.reopen(report.second);
         }
         self.tell();
-        self.patience.iter_mut().for_each(Patience::renew);
-        self.admission.renew();
-        self.second_began = now;
+        self.second_began = now.at;
         let now = self.platform.now();
         self.meter.watch.resume(now);
+    }
+
+    /// A second of the machine has begun.
+    fn renew(&mut self, now: MachineTime) {
+        self.door.renew();
+        self.admission.renew();
+        let passed = self.pace.passed(now).as_secs();
+        self.renews_at = self.pace.begin().at + Duration::from_secs(passed + 1);
     }
 }

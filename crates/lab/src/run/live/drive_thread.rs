@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use longhaul_core::Time;
 use longhaul_core::engine::EngineConfig;
 use longhaul_emulation::{Applied, Emulation};
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::packet_io::Rings;
 use longhaul_linux::wait::Bell;
 use longhaul_plan::plan::Plan;
 
-use super::clock::Pace;
-use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Totals};
+use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Platform, Totals};
 use super::hosts::offloads;
 use super::placement::Placement;
+use crate::pace::{Dilation, Now, Pace};
 use crate::run::ledger::Report;
 use crate::run::{RunError, io_error};
 use crate::summary::CoreFacts;
@@ -79,6 +79,7 @@ impl Core {
             Arc::clone(&bell),
             plan.tolerance,
         );
+        let dilation = Dilation::of(plan.clock);
         let (started, start) = sync_channel(1);
         let body = move || {
             let thread = CoreThread::enter(cpu)?;
@@ -86,7 +87,7 @@ impl Core {
                 cpu,
                 scheduling: thread.scheduling().name(),
             };
-            let platform = LinuxPlatform::start(ring, ring_bell, thread);
+            let platform = LinuxPlatform::start(ring, ring_bell, thread, dilation);
             let _ = started.send((platform.pace(), facts));
             let drive = Drive::new(Parts {
                 emulation,
@@ -105,9 +106,12 @@ impl Core {
             .name("longhaul-core".to_owned())
             .spawn(body);
         let thread = thread.map_err(io_error("starting the core's thread"))?;
-        let (pace, facts) = start
-            .recv()
-            .unwrap_or_else(|_| (Pace::start(), CoreFacts::default()));
+        let (pace, facts) = start.recv().unwrap_or_else(|_| {
+            (
+                Pace::new(MachineTime::now(), dilation),
+                CoreFacts::default(),
+            )
+        });
         let (thread, commands) = (Some(thread), Some(commands));
         Ok(Self {
             thread,
@@ -127,8 +131,8 @@ impl Core {
         self.done.load(Ordering::Relaxed)
     }
 
-    pub(super) fn now(&self) -> Time {
-        self.pace.now()
+    pub(super) fn now(&self) -> Now {
+        self.pace.read(MachineTime::now())
     }
 
     /// Hands a command to the loop; without a loop nobody will answer it.

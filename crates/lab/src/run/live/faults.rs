@@ -10,12 +10,13 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use longhaul_core::observe::Counters;
 use longhaul_core::params::PipeParams;
 use longhaul_core::topology::Topology;
 use longhaul_core::units::{QueueLimit, Rate};
-use longhaul_core::{PipeId, Span, Time};
+use longhaul_core::{PipeId, Span};
 use longhaul_linux::packet_io::Departure;
 
 /// The variable that names the fault.
@@ -40,8 +41,8 @@ enum Fault {
     LostCounter,
     /// One packet in 500 is not sent, and nobody counts it.
     UncountedDrop,
-    /// The loop stands still for `length` at the end of each `period`.
-    Stall { length: Span, period: Span },
+    /// The loop stands still for `length` at the end of each `period`, by the machine's clock.
+    Stall { length: Duration, period: Duration },
 }
 
 impl FromStr for Fault {
@@ -50,8 +51,12 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         let stall = |text: &str| {
             let (length, period) = text.split_once('/')?;
-            let (length, period) = (length.parse().ok()?, period.parse().ok()?);
-            (length > Span::ZERO && length < period).then_some(Self::Stall { length, period })
+            let span = |text: &str| {
+                let span: Span = text.parse().ok()?;
+                Some(Duration::from_nanos(span.as_ns()))
+            };
+            let (length, period) = (span(length)?, span(period)?);
+            (!length.is_zero() && length < period).then_some(Self::Stall { length, period })
         };
         let found = match text {
             "millisecond-timers" => Some(Self::MillisecondTimers),
@@ -119,17 +124,18 @@ fn with(fault: Fault, mut params: PipeParams) -> PipeParams {
     params
 }
 
-/// When a wait for `deadline` ends.
-pub(crate) fn wait_until(deadline: Time) -> Time {
+/// When a wait for `deadline` ends; both are machine time since t = 0.
+pub(crate) fn wait_until(deadline: Duration) -> Duration {
     match planted() {
         Some(Fault::MillisecondTimers) => whole_ms(deadline),
         _ => deadline,
     }
 }
 
-fn whole_ms(deadline: Time) -> Time {
+fn whole_ms(deadline: Duration) -> Duration {
     const MS: u64 = 1_000_000;
-    Time::from_ns(deadline.as_ns().div_ceil(MS).saturating_mul(MS))
+    let ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(ns.div_ceil(MS).saturating_mul(MS))
 }
 
 /// The counters as they are reported.
@@ -166,25 +172,26 @@ pub(crate) fn without_swallowed<'a, 'b>(
     batch.iter().filter(stays).copied().collect()
 }
 
-/// Stands still where the fault says so.
+/// Stands still where the fault says so, when so much machine time has passed since t = 0.
 #[expect(clippy::disallowed_methods, reason = "sleeping is the fault")]
-pub(crate) fn stand_still(now: Time) {
-    if let Some(length) = stall_at(now) {
-        std::thread::sleep(std::time::Duration::from_nanos(length.as_ns()));
+pub(crate) fn stand_still(passed: Duration) {
+    if let Some(length) = stall_at(passed) {
+        std::thread::sleep(length);
     }
 }
 
-/// For how long the loop stands still at `now`: to the end of the period, where its last `length`
-/// has begun. After that the next period has, so nothing stands still twice.
-fn stall_at(now: Time) -> Option<Span> {
+/// For how long the loop stands still then: to the end of the period, where its last `length` has
+/// begun. After that the next period has, so nothing stands still twice.
+fn stall_at(passed: Duration) -> Option<Duration> {
     match planted() {
-        Some(Fault::Stall { length, period }) => stall(now, length, period),
+        Some(Fault::Stall { length, period }) => stall(passed, length, period),
         _ => None,
     }
 }
 
-fn stall(now: Time, length: Span, period: Span) -> Option<Span> {
-    let left = Span::from_ns(period.as_ns() - now.as_ns() % period.as_ns());
+fn stall(passed: Duration, length: Duration, period: Duration) -> Option<Duration> {
+    let since = Duration::from_nanos((passed.as_nanos() % period.as_nanos()) as u64);
+    let left = period - since;
     (left <= length).then_some(left)
 }
 
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn names_are_a_closed_list() {
         assert_eq!("half-rate".parse(), Ok(Fault::HalfRate));
-        let (length, period) = (Span::from_ms(5), Span::from_ms(100));
+        let (length, period) = (Duration::from_millis(5), Duration::from_millis(100));
         assert_eq!(
             "stall:5ms/100ms".parse(),
             Ok(Fault::Stall { length, period })
@@ -235,8 +242,8 @@ mod tests {
     #[test]
     fn deadlines_go_up_to_the_next_millisecond() {
         for (deadline, expected) in [(0, 0), (1, 1_000_000), (1_000_000, 1_000_000)] {
-            let rounded = whole_ms(Time::from_ns(deadline));
-            assert_eq!(rounded, Time::from_ns(expected));
+            let rounded = whole_ms(Duration::from_nanos(deadline));
+            assert_eq!(rounded, Duration::from_nanos(expected));
         }
     }
 
@@ -254,13 +261,13 @@ mod tests {
     fn a_stall_ends_with_its_period() {
         let at = |ms: u64| {
             stall(
-                Time::from_ns(ms * 1_000_000),
-                Span::from_ms(5),
-                Span::from_ms(100),
+                Duration::from_millis(ms),
+                Duration::from_millis(5),
+                Duration::from_millis(100),
             )
         };
         assert_eq!([0, 94, 100, 200].map(at), [None; 4]);
-        assert_eq!(at(95), Some(Span::from_ms(5)));
-        assert_eq!(at(199), Some(Span::from_ms(1)));
+        assert_eq!(at(95), Some(Duration::from_millis(5)));
+        assert_eq!(at(199), Some(Duration::from_millis(1)));
     }
 }

@@ -1,12 +1,15 @@
 //! Hosts and the machine: how fast those may send that only the machine limits, how much those
 //! have under way that their link limits, and on which CPUs hosts receive.
 
+use std::time::Duration;
+
 use longhaul_core::topology::{PipeId, PipeParams};
-use longhaul_core::{Span, Time};
 use longhaul_emulation::Known;
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
+use crate::pace::{Dilation, Pace};
 use crate::run::live::drive::Load;
 use crate::run::live::governor::Governor;
 use crate::run::live::nic::{self, Limit};
@@ -15,23 +18,23 @@ use longhaul_plan::plan::Plan;
 
 impl Supervisor<'_> {
     /// Lets the machine push back on hosts that nothing else holds back.
-    pub(super) fn govern(&mut self, now: Time) -> Result<(), SandboxError> {
+    pub(super) fn govern(&mut self, now: MachineTime) -> Result<(), SandboxError> {
         let (then, busy_then, [stale_then, read_then]) = self.governed;
         let elapsed = now.since(then);
-        if elapsed.as_ns() < TICK.as_nanos() as u64 {
+        if elapsed < TICK {
             return Ok(());
         }
-        let counts = &self.core.load;
+        let (counts, pace) = (&self.core.load, self.core.pace);
         let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
         self.governed = (now, busy, [stale, read]);
-        let load = busy.saturating_sub(busy_then).as_s() / elapsed.as_s();
+        let load = busy.saturating_sub(busy_then).as_secs_f64() / elapsed.as_secs_f64();
         let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
         let mut changes = self
             .governor
             .look(load, behind, elapsed, |host| counts.arrived(host));
         changes.extend(
             self.trim
-                .look(load, behind, elapsed, |host| seen(counts, host)),
+                .look(load, behind, elapsed, |host| seen(counts, pace, host)),
         );
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
@@ -44,7 +47,7 @@ impl Supervisor<'_> {
     }
 
     /// Spares the core the stacks of hosts with much traffic.
-    fn steer(&mut self, now: Time, elapsed: Span) -> Result<(), SandboxError> {
+    fn steer(&mut self, now: MachineTime, elapsed: Duration) -> Result<(), SandboxError> {
         let Some(steering) = &mut self.steering else {
             return Ok(());
         };
@@ -62,12 +65,12 @@ impl Supervisor<'_> {
 }
 
 /// What has come from a host so far.
-pub(super) fn seen(load: &Load, host: usize) -> Seen {
+pub(super) fn seen(load: &Load, pace: Pace, host: usize) -> Seen {
     let (packets, bytes) = load.arrived(host);
     Seen {
         packets,
         bytes,
-        waited: load.waited(host),
+        waited: pace.duration(load.waited(host)),
     }
 }
 
@@ -76,7 +79,7 @@ pub(super) fn card(plan: &Plan, host: usize, known: &Known, offload: bool) -> Li
     let host = &plan.hosts[host];
     let now = |pipe: &PipeId| known.params(&plan.topology, *pipe).clone();
     let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
-    nic::limit(&nic, host.mtu, offload)
+    nic::limit(&nic, host.mtu, offload, Dilation::of(plan.clock))
 }
 
 /// A governor of the hosts that the machine limits at first.

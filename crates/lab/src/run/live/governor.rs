@@ -2,9 +2,11 @@
 //!
 //! Its speed is unknown and changes, so the [`Governor`] watches the core: while it has time to
 //! spare, buckets grow, and before it has none, they shrink. Programs that can wait then never
-//! overrun the machine.
+//! overrun the machine. It knows no experiment time: the core's load, what a bucket lets through
+//! and how long that takes are all the machine's.
 
-use longhaul_core::Span;
+use std::time::Duration;
+
 use longhaul_linux::sandbox::Shaper;
 
 use crate::run::live::nic::{COST_BYTES_PER_S, PACKET_COST_BYTES, machine_shaper};
@@ -112,7 +114,7 @@ impl Governor {
         &mut self,
         load: f64,
         behind: f64,
-        elapsed: Span,
+        elapsed: Duration,
         arrived: impl Fn(usize) -> (u64, u64),
     ) -> Vec<(usize, Shaper)> {
         let (mut held_back, mut used, mut granted) = (false, 0.0, 0.0);
@@ -129,7 +131,7 @@ impl Governor {
             if packets > 0 {
                 active.push(index);
                 let cost = (bytes + packets * PACKET_COST_BYTES) as f64;
-                let allowed = COST_BYTES_PER_S * host.applied * elapsed.as_s();
+                let allowed = COST_BYTES_PER_S * host.applied * elapsed.as_secs_f64();
                 held_back |= cost > full * allowed;
                 used += cost;
                 granted += if cost > BULK * allowed { allowed } else { cost };
@@ -188,11 +190,11 @@ mod tests {
     /// Above the upper bound of load its core is behind, as one is whose packets come in bursts.
     fn settle(capacity: f64) -> f64 {
         let mut governor = Governor::new([(0, 1514)].into_iter(), false);
-        let tick = Span::from_ms(20);
+        let tick = Duration::from_millis(20);
         let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
         let mut load = 0.0;
         for _ in 0..500 {
-            bytes += allowed * tick.as_s();
+            bytes += allowed * tick.as_secs_f64();
             load = allowed / capacity;
             let packets = bytes / (1514.0 + PACKET_COST_BYTES as f64);
             let arrived = (packets as u64, (packets * 1514.0) as u64);
@@ -225,11 +227,11 @@ mod tests {
         for capacity in [4e8, 1e9, 4e9] {
             let hosts = [(0, longest_frame(1500, true))];
             let mut governor = Governor::new(hosts.into_iter(), true);
-            let tick = Span::from_ms(20);
+            let tick = Duration::from_millis(20);
             let (mut bytes, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
             let mut load = 0.0;
             for _ in 0..2000 {
-                bytes += allowed * tick.as_s();
+                bytes += allowed * tick.as_secs_f64();
                 load = allowed / capacity;
                 let behind = if load > 0.8 { 0.5 } else { 0.0 };
                 let frames = bytes / (65_549.0 + PACKET_COST_BYTES as f64);
@@ -246,7 +248,8 @@ mod tests {
     fn a_modest_host_is_left_alone() {
         let mut governor = Governor::new([(0, 1514)].into_iter(), false);
         for tick in 1..100 {
-            let changes = governor.look(0.1, 0.0, Span::from_ms(20), |_| (tick, tick * 100));
+            let changes =
+                governor.look(0.1, 0.0, Duration::from_millis(20), |_| (tick, tick * 100));
             assert!(changes.is_empty());
         }
     }

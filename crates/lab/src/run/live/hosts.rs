@@ -11,6 +11,7 @@ use super::governor::Governor;
 use super::nic::{self, Limit};
 use super::placement::Placement;
 use crate::folder::RunFolder;
+use crate::pace::Dilation;
 use crate::run::RunOptions;
 
 pub(super) fn sandbox_config(
@@ -75,7 +76,7 @@ pub(super) fn without_offload(plan: &Plan) -> Plan {
 pub(super) fn nic_limit(plan: &Plan, host: &HostPlan, offload: bool) -> Limit {
     let params = |&pipe: &PipeId| PipeParams::clone(&plan.topology.pipe(pipe).params);
     let nic: Vec<_> = host.nic.iter().map(params).collect();
-    nic::limit(&nic, host.mtu, offload)
+    nic::limit(&nic, host.mtu, offload, Dilation::of(plan.clock))
 }
 
 /// The receive rings of a plan's run on this machine.

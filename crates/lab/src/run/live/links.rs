@@ -240,7 +240,7 @@ impl Supervisor<'_> {
             }
             let mtu = self.plan.hosts[host].mtu;
             self.trim
-                .follow(host, now, mtu, seen(&self.core.load, host));
+                .follow(host, now, mtu, seen(&self.core.load, self.core.pace, host));
             let shaper = match now {
                 Limit::Link { shaper, .. } => {
                     self.governor.remove(host);

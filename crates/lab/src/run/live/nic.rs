@@ -11,6 +11,11 @@
 //!   sees it, in the engine: then, too, the machine is the card.
 //! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
 //!   itself is the card: see `governor.rs`.
+//!
+//! A link has the experiment's time and a bucket the machine's: where the one passes more slowly,
+//! so does what the bucket lets through.
+
+use std::time::Duration;
 
 use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
@@ -21,6 +26,7 @@ use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{Framing, Rate};
 use longhaul_linux::sandbox::{SEGMENTS_MAX, Shaper, Traffic};
 
+use crate::pace::Dilation;
 use longhaul_plan::plan::{bytes, queue_bytes};
 
 /// From this rate on the machine is the card of a host that hands over packets one by one: what a
@@ -28,21 +34,22 @@ use longhaul_plan::plan::{bytes, queue_bytes};
 const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
 const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
 const JUMBO_MTU: u32 = 4000;
-/// A link's bucket holds so much time at its rate: more than a timer of the kernel is late, save
-/// where a machine stands still, so that the link does not idle while its host has something to
-/// send. What it lets through at once the core must carry at once: with 5 ms at 1 Gbit/s some runs
-/// fell behind by so much that frames were shed.
-const LINK_DEPTH: Span = Span::from_ms(2);
+/// A link's bucket holds so much of the machine's time at its rate: more than a timer of the kernel
+/// is late, save where a machine stands still, so that the link does not idle while its host has
+/// something to send. What it lets through at once the core must carry at once: with 5 ms at 1
+/// Gbit/s some runs fell behind by so much that frames were shed.
+const LINK_DEPTH: Duration = Duration::from_millis(2);
 /// Of super-packets no more than this: they come at the speed of the machine's memory.
 const SUPER_DEPTH_BYTES: u64 = 750_000;
 /// Of packets one by one it holds no more than this part of what may wait for the link, or the link
 /// would drop packets that a card would keep waiting.
 const QUEUE_PART: (u64, u64) = (3, 4);
-/// A super-packet takes its link at most so long, as on a card with a short ring: its segments come
-/// one after the other, and what another program sends waits behind them.
+/// A super-packet takes its link at most so much of the experiment's time, as on a card with a
+/// short ring: its segments come one after the other, and what another program sends waits behind
+/// them.
 const SUPER_PACKET: Span = Span::from_us(500);
 /// The machine's bucket holds less: what it lets through at once, the core must carry at once.
-const MACHINE_DEPTH: Span = Span::from_us(100);
+const MACHINE_DEPTH: Duration = Duration::from_micros(100);
 /// Every bucket holds at least so many frames: one that is larger than its bucket would wait
 /// for ever.
 const BURST_FRAMES: u64 = 2;
@@ -86,7 +93,7 @@ impl Limit {
 
 /// What limits a host whose outgoing pipes are `nic`; `offload` where it may hand over
 /// super-packets.
-pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
+pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilation) -> Limit {
     let rates: Option<Vec<u64>> = nic.iter().map(highest_rate).collect();
     let machine = if mtu >= JUMBO_MTU {
         MACHINE_JUMBO_BITS_PER_S
@@ -110,8 +117,9 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
         }
         _ => 1,
     };
-    let depth = bytes(bits_per_s, LINK_DEPTH.as_ns());
-    let bytes_per_s = (bits_per_s / 8).max(1);
+    let machine_bits_per_s = dilation.per_machine_second(bits_per_s);
+    let depth = bytes(machine_bits_per_s, LINK_DEPTH.as_nanos() as u64);
+    let bytes_per_s = (machine_bits_per_s / 8).max(1);
     if segments > 1 {
         let depth = depth.min(SUPER_DEPTH_BYTES);
         let shaper = Shaper {
@@ -120,7 +128,7 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
         };
         return Limit::Link { shaper, segments };
     }
-    if bits_per_s >= machine {
+    if machine_bits_per_s >= machine {
         return Limit::Machine;
     }
     let (part, of) = QUEUE_PART;
@@ -175,7 +183,10 @@ pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
         traffic: Traffic::Tcp,
         ..bucket(
             bytes_per_s,
-            bytes(bytes_per_s.saturating_mul(8), MACHINE_DEPTH.as_ns()),
+            bytes(
+                bytes_per_s.saturating_mul(8),
+                MACHINE_DEPTH.as_nanos() as u64,
+            ),
             PACKET_COST_BYTES as i32,
             frame,
         )
@@ -195,8 +206,12 @@ fn bucket(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{limit as dilated_limit, *};
     use longhaul_core::units::QueueLimit;
+
+    fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
+        dilated_limit(nic, mtu, offload, Dilation::NONE)
+    }
 
     fn pipe(rate: u64, framing: Framing) -> PipeParams {
         PipeParams {
@@ -342,5 +357,50 @@ mod tests {
             limit(&[pipe(10_000_000_000, Framing::Ip)], 1500, false),
             Limit::Machine
         );
+    }
+    /// A tenth of the rate: of the link nothing changes but the pace.
+    #[test]
+    fn a_bucket_fills_by_the_machines_clock() {
+        let shaper = |nic: PipeParams, offload, factor| match dilated_limit(
+            &[nic],
+            1500,
+            offload,
+            Dilation::by(factor),
+        ) {
+            Limit::Link { shaper, segments } => (shaper, segments),
+            Limit::Machine => panic!("its link limits it"),
+        };
+        let gigabit = pipe(1_000_000_000, Framing::Ethernet);
+        let (bucket, one) = shaper(gigabit.clone(), false, 10);
+        let (slower, _) = shaper(pipe(100_000_000, Framing::Ethernet), false, 1);
+        assert_eq!((bucket, one), (slower, 1));
+        assert_eq!(
+            (bucket.bytes_per_s, bucket.burst_bytes),
+            (12_500_000, 25_000)
+        );
+        // Half a millisecond of the experiment is 41 packets of it whatever its pace.
+        let (bucket, segments) = shaper(gigabit, true, 10);
+        assert_eq!((bucket.bytes_per_s, segments), (12_500_000, 41));
+        // A queue by time holds what the link sends in so much of the experiment.
+        let queue = PipeParams {
+            queue: QueueLimit::Time(Span::from_us(160)),
+            ..pipe(1_000_000_000, Framing::Ethernet)
+        };
+        assert_eq!(shaper(queue, false, 10).0.burst_bytes, 15_000);
+    }
+
+    /// Slowed down by ten, a link of 10 Gbit/s sends 1 Gbit in a second of the machine.
+    #[test]
+    fn the_machine_is_the_card_of_less_where_the_clock_is_slow() {
+        let fast = pipe(10_000_000_000, Framing::Ip);
+        assert_eq!(
+            limit(std::slice::from_ref(&fast), 1500, false),
+            Limit::Machine
+        );
+        let slow = dilated_limit(&[fast], 1500, false, Dilation::by(10));
+        let Limit::Link { shaper, .. } = slow else {
+            panic!("the machine carries that");
+        };
+        assert_eq!(shaper.bytes_per_s, 125_000_000);
     }
 }

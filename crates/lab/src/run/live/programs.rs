@@ -3,6 +3,9 @@
 //! A state machine per program, driven by the run's main thread: it starts what may start,
 //! asks whether what runs is ready, ends what has run too long, and at the end of the run stops
 //! what is left, first with SIGTERM, then with SIGKILL.
+//!
+//! What the experiment file says of programs, when one is ready and how long it may take, is in the
+//! experiment's time; how long one takes to end is the machine's.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,14 +15,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use longhaul_core::{Span, Time};
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::sandbox::{Exit, ProgramId, Sandbox, SandboxError, SpawnSpec};
 
 use crate::folder::RunFolder;
+use crate::pace::Now;
 use crate::run::live::logs::LogStream;
 use longhaul_plan::plan::{Plan, ProgramPlan, Ready};
 
 /// How long a program may take to end after SIGTERM.
-pub(crate) const GRACE: Span = Span::from_s(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -38,7 +43,7 @@ pub(crate) enum State {
         /// Whether it counts as ready.
         ready: bool,
         /// When SIGTERM was sent, if it was.
-        stopping: Option<Time>,
+        stopping: Option<MachineTime>,
     },
     /// It has ended.
     Ended {
@@ -245,20 +250,21 @@ impl Programs {
     /// Starts what may start, looks whether what runs is ready, ends what has run too long.
     pub(crate) fn tick(
         &mut self,
-        now: Time,
+        now: Now,
         sandbox: &mut Sandbox,
         folder: &RunFolder,
     ) -> Result<(), SandboxError> {
         for index in 0..self.list.len() {
             match self.list[index].state.clone() {
-                State::Waiting => self.try_start(index, now, sandbox, folder)?,
+                State::Waiting => self.try_start(index, now.time, sandbox, folder)?,
                 State::Running {
                     id,
                     since,
                     ready,
                     stopping,
                 } => {
-                    if !ready && self.became_ready(index, now.since(since), sandbox)? {
+                    let running = now.time.since(since);
+                    if !ready && self.became_ready(index, running, sandbox)? {
                         self.list[index].state = State::Running {
                             id,
                             since,
@@ -267,10 +273,10 @@ impl Programs {
                         };
                     }
                     let timeout = self.list[index].plan.timeout;
-                    if stopping.is_none() && timeout.is_some_and(|t| now.since(since) >= t) {
-                        self.stop(index, EndedBy::Timeout, now, sandbox)?;
+                    if stopping.is_none() && timeout.is_some_and(|t| running >= t) {
+                        self.stop(index, EndedBy::Timeout, now.at, sandbox)?;
                     }
-                    if stopping.is_some_and(|at| now.since(at) >= GRACE) {
+                    if stopping.is_some_and(|since| now.at.since(since) >= GRACE) {
                         sandbox.signal(id, SIGKILL)?;
                     }
                 }
@@ -394,7 +400,7 @@ impl Programs {
     /// Begins to end everything that still runs, and nothing more is started.
     pub(crate) fn stop_all(
         &mut self,
-        now: Time,
+        now: MachineTime,
         sandbox: &mut Sandbox,
     ) -> Result<(), SandboxError> {
         for index in 0..self.list.len() {
@@ -417,7 +423,7 @@ impl Programs {
         &mut self,
         index: usize,
         by: EndedBy,
-        now: Time,
+        now: MachineTime,
         sandbox: &mut Sandbox,
     ) -> Result<(), SandboxError> {
         let program = &mut self.list[index];

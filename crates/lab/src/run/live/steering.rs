@@ -12,12 +12,14 @@
 //! when the frame has been received. One that is left to the core again might not, so that happens
 //! only when no super-packet has come for a while.
 
-use longhaul_core::{Span, Time};
+use std::time::Duration;
+
+use longhaul_linux::clock::MachineTime;
 
 /// Super-packets of so many bytes per second are worth an interrupt for each.
 const BULK_BYTES_PER_S: f64 = 50e6;
 /// A host is left to the core when it has had less than that for so long.
-const QUIET: Span = Span::from_s(1);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Decides from what went through the hosts' interfaces.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ struct Host {
     /// Bytes of super-packets at the last look.
     bytes: u64,
     /// When there were many last, while it is steered.
-    bulk_at: Option<Time>,
+    bulk_at: Option<MachineTime>,
 }
 
 impl Steering {
@@ -45,11 +47,11 @@ impl Steering {
     /// look: the hosts to steer (true) and to leave to the core.
     pub(crate) fn look(
         &mut self,
-        now: Time,
-        elapsed: Span,
+        now: MachineTime,
+        elapsed: Duration,
         bytes: impl Fn(usize) -> u64,
     ) -> Vec<(usize, bool)> {
-        let bulk = (BULK_BYTES_PER_S * elapsed.as_s()) as u64;
+        let bulk = (BULK_BYTES_PER_S * elapsed.as_secs_f64()) as u64;
         let mut changes = Vec::new();
         for (number, host) in self.hosts.iter_mut().enumerate() {
             let before = std::mem::replace(&mut host.bytes, bytes(number));
@@ -73,11 +75,11 @@ mod tests {
     /// What a host of so many bytes in each of `looks` looks is told.
     fn told(looks: impl IntoIterator<Item = u64>) -> Vec<(usize, bool)> {
         let mut steering = Steering::new(2);
-        let tick = Span::from_ms(20);
-        let (mut now, mut total) = (Time::ZERO, 0);
+        let tick = Duration::from_millis(20);
+        let (mut now, mut total) = (MachineTime::from_ns(0), 0);
         let mut all = Vec::new();
         for bytes in looks {
-            now += tick;
+            now = now + tick;
             total += bytes;
             all.extend(steering.look(now, tick, |host| if host == 1 { total } else { 0 }));
         }

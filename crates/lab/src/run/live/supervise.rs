@@ -7,8 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use longhaul_core::Time;
 use longhaul_core::topology::PipeId;
-use longhaul_core::{Span, Time};
 use longhaul_emulation::Known;
 use longhaul_linux::channel::Listener;
 use longhaul_linux::clock::MachineTime;
@@ -36,7 +36,9 @@ use longhaul_plan::plan::Plan;
 /// How often the supervisor looks after programs when nothing calls for it.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// How often the observer hears of a run under way.
-const PROGRESS: Span = Span::from_ms(200);
+const PROGRESS: Duration = Duration::from_millis(200);
+/// How long those may take to end that callers have started, after their programs' grace.
+const CALLERS_GRACE: Duration = Duration::from_secs(2);
 const SIGTERM: i32 = 15;
 /// The most packets that a frame for a host holds where there is offload.
 const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
@@ -45,7 +47,7 @@ const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
-    Stopping { since: Time },
+    Stopping { since: MachineTime },
 }
 
 pub(super) struct Supervisor<'a> {
@@ -76,7 +78,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) governor: Governor,
     pub(super) trim: Trim,
     /// When the governor looked last, and what the core had been through by then.
-    pub(super) governed: (Time, Span, [u64; 2]),
+    pub(super) governed: (MachineTime, Duration, [u64; 2]),
     /// None where the kernel does not allow it.
     pub(super) steering: Option<Steering>,
     /// The network as the loop has told.
@@ -107,6 +109,7 @@ impl<'a> Supervisor<'a> {
             .zip(0..)
             .flat_map(|(host, number)| host.nic.iter().map(move |&pipe| (pipe, number)));
         let offload = super::hosts::offloads(plan);
+        let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
         Ok(Self {
             plan,
@@ -129,7 +132,7 @@ impl<'a> Supervisor<'a> {
             governor: governor(plan, offload),
             trim: trim(plan, offload),
             offload,
-            governed: (Time::ZERO, Span::ZERO, [0; 2]),
+            governed: (began, Duration::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
             known: Known::default(),
             latest: None,
@@ -146,7 +149,7 @@ impl<'a> Supervisor<'a> {
         machine: Machine,
     ) -> Result<Summary, RunError> {
         observer.progress(&Progress::Started);
-        let mut told = Time::ZERO;
+        let mut told = self.core.pace.begin().at;
         loop {
             match self.step(observer) {
                 Ok(true) => {}
@@ -157,11 +160,11 @@ impl<'a> Supervisor<'a> {
                 }
             }
             let now = self.core.now();
-            if now.since(told) >= PROGRESS {
-                told = now;
+            if now.at.since(told) >= PROGRESS {
+                told = now.at;
                 let (ended, programs) = self.programs.progress();
                 observer.progress(&Progress::Running {
-                    time: now,
+                    time: now.time,
                     duration: self.plan.duration,
                     packets_per_s: self.delivered(),
                     headroom: self.latest.as_ref().map(|report| report.second.headroom()),
@@ -218,11 +221,12 @@ impl<'a> Supervisor<'a> {
     fn decide(&mut self, observer: &mut dyn Observer) -> Result<bool, RunError> {
         let now = self.core.now();
         self.follow_calmly()?;
-        self.govern(now)?;
+        self.govern(now.at)?;
         self.programs.tick(now, &mut self.sandbox, self.folder)?;
         match self.phase {
             Phase::Running => {
-                let over = self.plan.duration.is_some_and(|d| now.as_ns() >= d.as_ns());
+                let passed = now.time.since(Time::ZERO);
+                let over = self.plan.duration.is_some_and(|bound| passed >= bound);
                 if over || self.ledger.has_failed() || self.has_ended() {
                     self.stop(observer)?;
                 }
@@ -230,8 +234,8 @@ impl<'a> Supervisor<'a> {
             }
             Phase::Stopping { since } => {
                 let guests = self.callers.iter().any(|caller| caller.program.is_some());
-                let patience = GRACE + Span::from_s(2);
-                Ok((self.programs.any_running() || guests) && now.since(since) < patience)
+                let patience = GRACE + CALLERS_GRACE;
+                Ok((self.programs.any_running() || guests) && now.at.since(since) < patience)
             }
         }
     }
@@ -250,7 +254,7 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         observer.progress(&Progress::Stopping);
-        let now = self.core.now();
+        let now = self.core.now().at;
         self.phase = Phase::Stopping { since: now };
         self.programs.stop_all(now, &mut self.sandbox)?;
         for caller in &self.callers {
@@ -264,7 +268,7 @@ impl<'a> Supervisor<'a> {
     fn take_event(&mut self, event: Event) {
         match event {
             Event::Exited { id, exit, cpu } => {
-                if self.programs.ended(id, exit, cpu, self.core.now()) {
+                if self.programs.ended(id, exit, cpu, self.core.now().time) {
                     return;
                 }
                 if let Some(caller) = self.callers.iter_mut().find(|c| c.program == Some(id)) {
@@ -320,7 +324,7 @@ impl<'a> Supervisor<'a> {
             let waited = Duration::from_nanos(seen.run_wait_ns - before.run_wait_ns);
             let packets = self.core.load.packets(host);
             let had_traffic = packets > std::mem::replace(&mut self.packets_seen[host], packets);
-            if waited >= STARVED && had_traffic {
+            if self.core.pace.span(waited) >= STARVED && had_traffic {
                 report.second.starved.push((host, waited));
             }
         }
@@ -349,7 +353,7 @@ impl<'a> Supervisor<'a> {
         }
         self.note_leftovers();
         self.ask_kernels();
-        let simulated = self.core.now();
+        let simulated = self.core.now().time;
         self.core.commands = None;
         self.core.bell.ring();
         let mut totals = Totals::none();

@@ -36,7 +36,7 @@ impl Supervisor<'_> {
         });
         Top {
             experiment: self.plan.name.clone(),
-            time_s: self.core.now().as_s(),
+            time_s: self.core.now().time.as_s(),
             duration_s: self.plan.duration.map(|duration| duration.as_s()),
             verdict: self.judge.state().name().to_owned(),
             reasons: self.judge.reasons_so_far(),

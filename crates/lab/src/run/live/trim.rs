@@ -3,38 +3,42 @@
 //! A bucket that takes super-packets counts a link's framing once for each, and the link counts it
 //! for each packet: at the link's own rate it lets through a little too much, and what comes too
 //! early waits in the link; or, where only IP packets count and not their Ethernet headers, too
-//! little. So the bucket follows what the packets of a host find there: slower where
-//! that is more than half of the bucket's depth, faster where it is less. In the middle the link has
-//! something to send for as long as the machine is likely to stand still.
+//! little. So the bucket follows what the packets of a host find there: slower where that is more
+//! than half of the bucket's depth, faster where it is less. In the middle the link has something
+//! to send for as long as the machine is likely to stand still.
 //!
-//! The link itself adds up what the bucket has too much, so a step in proportion to the difference is
-//! enough. It starts from the rate at which frames of the present mean length come as fast as the link
-//! sends them, if they are of whole segments.
+//! The link itself adds up what the bucket has too much, so a step in proportion to the difference
+//! is enough. It starts from the rate at which frames of the present mean length come as fast as
+//! the link sends them, if they are of whole segments.
 //!
-//! Where the core does not keep up with its arrivals, these hosts are held back besides, all of them
-//! to the same rate, so that no packet is lost that a slower network would have carried. A link above
-//! that rate is slower than it claims, and the verdict says so.
+//! Where the core does not keep up with its arrivals, these hosts are held back besides, all of
+//! them to the same rate, so that no packet is lost that a slower network would have carried. A
+//! link above that rate is slower than it claims, and the verdict says so.
+//!
+//! A kernel fills buckets by the machine's clock, so all of it is machine time: what waits in a
+//! link, for how long, and how fast the link empties.
 
-use longhaul_core::Span;
+use std::time::Duration;
+
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_linux::sandbox::{Shaper, Traffic};
 
 use crate::run::live::nic::Limit;
 
 /// A difference is to be gone after about so long: several looks.
-const SETTLE: Span = Span::from_ms(50);
+const SETTLE: Duration = Duration::from_millis(50);
 /// A bucket is changed when it is off by more than this.
 const WORTH_A_CHANGE: f64 = 0.002;
-/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than the
-/// link by more than that part of it.
+/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than
+/// the link by more than that part of it.
 const SLOWEST: f64 = 0.9;
 const FASTER: f64 = 0.01;
 /// What the machine lets every host send at first, and at least, in bytes per second.
 const FIRST: f64 = 1e9;
 const LEAST: f64 = 1e6;
-/// The core does not keep up where more than this part of arrivals was stale, twice in a row, and it
-/// was busy for more than that part of the time. Short of either, it was a stall of the machine: a
-/// quarter of a look is nothing unusual.
+/// The core does not keep up where more than this part of arrivals was stale, twice in a row, and
+/// it was busy for more than that part of the time. Short of either, it was a stall of the machine:
+/// a quarter of a look is nothing unusual.
 const BEHIND_MANY: f64 = 0.4;
 const BUSY: f64 = 0.75;
 const SHRINK: f64 = 0.7;
@@ -78,7 +82,7 @@ pub(crate) struct Seen {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     /// How long those packets had to wait for others in the link, all together.
-    pub(crate) waited: Span,
+    pub(crate) waited: Duration,
 }
 
 impl Default for Trim {
@@ -117,7 +121,7 @@ impl Trim {
         &mut self,
         load: f64,
         behind: f64,
-        elapsed: Span,
+        elapsed: Duration,
         seen: impl Fn(usize) -> Seen,
     ) -> Vec<(usize, Shaper)> {
         let mut changes = Vec::new();
@@ -131,13 +135,13 @@ impl Trim {
             }
             let rate = host.shaper.bytes_per_s as f64;
             let bytes = (now.bytes - then.bytes) as f64;
-            if bytes > HELD_BACK * rate * host.applied * elapsed.as_s() {
+            if bytes > HELD_BACK * rate * host.applied * elapsed.as_secs_f64() {
                 left = Some((self.machine / rate).min(left.unwrap_or(1.0)));
                 fastest = fastest.max(rate);
             }
-            let wait = now.waited.saturating_sub(then.waited).as_s() / packets as f64;
+            let wait = now.waited.saturating_sub(then.waited).as_secs_f64() / packets as f64;
             let even = host.even(bytes / packets as f64);
-            let part = even + (middle(&host.shaper) - wait) / SETTLE.as_s();
+            let part = even + (middle(&host.shaper) - wait) / SETTLE.as_secs_f64();
             let part = part.clamp(SLOWEST, even.max(1.0) + FASTER);
             let part = part.min(self.machine / rate);
             if (part - host.applied).abs() > WORTH_A_CHANGE && changes.len() < CHANGES_MAX {
@@ -158,8 +162,8 @@ impl Trim {
         changes
     }
 
-    /// Lets hosts have less where the core `is_behind`, and `more` where they want it, up to the rate
-    /// of the `fastest` link of those who want it all.
+    /// Lets hosts have less where the core `is_behind`, and `more` where they want it, up to the
+    /// rate of the `fastest` link of those who want it all.
     fn govern(&mut self, is_behind: bool, more: bool, fastest: f64) {
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
@@ -180,8 +184,8 @@ impl Trim {
 }
 
 impl Trimmed {
-    /// The part of its rate at which frames of `len` bytes come as fast as the link sends them, which
-    /// counts the overhead for each segment.
+    /// The part of its rate at which frames of `len` bytes come as fast as the link sends them,
+    /// which counts the overhead for each segment.
     fn even(&self, len: f64) -> f64 {
         let (segments, overhead) = ((len / self.whole).max(1.0), f64::from(self.shaper.overhead));
         (self.whole + overhead / segments) / (self.whole + overhead)
@@ -204,31 +208,37 @@ fn at(shaper: &Shaper, part: f64) -> Shaper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Dilation;
+    use longhaul_core::Span;
     use longhaul_core::topology::PipeParams;
     use longhaul_core::units::{Framing, Rate};
 
-    const TICK: Span = Span::from_ms(20);
+    const TICK: Duration = Duration::from_millis(20);
     const GIGABIT: f64 = 125e6;
 
     fn limit(bits_per_s: u64) -> Limit {
-        framed(bits_per_s, Framing::Ethernet)
+        framed(bits_per_s, Framing::Ethernet, Dilation::NONE)
     }
 
-    fn framed(bits_per_s: u64, framing: Framing) -> Limit {
+    fn framed(bits_per_s: u64, framing: Framing, dilation: Dilation) -> Limit {
         let pipe = PipeParams {
             rate: Rate::from_bits_per_s(bits_per_s),
             framing,
             ..PipeParams::default()
         };
-        crate::run::live::nic::limit(&[pipe], 1500, true)
+        crate::run::live::nic::limit(&[pipe], 1500, true, dilation)
     }
 
-    /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its bucket
-    /// counts the overhead for each frame, and its link for each packet.
+    /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its
+    /// bucket counts the overhead for each frame, and its link for each packet.
     struct Greedy {
         overhead: f64,
         trim: Trim,
+        dilation: Dilation,
+        /// What its link sends in a second of the machine.
         link: f64,
+        /// And in one of the experiment.
+        own: f64,
         bucket: f64,
         packets_in_frame: f64,
         /// Counted bytes that wait in the link.
@@ -238,14 +248,20 @@ mod tests {
 
     impl Greedy {
         fn new(bits_per_s: u64, packets_in_frame: f64) -> Self {
-            Self::framed(bits_per_s, packets_in_frame, Framing::Ethernet)
+            let none = Dilation::NONE;
+            Self::framed(bits_per_s, packets_in_frame, Framing::Ethernet, none)
         }
 
-        fn framed(bits_per_s: u64, packets_in_frame: f64, framing: Framing) -> Self {
-            let limit = framed(bits_per_s, framing);
+        fn framed(
+            bits_per_s: u64,
+            packets_in_frame: f64,
+            framing: Framing,
+            dilation: Dilation,
+        ) -> Self {
+            let limit = framed(bits_per_s, framing, dilation);
             let mut trim = Trim::default();
             trim.follow(0, limit, 1500, Seen::default());
-            let link = bits_per_s as f64 / 8.0;
+            let link = dilation.per_machine_second(bits_per_s) as f64 / 8.0;
             // A full bucket comes at once.
             let Limit::Link { shaper, .. } = limit else {
                 panic!("its link limits it");
@@ -253,7 +269,9 @@ mod tests {
             Self {
                 overhead: shaper.overhead.into(),
                 trim,
+                dilation,
                 link,
+                own: bits_per_s as f64 / 8.0,
                 bucket: link,
                 packets_in_frame,
                 waits: shaper.burst_bytes.into(),
@@ -266,14 +284,15 @@ mod tests {
             let load = self.bucket / capacity;
             let behind = if load > 1.0 { 0.5 } else { 0.0 };
             let counted = self.packets_in_frame * 1514.0 + self.overhead;
-            let frames = self.bucket * TICK.as_s() / counted;
+            let frames = self.bucket * TICK.as_secs_f64() / counted;
             self.seen.packets += frames as u64;
             self.seen.bytes += (frames * self.packets_in_frame * 1514.0) as u64;
-            let wait = Span::from_ns((self.waits / self.link * 1e9) as u64);
-            self.seen.waited += Span::from_ns(wait.as_ns() * frames as u64);
+            let wait = Span::from_ns((self.waits / self.own * 1e9) as u64);
+            let all = Span::from_ns(wait.as_ns() * frames as u64);
+            self.seen.waited += self.dilation.duration(all);
             let (came, sent) = (
                 frames * self.packets_in_frame * (1514.0 + self.overhead),
-                self.link * TICK.as_s(),
+                self.link * TICK.as_secs_f64(),
             );
             self.waits = (self.waits + came - sent).max(0.0);
             let changes = self.trim.look(load.min(1.0), behind, TICK, |_| self.seen);
@@ -287,11 +306,15 @@ mod tests {
     #[test]
     fn what_waits_settles_near_half_a_bucket() {
         for framing in [Framing::Ip, Framing::Ethernet, Framing::Wire] {
-            for packets_in_frame in [1.0, 4.0, 41.0] {
-                let mut host = Greedy::framed(1_000_000_000, packets_in_frame, framing);
+            for (factor, packets_in_frame) in [(1, 1.0), (1, 4.0), (1, 41.0), (10, 4.0), (10, 41.0)]
+            {
+                // The same link by the machine's clock.
+                let rate = 1_000_000_000 * u64::from(factor);
+                let dilation = Dilation::by(factor);
+                let mut host = Greedy::framed(rate, packets_in_frame, framing, dilation);
                 (0..500).for_each(|_| host.tick(1e12));
                 let ms = host.waits / host.link * 1e3;
-                let case = (framing, packets_in_frame);
+                let case = (framing, packets_in_frame, factor);
                 assert!((0.7..1.3).contains(&ms), "{case:?}: {ms} ms wait");
                 assert_eq!(host.trim.left(), Some(1.0));
                 assert_eq!(host.trim.left(), None, "nobody has sent since");
@@ -333,7 +356,7 @@ mod tests {
             let seen = Seen {
                 packets: tick,
                 bytes: tick * 66,
-                waited: Span::ZERO,
+                waited: Duration::ZERO,
             };
             trim.look(1.0, 0.9, TICK, |_| seen);
         }

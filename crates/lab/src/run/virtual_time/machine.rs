@@ -1,8 +1,8 @@
 //! What a virtual run knows of the machine that computes it.
 //!
-//! Nothing of what is simulated depends on it: it gives figures of the run's own cost, and says when
-//! somebody wants the run to end. So it takes another implementation, and nothing else, to compute
-//! virtual runs on another operating system; tests have one of their own.
+//! Nothing of what is simulated depends on it: it gives figures of the run's own cost, and says
+//! when somebody wants the run to end. So it takes another implementation, and nothing else, to
+//! compute virtual runs on another operating system; tests have one of their own.
 
 use std::io;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! What a virtual run takes of the machine's memory at least, before it is run.
 //!
 //! The figures for one node, pipe and flow were measured as differences of peaks of the resident
-//! memory (`/usr/bin/time -v longhaul run`): hosts on a router, 50,000 to 200,000 as a group, 1961 B
-//! for a host with its link, 20,000 to 100,000 generated, 2403 B; 1 to 21 flows of each of 100,000
-//! hosts that never start, 66 B; 1 to 201 of each of 1000 hosts that never end, 4.8 kB for requests
-//! and 1.0 kB for datagrams. Where they differ, the smaller one counts, and what cannot be known is
-//! left out, so that nothing is refused that might fit: packets, which take what queues hold at a
-//! time, and flows that start at random and end by themselves.
+//! memory (`/usr/bin/time -v longhaul run`): hosts on a router, 50,000 to 200,000 as a group, 1961
+//! B for a host with its link, 20,000 to 100,000 generated, 2403 B; 1 to 21 flows of each of
+//! 100,000 hosts that never start, 66 B; 1 to 201 of each of 1000 hosts that never end, 4.8 kB for
+//! requests and 1.0 kB for datagrams. Where they differ, the smaller one counts, and what cannot be
+//! known is left out, so that nothing is refused that might fit: packets, which take what queues
+//! hold at a time, and flows that start at random and end by themselves.
 
 use longhaul_core::Time;
 use longhaul_core::params::Distribution;

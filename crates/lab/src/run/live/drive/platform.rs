@@ -7,13 +7,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{Span, Time};
+use longhaul_core::Time;
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::core_thread::CoreThread;
 use longhaul_linux::cpu;
 use longhaul_linux::packet_io::{Ask, Departed, Departure, Rings, SEND_BATCH, VnetHeader};
 use longhaul_linux::wait::{Bell, Waiter};
 
-use crate::run::live::clock::{Pace, RealClock};
+use crate::pace::{Dilation, Now, Pace};
+use crate::run::live::clock::RealClock;
 #[cfg(debug_assertions)]
 use crate::run::live::faults;
 
@@ -62,8 +64,8 @@ pub(crate) struct Happened {
 
 /// The machine as the loop knows it.
 pub(crate) trait Platform {
-    /// Experiment time.
-    fn now(&mut self) -> Time;
+    /// This moment.
+    fn now(&mut self) -> Now;
 
     /// The oldest arrival, left in place.
     fn peek(&mut self) -> Option<Arrival<'_>>;
@@ -78,13 +80,13 @@ pub(crate) trait Platform {
     fn wait(&mut self, until: Time) -> io::Result<()>;
 
     /// A turn that began at `now` is over.
-    fn turned(&mut self, now: Time);
+    fn turned(&mut self, now: MachineTime);
 
     /// What has happened since this was called last.
     fn take_happened(&mut self) -> Happened;
 
-    /// How long a span of the experiment takes on this machine.
-    fn duration(&self, span: Span) -> Duration;
+    /// How experiment time passes on this machine.
+    fn pace(&self) -> Pace;
 }
 
 /// This machine: the kernel's clocks, rings and scheduler.
@@ -105,8 +107,13 @@ pub(crate) struct LinuxPlatform {
 impl LinuxPlatform {
     /// The machine of the calling thread, which `bell` wakes; t = 0 is now, and frames from before
     /// belong to no experiment.
-    pub(crate) fn start(mut rings: Rings, bell: Arc<Bell>, thread: CoreThread) -> Self {
-        let clock = RealClock::start();
+    pub(crate) fn start(
+        mut rings: Rings,
+        bell: Arc<Bell>,
+        thread: CoreThread,
+        dilation: Dilation,
+    ) -> Self {
+        let clock = RealClock::start(dilation);
         while rings
             .peek()
             .is_some_and(|arrival| clock.of_stamp(arrival.stamp_ns).is_none())
@@ -128,16 +135,17 @@ impl LinuxPlatform {
         }
     }
 
-    /// How experiment time passes.
-    pub(crate) fn pace(&self) -> Pace {
-        self.clock.pace()
+    /// Stands still where a planted fault says so.
+    #[cfg(debug_assertions)]
+    fn stand_still(&self) {
+        faults::stand_still(self.clock.pace().passed(MachineTime::now()));
     }
 }
 
 impl Platform for LinuxPlatform {
     #[inline]
-    fn now(&mut self) -> Time {
-        self.clock.pace().now()
+    fn now(&mut self) -> Now {
+        self.clock.now()
     }
 
     #[inline]
@@ -178,25 +186,25 @@ impl Platform for LinuxPlatform {
     }
 
     fn wait(&mut self, until: Time) -> io::Result<()> {
+        let pace = self.clock.pace();
+        let until = pace.moment_of(until);
         #[cfg(debug_assertions)]
-        let until = faults::wait_until(until);
-        let until = self.clock.pace().moment_of(until);
+        let until = pace.begin().at + faults::wait_until(pace.passed(until));
         self.waiter.wait(until, &mut self.rings, &self.bell)?;
         #[cfg(debug_assertions)]
-        faults::stand_still(self.clock.pace().now());
+        self.stand_still();
         Ok(())
     }
 
-    fn turned(&mut self, now: Time) {
+    fn turned(&mut self, now: MachineTime) {
         #[cfg(debug_assertions)]
-        faults::stand_still(self.clock.pace().now());
+        self.stand_still();
         self.clock.refresh(now);
-        let now = self.clock.pace().moment_of(now);
         self.thread.leave_room(now, self.waiter.slept_ns());
     }
 
-    fn duration(&self, span: Span) -> Duration {
-        self.clock.pace().duration(span)
+    fn pace(&self) -> Pace {
+        self.clock.pace()
     }
 
     fn take_happened(&mut self) -> Happened {

@@ -1,9 +1,12 @@
 //! The loop on a clock that a test winds: stalls, losses and overload of known size must give
 //! the shares, causes and grades that are worked out by hand.
 
+mod dilated;
 mod harness;
 mod machine;
 mod told;
+
+use std::time::Duration;
 
 use longhaul_core::{Span, Time};
 
@@ -23,11 +26,23 @@ fn every(seconds: u64, gap: Span) -> Vec<(usize, usize, Time)> {
 }
 
 /// A stall every so often, from the half of a millisecond on.
-fn stalls(every: Span, length: Span, until: Span) -> Vec<(Time, Span)> {
-    let first = Time::ZERO + every + Span::from_us(500);
-    let starts = (0..).map(|n| first + Span::from_ns(every.as_ns() * n));
-    let starts = starts.take_while(|at| at.since(Time::ZERO) < until);
+fn stalls(every: Duration, length: Duration, until: Duration) -> Vec<(Duration, Duration)> {
+    let first = every + us(500);
+    let starts = (0..).map(|n| first + every * n);
+    let starts = starts.take_while(|at| *at < until);
     starts.map(|at| (at, length)).collect()
+}
+
+const fn s(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
 }
 
 #[test]
@@ -38,8 +53,8 @@ fn a_machine_that_keeps_up_is_faithful() {
     assert_eq!((run.verdict.late_share, run.verdict.episodes), (0.0, 0));
     for (number, &at) in run.cables[1].iter().enumerate() {
         let due = Time::ZERO + Span::from_ms(number as u64 + 5);
-        let late = at.since(due);
-        assert!(at >= due, "packet {number} is early");
+        let late = at.time.since(due);
+        assert!(at.time >= due, "packet {number} is early");
         assert!(late < Span::from_us(10), "packet {number}: {late:?}");
     }
 }
@@ -48,11 +63,11 @@ fn a_machine_that_keeps_up_is_faithful() {
 fn nothing_is_ever_early_whatever_a_wake_up_does() {
     // A machine that is back from each wait too soon.
     let mut machine = every_ms(1);
-    machine.wakes_early = Span::from_us(70);
+    machine.wakes_early = us(70);
     let run = run(machine, Span::from_s(2));
     assert_eq!(run.delivered, 1000);
     for (number, &at) in run.cables[1].iter().enumerate() {
-        assert!(at >= Time::ZERO + Span::from_ms(number as u64 + 5));
+        assert!(at.time >= Time::ZERO + Span::from_ms(number as u64 + 5));
     }
 }
 
@@ -60,7 +75,7 @@ fn nothing_is_ever_early_whatever_a_wake_up_does() {
 fn stalls_make_the_packets_late_that_were_due_meanwhile() {
     // In each 100 ms, 5 ms from .5 on: five packets are 4.5 to 0.5 ms late.
     let mut machine = every_ms(10);
-    machine.stalls = stalls(Span::from_ms(100), Span::from_ms(5), Span::from_s(10));
+    machine.stalls = stalls(ms(100), ms(5), s(10));
     let count = machine.stalls.len() as u64;
     let run = run(machine, Span::from_s(11));
     assert_eq!((count, run.delivered), (99, 10_000));
@@ -74,10 +89,10 @@ fn stalls_make_the_packets_late_that_were_due_meanwhile() {
     assert_eq!(verdict.by_cause, by_cause);
     assert_eq!(verdict.stalls.count, 99);
     // Counted from the first packet that was due, half a millisecond later.
-    let longest = Span::from_ns(verdict.stalls.longest_ns);
-    let expected = Span::from_us(4_500);
+    let longest = Duration::from_nanos(verdict.stalls.longest_ns);
+    let expected = us(4_500);
     assert!(
-        longest >= expected && longest < expected + Span::from_us(20),
+        longest >= expected && longest < expected + us(20),
         "{longest:?}"
     );
     assert_eq!(verdict.state, State::Degraded, "{:?}", verdict.reasons);
@@ -89,19 +104,19 @@ fn stalls_make_the_packets_late_that_were_due_meanwhile() {
 fn the_grade_follows_the_length_and_the_rate_of_stalls() {
     let cases = [
         // Once in ten seconds: 5 of 10,000 packets.
-        (Span::from_s(8), Span::from_ms(5), State::Faithful),
+        (s(8), ms(5), State::Faithful),
         // Once a second: 5 of 1000, and no second by itself is above 1 %.
-        (Span::from_s(1), Span::from_ms(5), State::Degraded),
+        (s(1), ms(5), State::Degraded),
         // 6 of 100.
-        (Span::from_ms(100), Span::from_ms(6), State::Broken),
+        (ms(100), ms(6), State::Broken),
         // Once, but later than any figure bears.
-        (Span::from_s(8), Span::from_ms(110), State::Broken),
+        (s(8), ms(110), State::Broken),
         // Too short to make any packet late.
-        (Span::from_ms(10), Span::from_us(600), State::Faithful),
+        (ms(10), us(600), State::Faithful),
     ];
     for (every, length, state) in cases {
         let mut machine = every_ms(10);
-        machine.stalls = stalls(every, length, Span::from_s(10));
+        machine.stalls = stalls(every, length, s(10));
         let verdict = run(machine, Span::from_s(11)).verdict;
         assert_eq!(verdict.state, state, "{every:?} {length:?}: {verdict:?}");
     }
@@ -135,7 +150,7 @@ fn lost_packets_are_counted_where_they_were_lost() {
 
     let mut machine = every_ms(10);
     machine.ring = 20;
-    machine.stalls = vec![(Time::ZERO + Span::from_us(2_000_500), Span::from_ms(50))];
+    machine.stalls = vec![(us(2_000_500), ms(50))];
     let run = run(machine, Span::from_s(11));
     let drops = PhysicalDrops {
         ring: 30,
@@ -150,7 +165,7 @@ fn lost_packets_are_counted_where_they_were_lost() {
 fn many_packets_are_bounded_by_the_last_stamp_of_their_call() {
     // 100,000 a second, on a machine whose looks take as long as the gaps: calls of several frames.
     let mut machine = Machine::new(every(1, Span::from_us(10)));
-    machine.send_cost = Span::from_us(2);
+    machine.send_cost = us(2);
     machine.fault = |number| match number % 20_000 {
         7 => Fault::Refused,
         11 => Fault::Unanswered,
@@ -175,7 +190,7 @@ fn many_packets_are_bounded_by_the_last_stamp_of_their_call() {
 fn a_run_that_nobody_hears_loses_no_second() {
     let mut machine = every_ms(3);
     machine.ring = 20;
-    machine.stalls = vec![(Time::ZERO + Span::from_us(200_500), Span::from_ms(50))];
+    machine.stalls = vec![(us(200_500), ms(50))];
     // No report finds room but the last one.
     let setup = Setup {
         heard: 0,
@@ -207,7 +222,7 @@ fn a_busy_flow_does_not_hide_a_pair_that_is_late() {
     frames.extend(probes.clone().map(|stamp| (2, 1, stamp)));
     frames.sort_by_key(|(_, _, stamp)| *stamp);
     let mut machine = Machine::new(frames);
-    let before_due = |stamp: Time| (stamp + Span::from_us(5_950), Span::from_us(300));
+    let before_due = |stamp: Time| (Duration::from_nanos(stamp.as_ns()) + us(5_950), us(300));
     machine.stalls = probes.map(before_due).collect();
     let verdict = run(machine, Span::from_s(11)).verdict;
     let worst = verdict.worst_pair.as_ref().expect("one that is late");
@@ -221,7 +236,7 @@ fn a_busy_flow_does_not_hide_a_pair_that_is_late() {
 fn more_than_the_machine_carries_is_overload() {
     // 40,000 packets a second on a machine that takes 50 us for each.
     let mut machine = Machine::new(every(3, Span::from_us(25)));
-    machine.send_cost = Span::from_us(50);
+    machine.send_cost = us(50);
     let run = run(machine, Span::from_s(4));
     let (verdict, drops) = (&run.verdict, run.verdict.physical_drops_by_place);
     assert_eq!(verdict.state, State::Broken);
@@ -240,7 +255,7 @@ fn more_than_the_machine_carries_is_overload() {
 fn twice_the_capacity_does_not_delay_what_is_inside() {
     // 20,000 packets a second are carried; 40,000 come.
     let mut machine = Machine::new(every(5, Span::from_us(25)));
-    machine.send_cost = Span::from_us(50);
+    machine.send_cost = us(50);
     let run = run(machine, Span::from_s(6));
     let lateness = run.verdict.lateness_ns.expect("a live run");
     assert!(lateness.p50 < 500_000, "{lateness:?}");

@@ -10,17 +10,30 @@ use longhaul_emulation::{Applied, Emulation};
 use longhaul_plan::plan::Plan;
 
 use super::machine::Machine;
-use crate::fidelity::{Judge, Spurious, Verdict};
+use crate::fidelity::{Judge, Second, Spurious, Verdict};
+use crate::pace::Now;
 use crate::run::live::drive::{Command, Drive, Load, Parts};
 
-const NETWORK: &str = "
+/// A network whose delays, and what is tolerated, are so many times shorter than 2 ms, 3 ms and
+/// 200 us.
+fn network(factor: u32) -> String {
+    let us = |us: u32| us / factor;
+    format!(
+        "
+tolerance: {} us
 topology:
-  nodes: { a: {}, b: {}, c: {}, g: { kind: router } }
+  nodes: {{ a: {{}}, b: {{}}, c: {{}}, g: {{ kind: router }} }}
   links:
-    - { ends: [a, g], delay: 2 ms }
-    - { ends: [b, g], delay: 3 ms }
-    - { ends: [c, g], delay: 3 ms }
-";
+    - {{ ends: [a, g], delay: {} us }}
+    - {{ ends: [b, g], delay: {} us }}
+    - {{ ends: [c, g], delay: {} us }}
+",
+        us(200),
+        us(2000),
+        us(3000),
+        us(3000)
+    )
+}
 
 /// What is run, and on what.
 pub(super) struct Setup {
@@ -37,10 +50,14 @@ pub(super) struct Setup {
 pub(super) struct Run {
     pub(super) verdict: Verdict,
     /// When frames were on their cables, by host.
-    pub(super) cables: Vec<Vec<Time>>,
+    pub(super) cables: Vec<Vec<Now>>,
     /// Frames that hosts have sent.
     pub(super) sent: u64,
     pub(super) delivered: u64,
+    /// Send calls in which the kernel was asked of the last frame alone.
+    pub(super) asked_of_last: u64,
+    /// What each second was like.
+    pub(super) seconds: Vec<Second>,
     /// What was told of changes, by somebody who listened at the end.
     pub(super) told: Vec<Applied>,
 }
@@ -61,9 +78,21 @@ impl Setup {
         }
     }
 
+    /// The same by the machine's clock, of an experiment whose clock is so much slower, and whose
+    /// times are as much shorter.
+    pub(super) fn slowed(machine: Machine, end: Span, factor: u32) -> Self {
+        let text = network(factor);
+        let plan = Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+        let end = Span::from_ns(end.as_ns() / u64::from(factor));
+        Self {
+            plan,
+            ..Self::new(machine.slowed(factor), end)
+        }
+    }
+
     /// The network, and what is added to its file.
     pub(super) fn plan(more: &str) -> Plan {
-        let text = format!("{NETWORK}{more}");
+        let text = format!("{}{more}", network(1));
         Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"))
     }
 
@@ -83,7 +112,7 @@ impl Setup {
         let (report_end, reports) = sync_channel(self.heard);
         let (applied_end, applied) = sync_channel(1);
         let (sent, end) = (self.machine.frames(), Time::ZERO + self.end);
-        let (platform, cables, over) = self.machine.platform(&plan, commands, end);
+        let (platform, seen, over) = self.machine.platform(&plan, commands, end);
         let listener = thread::spawn(move || {
             // Nobody listens until the end.
             let _ = over.recv();
@@ -110,11 +139,14 @@ impl Setup {
         }
         let last = reports.last().expect("the last one is always heard");
         assert_eq!(last.network.inside, 0);
+        let seen = seen.take();
         Run {
             verdict: judge.verdict(&totals.measured, Spurious::default()),
-            cables: cables.take(),
+            cables: seen.cables,
+            asked_of_last: seen.asked_of_last,
             sent,
             delivered: last.network.counters.delivered,
+            seconds: reports.into_iter().map(|report| report.second).collect(),
             told: applied.try_iter().chain(totals.applied).collect(),
         }
     }

@@ -1,5 +1,5 @@
 //! A machine in memory: its clock moves as far as what it does takes, and stands still where a
-//! test says.
+//! test says. Frames come by the experiment's clock, which may be slower.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,17 +8,25 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use longhaul_core::Time;
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::packet::sum16;
-use longhaul_core::{Span, Time};
+use longhaul_linux::clock::MachineTime;
 use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 
+use crate::pace::{Dilation, Now, Pace};
 use crate::run::live::drive::Command;
 use crate::run::live::drive::platform::{Arrival, Happened, Outcome, Platform};
 use longhaul_plan::plan::Plan;
 
-/// When frames were on their cables, by host.
-pub(super) type Cables = Rc<RefCell<Vec<Vec<Time>>>>;
+/// What a machine writes down of frames that it sends.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// When they were on their cables, by host.
+    pub(super) cables: Vec<Vec<Now>>,
+    /// In how many calls it was asked of the last one alone.
+    pub(super) asked_of_last: u64,
+}
 
 /// What becomes of a frame that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,61 +42,82 @@ pub(super) enum Fault {
 pub(super) struct Machine {
     /// From which host a frame comes, to which it goes, and when.
     frames: Vec<(usize, usize, Time)>,
-    /// When the machine stands still, and for how long.
-    pub(super) stalls: Vec<(Time, Span)>,
+    /// How long after t = 0 the machine stands still, and for how long.
+    pub(super) stalls: Vec<(Duration, Duration)>,
+    /// How much slower the experiment's clock is than the machine's.
+    pub(super) dilation: Dilation,
     /// Of the n-th frame that is sent.
     pub(super) fault: fn(u64) -> Fault,
     /// How long a frame takes to send.
-    pub(super) send_cost: Span,
+    pub(super) send_cost: Duration,
     /// Frames that find room until they are read.
     pub(super) ring: usize,
     /// Waits end so much too soon.
-    pub(super) wakes_early: Span,
+    pub(super) wakes_early: Duration,
 }
 
 /// How long a look at the clock takes.
-const LOOK: Span = Span::from_ns(50);
+const LOOK: Duration = Duration::from_nanos(50);
+/// When it is t = 0 by the machine's clock.
+const START: MachineTime = MachineTime::from_ns(1_000_000_000_000);
 
 impl Machine {
     pub(super) fn new(frames: Vec<(usize, usize, Time)>) -> Self {
         Self {
             frames,
             stalls: Vec::new(),
+            dilation: Dilation::NONE,
             fault: |_| Fault::None,
-            send_cost: Span::from_us(1),
+            send_cost: Duration::from_micros(1),
             ring: 1 << 20,
-            wakes_early: Span::ZERO,
+            wakes_early: Duration::ZERO,
         }
+    }
+
+    /// The same machine with an experiment whose clock is slower, and whose frames come as much
+    /// sooner by it: on the machine's clock nothing changes.
+    pub(super) fn slowed(mut self, factor: u32) -> Self {
+        self.dilation = Dilation::by(factor);
+        for (_, _, stamp) in &mut self.frames {
+            *stamp = Time::from_ns(stamp.as_ns() / u64::from(factor));
+        }
+        self
     }
 
     pub(super) fn frames(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// The machine for a plan's hosts; `commands` is dropped at `end`. Also where it writes down
-    /// when frames were on their cables, by host, and a channel that is closed then.
+    /// The machine for a plan's hosts; `commands` is dropped at `end`. Also what it writes down,
+    /// and a channel that is closed then.
     pub(super) fn platform(
         self,
         plan: &Plan,
         commands: Sender<Command>,
         end: Time,
-    ) -> (TestPlatform, Cables, Receiver<()>) {
+    ) -> (TestPlatform, Rc<RefCell<Sent>>, Receiver<()>) {
         let (under_way, over) = channel();
-        let cables = Rc::new(RefCell::new(vec![Vec::new(); plan.hosts.len()]));
+        let sent = Rc::new(RefCell::new(Sent {
+            cables: vec![Vec::new(); plan.hosts.len()],
+            asked_of_last: 0,
+        }));
         let arrivals = self.frames.iter();
+        let pace = Pace::new(START, self.dilation);
         let arrivals = arrivals.map(|&(from, to, stamp)| (from, stamp, frame(plan, from, to)));
+        let stalls = self.stalls.iter();
         let platform = TestPlatform {
-            now: Time::ZERO,
-            stalls: self.stalls.iter().copied().collect(),
+            pace,
+            at: START,
+            stalls: stalls.map(|&(at, length)| (START + at, length)).collect(),
             arrivals: arrivals.collect(),
             lost: 0,
             number: 0,
             under_way: Some((commands, under_way)),
             end,
-            cables: Rc::clone(&cables),
+            sent: Rc::clone(&sent),
             machine: self,
         };
-        (platform, cables, over)
+        (platform, sent, over)
     }
 }
 
@@ -108,8 +137,9 @@ fn frame(plan: &Plan, from: usize, to: usize) -> Vec<u8> {
 
 pub(super) struct TestPlatform {
     machine: Machine,
-    now: Time,
-    stalls: VecDeque<(Time, Span)>,
+    pace: Pace,
+    at: MachineTime,
+    stalls: VecDeque<(MachineTime, Duration)>,
     arrivals: VecDeque<(usize, Time, Vec<u8>)>,
     lost: u64,
     /// Frames sent so far.
@@ -117,26 +147,29 @@ pub(super) struct TestPlatform {
     /// Dropped at the end.
     under_way: Option<(Sender<Command>, Sender<()>)>,
     end: Time,
-    cables: Cables,
+    sent: Rc<RefCell<Sent>>,
 }
 
 impl TestPlatform {
     /// The clock comes to `at`, or stands still on its way there.
-    fn come_to(&mut self, at: Time) {
+    fn come_to(&mut self, at: MachineTime) {
         while let Some((start, length)) = self.stalls.front().copied()
             && start <= at
         {
-            self.now = self.now.max(start) + length;
+            self.at = self.at.max(start) + length;
             self.stalls.pop_front();
         }
-        self.now = self.now.max(at);
+        self.at = self.at.max(at);
+    }
+
+    fn read(&self) -> Now {
+        self.pace.read(self.at)
     }
 
     /// What has come meanwhile and found no room is lost.
     fn fill_ring(&mut self) {
-        let came = self
-            .arrivals
-            .partition_point(|(_, stamp, _)| *stamp <= self.now);
+        let now = self.read().time;
+        let came = self.arrivals.partition_point(|(_, stamp, _)| *stamp <= now);
         if came > self.machine.ring {
             self.lost += (came - self.machine.ring) as u64;
             self.arrivals.drain(self.machine.ring..came);
@@ -145,15 +178,16 @@ impl TestPlatform {
 }
 
 impl Platform for TestPlatform {
-    fn now(&mut self) -> Time {
-        self.come_to(self.now + LOOK);
-        self.now
+    fn now(&mut self) -> Now {
+        self.come_to(self.at + LOOK);
+        self.read()
     }
 
     fn peek(&mut self) -> Option<Arrival<'_>> {
         self.fill_ring();
+        let now = self.read().time;
         let (host, stamp, frame) = self.arrivals.front()?;
-        (*stamp <= self.now).then(|| Arrival {
+        (*stamp <= now).then(|| Arrival {
             host: *host,
             stamp: *stamp,
             vnet: VnetHeader::default(),
@@ -169,36 +203,40 @@ impl Platform for TestPlatform {
 
     fn send(&mut self, batch: &[Departure<'_>], ask: Ask, outcomes: &mut [Outcome]) {
         let last = batch.len() - 1;
+        self.sent.borrow_mut().asked_of_last += u64::from(ask == Ask::Last);
         for (place, (departure, outcome)) in batch.iter().zip(outcomes).enumerate() {
-            self.come_to(self.now + self.machine.send_cost);
+            self.come_to(self.at + self.machine.send_cost);
             let fault = (self.machine.fault)(self.number);
             self.number += 1;
             if fault != Fault::Refused {
-                self.cables.borrow_mut()[departure.host].push(self.now);
+                let now = self.read();
+                self.sent.borrow_mut().cables[departure.host].push(now);
             }
             *outcome = match fault {
                 Fault::Refused => Outcome::Refused,
                 _ if ask == Ask::Last && place < last => Outcome::Unasked,
                 Fault::Unanswered => Outcome::Unanswered,
-                Fault::None => Outcome::At(self.now),
+                Fault::None => Outcome::At(self.read().time),
             };
         }
     }
 
     fn wait(&mut self, until: Time) -> io::Result<()> {
-        if self.now >= self.end {
+        if self.read().time >= self.end {
             self.under_way = None;
         }
         let next = self.arrivals.front().map_or(until, |(_, stamp, _)| *stamp);
-        let until = until - self.machine.wakes_early;
-        self.come_to(self.now.max(until.min(next)));
+        let (until, next) = (self.pace.moment_of(until), self.pace.moment_of(next));
+        let early = self.machine.wakes_early.as_nanos() as u64;
+        let until = MachineTime::from_ns(until.as_ns() - early);
+        self.come_to(self.at.max(until.min(next)));
         Ok(())
     }
 
-    fn turned(&mut self, _now: Time) {}
+    fn turned(&mut self, _now: MachineTime) {}
 
-    fn duration(&self, span: Span) -> Duration {
-        Duration::from_nanos(span.as_ns())
+    fn pace(&self) -> Pace {
+        self.pace
     }
 
     fn take_happened(&mut self) -> Happened {
