@@ -80,7 +80,7 @@ pub(crate) struct TrafficSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
-    expecting = "`pairwise`, `all-to-all`, `permutation` or `incast`"
+    expecting = "`pairwise`, `all-to-all`, `permutation`, `incast` or `{ random: 4 }`"
 )]
 pub(crate) enum PatternSpec {
     /// The first with the first, the second with the second; one host with each of many.
@@ -91,6 +91,8 @@ pub(crate) enum PatternSpec {
     Permutation,
     /// Many with one, all at once.
     Incast,
+    /// Each with so many others, chosen at random.
+    Random(u32),
 }
 
 /// A transport.

@@ -1,11 +1,12 @@
 //! Modelled traffic: from the entries of the file to groups of flows.
 //!
-//! Each file below knows one part: [`draw`] what may be random, [`ends`] who sends to
+//! Each file below knows one part: [`draw`] what may be random, [`ends`] and [`random`] who sends to
 //! whom, [`work`] what flows do, [`tcp`] the settings of their endpoints, [`replay`] flows that were
 //! recorded. Here they are put together, and it is decided whether the run can end.
 
 mod draw;
 mod ends;
+mod random;
 mod replay;
 mod tcp;
 mod work;

@@ -193,7 +193,7 @@ const PIECES: &[&str] = &[
     "    - { ends: [\"c*\", [a, all]], labels: { kind: x } }\n",
     "  - { at: 1 s, link: [all, \"*>a\", kind=x], down: 2 s }\n",
     "traffic:\n",
-    "  t: { from: all, to: \"c?\", bytes: 1 kB }\n",
+    "  t: { from: all, to: \"c?\", pattern: { random: 2 }, bytes: 1 kB }\n",
     "events:\n",
     "  - { at: 1 s, link: a-b, down: 2 s, every: 3 s }\n",
     "  - { at: 1 s, link: b-r, ramp: { delay: 5 ms }, over: 1 s }\n",

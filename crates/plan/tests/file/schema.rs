@@ -76,13 +76,15 @@ topology:
   nodes: { a: { count: 3, labels: { tier: edge, rack: 7 } }, r: { kind: router, labels: {} } }
   links: [{ ends: [\"a*\", r], labels: { kind: x } }, { ends: [[a, tier=edge], [r]] }]
 programs: { p: { on: [all, tier=edge], run: x } }
-traffic: { t: { from: all, to: \"a?\", pattern: incast }, u: { from: a, pattern: permutation } }
+traffic: { t: { from: all, to: \"a?\", pattern: { random: 2 } }, u: { from: a, pattern: permutation } }
 events: [{ at: 1 s, link: [kind=x, \"*>r\"], down: 1 s }, { at: 1 s, router: all, down: 1 s }]
 ";
     assert_eq!(problems(right), Vec::<String>::new());
     for (part, wrong) in [
         ("labels: {}", "labels: [tier]"),
         ("rack: 7", "rack: { 7: 8 }"),
+        ("random: 2", "random: few"),
+        ("random: 2", "several: 2"),
         ("[[a, tier=edge], [r]]", "[{ tier: edge }, r]"),
     ] {
         let text = right.replace(part, wrong);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use longhaul_plan::plan::Plan;
+use longhaul_plan::traffic::Pairs;
 
 use crate::wrong;
 
@@ -463,5 +464,70 @@ fn wrong_names_are_told_with_what_there_is() {
         wrong(none).contains("there are no hosts"),
         "{}",
         wrong(none)
+    );
+}
+
+/// Flows of the pattern: each sender with as many others, none twice, none with itself.
+#[test]
+fn a_random_pattern_draws_others() {
+    let text = |more: &str, seed: u64| {
+        format!(
+            "clock: virtual\nseed: {seed}\nduration: 1 s\ntopology:\n  nodes: {{ h: {{ count: 40 }}, {more} r: {{ kind: router }} }}\n  \
+             links: [{{ ends: [all, r] }}]\ntraffic:\n  t: {{ from: h, to: h, pattern: {{ random: 4 }}, bytes: 1 kB }}\n  \
+             u: {{ from: all, to: \"h[0-4]\", pattern: {{ random: 4 }}, bytes: 1 kB }}\n"
+        )
+    };
+    let lists = |text: &str| -> Vec<Vec<String>> {
+        let plan = Plan::from_text(text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+        let name = |id| plan.topology.node(id).name.clone();
+        let groups = plan.traffic.groups.iter();
+        groups
+            .map(|group| {
+                let Pairs::List(list) = &group.pairs else {
+                    panic!()
+                };
+                list.iter()
+                    .map(|(a, b)| format!("{} {}", name(*a), name(*b)))
+                    .collect()
+            })
+            .collect()
+    };
+    let once = lists(&text("", 1));
+    for list in &once {
+        assert_eq!(list.len(), 160);
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 160, "no pair twice");
+        for (number, flows) in list.chunks(4).enumerate() {
+            for flow in flows {
+                let (from, to) = flow.split_once(' ').unwrap();
+                assert_eq!(from, format!("h{number}"));
+                assert_ne!(from, to);
+            }
+        }
+    }
+    // Of five, one of them may only choose all others.
+    assert_eq!(once[1][..4], ["h0 h1", "h0 h2", "h0 h3", "h0 h4"]);
+    assert_eq!(once, lists(&text("", 1)), "the same seed");
+    assert_ne!(once[0], lists(&text("", 2))[0], "another seed");
+    // Further senders change nothing about the others, nor do other entries.
+    let more = lists(&text("z: {},", 1));
+    assert_eq!((&more[0], &more[1][..160]), (&once[0], &once[1][..]));
+    // Entries draw on their own.
+    let other = lists(&text("", 1).replace("  t:", "  v:"));
+    assert_ne!(other[1], once[0]);
+}
+
+#[test]
+fn a_random_pattern_is_for_all_by_default_and_up_to_all_others() {
+    let all = flows("from: [web, db-1, edge3], pattern: { random: 2 }");
+    assert_eq!(
+        all,
+        "web>db-1 web>edge3 db-1>web db-1>edge3 edge3>web edge3>db-1"
+    );
+    assert_eq!(
+        flows("from: web, to: [db-1, web], pattern: { random: 1 }"),
+        "web>db-1"
     );
 }

@@ -7,6 +7,7 @@ use longhaul_core::rng::Stream;
 use longhaul_core::topology::NodeKind;
 
 use super::Context;
+use super::random;
 use crate::file::traffic::{PatternSpec, TrafficSpec};
 use crate::file::wrap::{At, OneOrMany};
 use crate::limits::MAX_FLOWS;
@@ -26,7 +27,7 @@ pub(super) fn read(
     let pattern = spec.pattern.as_ref().map(|pattern| pattern.value);
     let meshes = matches!(
         pattern,
-        Some(PatternSpec::AllToAll | PatternSpec::Permutation)
+        Some(PatternSpec::AllToAll | PatternSpec::Permutation | PatternSpec::Random(_))
     );
     if spec.from.items.is_empty() {
         faults.add(
@@ -63,6 +64,10 @@ pub(super) fn read(
             permutation(&from, &to, at(&spec.from), &mut stream, faults)
         }
         PatternSpec::Incast => incast(&from, &to, [at(&spec.from), at(&spec.to)], faults),
+        PatternSpec::Random(count) => {
+            let at = spec.pattern.as_ref().map_or(place, |pattern| pattern.at);
+            random::pairs(&name.value, [&from, &to], (at, count), context, faults)
+        }
     };
     Some((pairs?, port.map(|(_, port)| port)))
 }
@@ -234,7 +239,7 @@ fn permutation(
 }
 
 /// A uniform draw below `bound`, which is at most 2^32.
-fn below(bound: u64, stream: &mut Stream) -> usize {
+pub(super) fn below(bound: u64, stream: &mut Stream) -> usize {
     // The bias is below 2^-32 of a part.
     ((u128::from(stream.draw()) * u128::from(bound)) >> 64) as usize
 }
