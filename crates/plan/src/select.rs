@@ -5,7 +5,7 @@
 //! `all` and such beginnings could be both. The members of a set come in their universe's order,
 //! each once. A set of nothing is an error, which says what there is.
 //!
-//! What looking costs is bounded for a file as a whole ([`Budget`]): a hostile one may write a
+//! What looking costs is bounded for nodes and for events as a whole ([`Budget`]): a hostile one may write a
 //! million patterns over a million names.
 //!
 //! Left out: differences and intersections of sets; a label of its own says the same.
