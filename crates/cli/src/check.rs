@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
-use crate::{memory, traffic};
+use crate::{labels, memory, traffic};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,6 +110,7 @@ fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Strin
         }
     };
     section("hosts", hosts(plan));
+    section("labels", labels::section(plan));
     section("pipes", pipes(plan));
     section("path delays, one way", delays(plan, paths));
     section("bottleneck rates", rates(plan, paths));
@@ -382,6 +383,7 @@ fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value
             .map(|node| &node.name)
             .collect::<Vec<_>>(),
         "pipes": topology.pipes().iter().map(|pipe| pipe_json(plan, pipe)).collect::<Vec<_>>(),
+        "labels": labels::as_json(plan),
         "programs": programs.collect::<Vec<_>>(),
         "path_delay_ns": delay,
         "paths_complete": paths.complete && full,

@@ -32,7 +32,7 @@ const PASSED: [&str; 6] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The host
+    /// The host, or what stands for one alone, such as role=server
     host: String,
     /// The run, by its experiment's name or its folder; the only one if absent
     #[arg(long, value_name = "NAME|DIR")]

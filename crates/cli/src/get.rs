@@ -8,13 +8,14 @@ use crate::style;
 const EXAMPLES: &str = "\
 Examples:
   longhaul get ga-gb                           both directions of the link
+  longhaul get 'ga>*'                          all pipes that leave a node
   longhaul get 'ga>gb' --json | jq .waiting_packets";
 
 /// Show what a link of a run that is under way is like
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The link x-y (both directions) or the pipe 'x>y' (one)
+    /// The link x-y (both directions), the pipe 'x>y' (one), or a set: 'x*-y', 'x>*', label=value, all
     link: String,
     /// The run, by its experiment's name or its folder; the only one if absent
     #[arg(long, value_name = "NAME|DIR")]

@@ -17,6 +17,7 @@ mod exec;
 mod exit;
 mod experiment;
 mod get;
+mod labels;
 mod list;
 mod load;
 mod memory;

@@ -14,6 +14,8 @@ Examples:
   longhaul set ga-gb down                      the link fails …
   longhaul set ga-gb up                        … and comes back
   longhaul set ga down keep_queue=true         a router, with all its links
+  longhaul set 'a*-ga' delay='5 ms'            all links with a name like it
+  longhaul set kind=backbone loss='1 %'        all links with this label
 
 The fields and values are those of links in the file (docs/format.md). They hold for packets that
 enter the link from then on.";
@@ -22,7 +24,7 @@ enter the link from then on.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The link x-y (both directions), the pipe 'x>y' (one), or a router
+    /// The link x-y (both directions), the pipe 'x>y' (one), a router, or a set: 'x*-y', 'x>*', label=value, all
     link: String,
     /// What to change, or `down` or `up`
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = word)]

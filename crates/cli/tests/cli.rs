@@ -171,6 +171,44 @@ fn check_prints_what_a_file_means() {
 }
 
 #[test]
+fn check_tells_labels_and_what_sets_come_to() {
+    let text = "
+name: sets
+clock: virtual
+duration: 1 s
+topology:
+  nodes: { a: { count: 3, labels: { tier: edge } }, r: { kind: router, labels: { tier: edge } } }
+  links: [{ ends: [all, r], labels: { kind: access } }]
+traffic: { t: { from: tier=edge, pattern: all-to-all, bytes: 1 kB } }
+events: [{ at: 0.5 s, link: \"a[01]>*\", down: 1 ms }]
+";
+    let file = Scratch::new("labels", text);
+    let output = longhaul(&["check", file.path()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    for part in [
+        "\nlabels\n  kind=access  3 links\n  tier=edge    3 hosts, 1 router\n",
+        "t  6 pairs  TCP transfer",
+        "a[01]>*: down for 1 ms",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let output = longhaul(&[
+        "check",
+        file.path(),
+        "--json",
+        "--set",
+        "links.all*.labels.kind=x",
+    ]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = serde_json::json!([
+        { "label": "kind=x", "hosts": 0, "routers": 0, "links": 3 },
+        { "label": "tier=edge", "hosts": 3, "routers": 1, "links": 0 },
+    ]);
+    assert_eq!(plan["labels"], expected);
+}
+
+#[test]
 fn check_as_json_follows_overrides() {
     let small = Scratch::new("json", SMALL);
     let args = [

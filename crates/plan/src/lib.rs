@@ -17,6 +17,7 @@ mod names;
 pub mod patch;
 pub mod plan;
 pub mod schedule;
+pub mod select;
 mod text;
 pub mod topology;
 pub mod trace_file;

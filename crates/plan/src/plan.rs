@@ -2,7 +2,7 @@
 //!
 //! The same file gives the same plan on every machine, whatever the order of its entries:
 //! hosts are numbered and addressed in the natural order of their names (`a2` before `a10`).
-//! Steps, each in a file of its own: [`nodes`] expands groups, [`links`] names links, [`pipe`]
+//! Steps, each in a file of its own: [`nodes`] expands groups and sets, [`links`] names links, [`pipe`]
 //! says what they do, [`addresses`] gives addresses, [`paths`] finds unreachable pairs and
 //! buffers, [`queues`] what queues hold and which are too short or too long, [`events`] what
 //! happens when, [`programs`] orders programs, [`traffic`] makes groups of flows, [`clock`] decides
@@ -18,6 +18,7 @@ mod events;
 mod hosts;
 mod lans;
 mod links;
+mod network;
 mod nodes;
 mod paths;
 mod pipe;
@@ -33,7 +34,6 @@ use std::sync::Arc;
 
 use longhaul_core::engine::MODELLED_SLOT;
 use longhaul_core::segment::SUPER_BYTES;
-use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
@@ -48,10 +48,13 @@ use crate::limits::Limits;
 use crate::names::{NAME_HINT, check_name};
 use crate::patch::Patch;
 use crate::schedule::Schedule;
+use crate::select::{Budget, SelectError};
 use crate::text::error::{Errors, Faults, shown};
 use crate::traffic::TrafficPlan;
 
 pub use crate::limits::{MAX_FLOWS, MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
+use network::Network;
+pub use network::NetworkLabels;
 pub use paths::bytes;
 pub use queues::queue_bytes;
 pub use sketch::{experiment, of_plan};
@@ -99,6 +102,8 @@ pub struct Plan {
     /// The pipes of each entry of the file that stands for several links, by what it is called
     /// there: `x-y` after groups, or its name.
     pub groups: BTreeMap<String, Vec<PipeId>>,
+    /// What nodes and links are labelled with.
+    pub labels: NetworkLabels,
     /// What happens during the run.
     pub schedule: Arc<Schedule>,
     /// The elements that links may name.
@@ -235,19 +240,43 @@ impl Plan {
         }
     }
 
-    /// The pipes of a link (`x-y`), of an entry of the file that stands for several, or the one
-    /// pipe (`x>y`) of a name; none where there is nothing of it.
-    pub fn find_pipes(&self, name: &str) -> Vec<PipeId> {
-        find_pipes(&self.topology, &self.groups, name)
+    /// The pipes of a link (`x-y`), of an entry of the file that stands for several, of a set of
+    /// links or pipes, or the one pipe (`x>y`) of a name.
+    ///
+    /// # Errors
+    /// There is nothing of it.
+    pub fn find_pipes(&self, name: &str) -> Result<Vec<PipeId>, SelectError> {
+        self.network().pipes(name, &Budget::default(), false)
     }
 
-    /// All pipes from and to a node of a name that forwards; `None` where there is none.
-    pub fn pipes_of_router(&self, name: &str) -> Option<Vec<PipeId>> {
-        let node = self.topology.find(name)?;
-        if self.topology.node(node).kind == NodeKind::Host {
-            return None;
+    /// All pipes from and to a node of a name that forwards, or a set of them.
+    ///
+    /// # Errors
+    /// There is nothing of it, or it is a host.
+    pub fn pipes_of_routers(&self, name: &str) -> Result<Vec<PipeId>, SelectError> {
+        self.network()
+            .pipes_of_routers(name, &Budget::default(), false)
+    }
+
+    /// The host of a name, or the only one of a set, as an index into [`Plan::hosts`].
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn find_host(&self, name: &str) -> Result<usize, SelectError> {
+        let node = self.network().host(name, &Budget::default())?;
+        let place = self.hosts.binary_search_by_key(&node, |host| host.node);
+        place.map_err(|_| SelectError {
+            problem: format!("`{}` is no host of this run", shown(name)),
+            remedy: "name another host".to_owned(),
+        })
+    }
+
+    fn network(&self) -> Network<'_> {
+        Network {
+            topology: &self.topology,
+            groups: &self.groups,
+            labels: &self.labels,
         }
-        Some(pipes_at(&self.topology, node))
     }
 
     /// How many packets the pool must hold: what may be under way and in queues, at most what
@@ -296,26 +325,6 @@ impl Plan {
         };
         (self.packet_slots() * self.slot_bytes() + supers) as u64
     }
-}
-
-/// See [`Plan::find_pipes`].
-fn find_pipes(
-    topology: &Topology,
-    groups: &BTreeMap<String, Vec<PipeId>>,
-    name: &str,
-) -> Vec<PipeId> {
-    let pipes = topology.find_pipes(name);
-    match groups.get(name) {
-        Some(group) if pipes.is_empty() => group.clone(),
-        _ => pipes,
-    }
-}
-
-/// All pipes from and to a node.
-fn pipes_at(topology: &Topology, node: NodeId) -> Vec<PipeId> {
-    let pipes = topology.outgoing(node).iter();
-    let both = pipes.flat_map(|&pipe| [pipe, topology.pipe(pipe).back]);
-    both.collect()
 }
 
 /// What `spec` changes about pipes of such a framing.
@@ -418,9 +427,16 @@ fn lower(
     );
     let mut warnings = queues::warnings(&topology, &reach, &links.origin);
     let groups = links.groups(&topology);
-    let network = events::Network {
+    let labels = NetworkLabels {
+        nodes: nodes
+            .labels
+            .map(|node| topology.find(&nodes.list[node].name)),
+        links: links.labels(&topology),
+    };
+    let network = Network {
         topology: &topology,
         groups: &groups,
+        labels: &labels,
     };
     let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
@@ -428,6 +444,7 @@ fn lower(
         &spec.traffic,
         &traffic::Context {
             limits,
+            network,
             topology: &topology,
             nodes: &nodes,
             hosts: &hosts,
@@ -466,6 +483,7 @@ fn lower(
         programs,
         traffic: Arc::new(traffic),
         groups,
+        labels,
         schedule: Arc::new(schedule),
         elements: elements.clone(),
         positions,

@@ -98,6 +98,66 @@ fn a_link_is_changed_while_it_carries_traffic() {
     end(run);
 }
 
+/// Links, pipes, routers and a host of a run under way, by sets.
+#[test]
+fn sets_name_links_routers_and_a_host_of_a_run() {
+    let lab = Lab::new();
+    let labelled = "
+name: sets
+topology:
+  nodes: { a: { labels: { role: client } }, b: { count: 2 }, r: { kind: router } }
+  links: [ { ends: [a, r] }, { ends: [b, r], labels: { kind: far }, delay: 1 ms } ]
+programs:
+  hold:
+    on: a
+    run: sh -c 'echo up; until [ -e done ]; do sleep 0.02; done'
+";
+    let mut run = lab.start(labelled);
+    run.wait_for("hold.out", "up");
+    for (arguments, changed) in [
+        (["b?-r", "delay=2 ms"], "b0>r, b1>r, r>b0, r>b1 changed"),
+        (["r>*", "loss=1 %"], "r>a, r>b0, r>b1 changed"),
+        (["kind=far", "delay=3 ms"], "b0>r, b1>r, r>b0, r>b1 changed"),
+        (
+            ["all", "delay=4 ms"],
+            "a>r, b0>r, b1>r, r>a, r>b0, r>b1 changed",
+        ),
+        (["kind=far", "down"], "b0>r, b1>r, r>b0, r>b1 down"),
+        (["kind=f*", "up"], "b0>r, b1>r, r>b0, r>b1 up"),
+        (["?", "down"], "a>r, b0>r, b1>r, r>a, r>b0, r>b1 down"),
+        (["r", "up"], "a>r, b0>r, b1>r, r>a, r>b0, r>b1 up"),
+    ] {
+        let (code, said) = set(&lab, &run, &arguments);
+        assert!(
+            code == 0 && said.starts_with(changed),
+            "{arguments:?}: {code}: {said}"
+        );
+    }
+    let folder = run.out().to_str().unwrap().to_owned();
+    let (code, looks, _) = lab.ask(&["get", "--run", &folder, "b*", "--json"]);
+    let looks: serde_json::Value = serde_json::from_str(&looks).expect("pipes");
+    let delays: Vec<u64> = looks["pipes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| number(&p["delay_ns"]))
+        .collect();
+    assert_eq!((code, delays), (0, vec![4_000_000; 4]));
+    let (code, said) = set(&lab, &run, &["x*", "delay=1 ms"]);
+    assert!(
+        code == 2 && said.contains("no link has a name like `x*`; the 3 links are a-r, b0-r, b1-r"),
+        "{said}"
+    );
+    let host = |name: &str| lab.ask(&["exec", "--run", &folder, name, "--", "hostname"]);
+    assert_eq!(host("role=client"), (0, "a\n".to_owned(), String::new()));
+    let (code, _, said) = host("b*");
+    assert!(
+        code == 2 && said.contains("`b*` stands for 2 hosts, and one host is needed"),
+        "{said}"
+    );
+    end(run);
+}
+
 #[test]
 fn wrong_changes_are_refused_and_change_nothing() {
     let lab = Lab::new();

@@ -74,11 +74,13 @@ impl de::Error for Fault {
             Unexpected::Seq => "a list".to_owned(),
             Unexpected::Unit => "nothing".to_owned(),
             Unexpected::Str(text) => format!("`{}`", shown(text)),
+            Unexpected::UnitVariant => "the word alone".to_owned(),
             other => other.to_string(),
         };
         let expected = match expected.to_string().as_str() {
             "a string" => "a text".to_owned(),
             "a sequence" => "a list (`[a, b]`)".to_owned(),
+            "newtype variant" => "a word with its value (`{ word: … }`)".to_owned(),
             other => other.to_owned(),
         };
         Self::new(format!("this should be {expected}, but it is {found}"))

@@ -10,9 +10,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wrap::{
-    At, BitErrors, BurstOrNone, Either, Mtu, OneOrMany, Outage, Quantity, QueueWord,
-    RateOrUnlimited,
+    At, BitErrors, BurstOrNone, Either, LabelsSpec, Mtu, Named, OneOrMany, Outage, Quantity,
+    QueueWord, RateOrUnlimited, Scalar,
 };
+
+/// One end of a link.
+pub(crate) type EndSpec = Either<At<String>, OneOrMany>;
 
 /// What is said of one direction of a link; what is `None` is not said.
 #[derive(Debug, Clone, Copy)]
@@ -124,11 +127,16 @@ link_like! {
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "a link, like `{ ends: [a, b], rate: 1 Gbit/s, delay: 5 ms }`")]
     LinkSpec {
-        /// The two nodes or groups that it joins.
+        /// What it joins: two nodes, groups, patterns (`web*`), labels (`tier=edge`), `all`
+        /// hosts, or lists of these.
         #[schemars(length(equal = 2))]
-        pub(crate) ends: At<Vec<At<String>>>,
+        pub(crate) ends: At<Vec<EndSpec>>,
         /// Replaces the name `x-y`. Links of a group get NAME0, NAME1 and so on.
         pub(crate) name: Option<At<String>>,
+        /// What it has in common with others, like `{ kind: backbone }`: `kind=backbone` then
+        /// stands for all that have it.
+        #[schemars(with = "Option<Named<Scalar>>")]
+        pub(crate) labels: Option<Box<LabelsSpec>>,
         /// The largest IP packet it carries, in bytes, 1280 to 9216. Default: the experiment's.
         pub(crate) mtu: Option<Quantity<Mtu>>,
         /// Which bytes of a packet use up its rate. Default: the experiment's.

@@ -3,8 +3,13 @@
 //! A path names fields with dots between them. An entry of a list is named by its number from
 //! 0, a link also by its name. `links`, `nodes`, `generate` and `import` stand for
 //! `topology.links` and so on. Names may hold dots themselves: the longest name that exists wins.
+//!
+//! A pattern of links or nodes changes all entries whose names are like it, and `all` all links;
+//! what comes behind it is set for each. Labels are left out: a path ends at its first `=`.
 
-use crate::text::error::{Fault, Pos, near_miss, shown};
+use crate::select::glob::Glob;
+use crate::select::{ALL, SelectError, existing, meant};
+use crate::text::error::{Fault, Pos, shown};
 use crate::text::tree::{self, Key, Node, Value};
 
 /// Sets `path` to `value`; problems point into the text `path=value`, source `source`.
@@ -126,13 +131,20 @@ impl Setter<'_> {
         }
         let parent = self.path[..done].trim_end_matches('.');
         let kind = match parent {
-            "topology.nodes" => Some("node"),
-            "programs" => Some("program"),
+            "topology.nodes" => Some(["node", "nodes"]),
+            "programs" => Some(["program", "programs"]),
             _ => None,
         };
         if let (Some(kind), true) = (kind, rest.len() > segment.len()) {
-            let known = entries.iter().map(|(key, _)| key.text.as_str());
-            return Err(self.unknown(done, segment, kind, known));
+            let names: Vec<String> = entries.iter().map(|(key, _)| key.text.clone()).collect();
+            let is_pattern = kind[0] == "node" && Glob::is_pattern(segment);
+            let known = names.iter().map(String::as_str);
+            if !is_pattern {
+                return Err(self.unknown(done, segment, kind, known));
+            }
+            let like = self.like(done, segment, kind, known)?;
+            let nodes = entries.iter_mut().map(|(_, node)| node);
+            return self.enter_each(nodes, &like, done + segment.len(), &value);
         }
         let at = self.pos(done, segment.chars().count());
         let mut node = Node {
@@ -169,6 +181,13 @@ impl Setter<'_> {
                 }
             };
         }
+        if self.path[..done] != *"topology.links." {
+            let message = format!("there is no entry `{}` in this list", shown(segment));
+            let hint = "entries of a list are named by their number, from 0 on";
+            return Err(self
+                .fault(done, segment.chars().count(), message)
+                .hint(hint));
+        }
         let labels = link_names(items);
         let known = labels
             .iter()
@@ -177,10 +196,71 @@ impl Setter<'_> {
         match known.max_by_key(|(_, label)| label.len()) {
             Some((index, label)) => self.enter(&mut items[index], done + label.len(), value),
             None => {
-                let segment = rest.split('.').next().unwrap_or_default();
-                Err(self.unknown(done, segment, "link", labels.iter().map(String::as_str)))
+                const LINKS: [&str; 2] = ["link", "links"];
+                let known = labels.iter().map(String::as_str);
+                let named = known.clone().filter(|name| !name.is_empty());
+                if segment != ALL && !Glob::is_pattern(segment) {
+                    return Err(self.unknown(done, segment, LINKS, named));
+                }
+                let like = self.like(done, segment, LINKS, known)?;
+                self.enter_each(items.iter_mut(), &like, done + segment.len(), &value)
             }
         }
+    }
+
+    /// Which of some names, by number, are like a pattern; at least one.
+    fn like<'a>(
+        &self,
+        done: usize,
+        pattern: &str,
+        kind: [&str; 2],
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Vec<usize>, Fault> {
+        let width = pattern.chars().count();
+        let refuse = |e: SelectError| self.fault(done, width, e.problem).hint(e.remedy);
+        let like: Vec<usize> = match pattern {
+            ALL => (0..known.clone().count()).collect(),
+            pattern => {
+                let glob = Glob::parse(pattern).map_err(refuse)?;
+                let fits = |name: &str| !name.is_empty() && glob.matches(name);
+                let numbered = known.clone().enumerate();
+                numbered
+                    .filter(|(_, name)| fits(name))
+                    .map(|(number, _)| number)
+                    .collect()
+            }
+        };
+        if like.is_empty() {
+            let message = format!("no {} has a name like `{}`", kind[0], shown(pattern));
+            return Err(self
+                .fault(done, width, message)
+                .hint(existing(kind, known.filter(|name| !name.is_empty()))));
+        }
+        Ok(like)
+    }
+
+    /// Goes on within those of `nodes` whose numbers are `chosen`, in order.
+    fn enter_each<'n>(
+        &self,
+        nodes: impl Iterator<Item = &'n mut Node>,
+        chosen: &[usize],
+        end: usize,
+        value: &Node,
+    ) -> Result<(), Fault> {
+        let size = value.size().saturating_mul(chosen.len());
+        if size > tree::MAX_NODES {
+            let message = format!("this sets more than {} values", tree::MAX_NODES);
+            return Err(self
+                .fault(0, 1, message)
+                .hint("choose fewer links or nodes"));
+        }
+        let mut chosen = chosen.iter().copied().peekable();
+        for (number, node) in nodes.enumerate() {
+            if chosen.next_if_eq(&number).is_some() {
+                self.enter(node, end, value.clone())?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on within `node`, which `path[..end]` names, or replaces it at the path's end.
@@ -196,18 +276,13 @@ impl Setter<'_> {
         &self,
         done: usize,
         segment: &str,
-        kind: &str,
+        kind: [&str; 2],
         known: impl Iterator<Item = &'a str> + Clone,
     ) -> Fault {
-        let message = format!("there is no {kind} called `{}`", shown(segment));
+        let message = format!("there is no {} called `{}`", kind[0], shown(segment));
         let fault = self.fault(done, segment.chars().count(), message);
-        match near_miss(segment, known.clone()) {
-            Some(meant) => fault.hint(format!("did you mean `{}`?", shown(meant))),
-            None => {
-                let known: Vec<String> = known.take(10).map(shown).collect();
-                fault.hint(format!("the {kind}s of the file are {}", known.join(", ")))
-            }
-        }
+        let near = meant(segment, known.clone(), |name| format!("`{name}`"));
+        fault.hint(near + &existing(kind, known))
     }
 
     fn fault(&self, done: usize, width: usize, message: String) -> Fault {
@@ -258,7 +333,10 @@ fn link_names(items: &[Node]) -> Vec<String> {
             Some(Value::Text { text, .. }) => text.parse().unwrap_or(1),
             _ => 1u32,
         };
-        let ends: Vec<&str> = ends.iter().filter_map(text).collect();
+        // Ends that are lists give no name.
+        let Some(ends) = ends.iter().map(text).collect::<Option<Vec<&str>>>() else {
+            return String::new();
+        };
         let mut pair = ends.clone();
         pair.sort_unstable();
         let count: &mut u32 = seen.entry(pair.join(">")).or_insert(0);

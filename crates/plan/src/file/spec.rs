@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::generate::{Generate, Import};
 use super::link::{EventSpec, LinkSpec, RoutingSpec};
 use super::traffic::TrafficSpec;
-use super::wrap::{At, Checked, Mtu, Named, OneOrMany, Quantity, Scalar};
+use super::wrap::{At, Checked, LabelsSpec, Mtu, Named, OneOrMany, Quantity, Scalar};
 
 /// An experiment: a network, and the programs that run on its hosts.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -109,6 +109,10 @@ pub(crate) struct NodeSpec {
     /// An IPv4 address, an IPv6 address or a list of one of each. Default: given automatically.
     #[serde(default)]
     pub(crate) address: OneOrMany,
+    /// What it has in common with others, like `{ tier: edge }`: `tier=edge` then stands for all
+    /// that have it.
+    #[schemars(with = "Option<Named<Scalar>>")]
+    pub(crate) labels: Option<Box<LabelsSpec>>,
     /// TCP of this host.
     pub(crate) tcp: Option<At<Tcp>>,
     /// Where drawings show it: x to the right, y upwards, in any unit.
@@ -153,7 +157,8 @@ pub(crate) struct Tcp {
     expecting = "a program, like `{ on: a, run: iperf3 -s }`"
 )]
 pub(crate) struct Program {
-    /// The host, the group or the list of them that it runs on.
+    /// Where it runs: a host, a group, `all`, a pattern (`web*`), a label (`tier=edge`), or a list
+    /// of these.
     pub(crate) on: OneOrMany,
     /// The command: a text that is split like a shell word list, or a list of words.
     pub(crate) run: OneOrMany,

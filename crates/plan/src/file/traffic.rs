@@ -21,9 +21,10 @@ pub(crate) type Varying<T> = Either<Quantity<T>, At<DrawSpec<T>>>;
     expecting = "modelled traffic, like `{ from: a, to: b, bytes: 100 MB }`"
 )]
 pub(crate) struct TrafficSpec {
-    /// The host, the group or the list of them that opens the flows.
+    /// Who opens the flows: a host, a group, `all`, a pattern (`web*`), a label (`tier=edge`), or
+    /// a list of these.
     pub(crate) from: OneOrMany,
-    /// The other end: a host, a group or a list of them; or `HOST:PORT`, the port of a program.
+    /// The other end, named the same way; `HOST:PORT` is the port of a program.
     pub(crate) to: OneOrMany,
     /// Who sends to whom. Default: `pairwise`.
     pub(crate) pattern: Option<At<PatternSpec>>,
@@ -79,7 +80,7 @@ pub(crate) struct TrafficSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
-    expecting = "`pairwise`, `all-to-all`, `permutation` or `incast`"
+    expecting = "`pairwise`, `all-to-all`, `permutation`, `incast` or `{ random: 4 }`"
 )]
 pub(crate) enum PatternSpec {
     /// The first with the first, the second with the second; one host with each of many.
@@ -90,6 +91,8 @@ pub(crate) enum PatternSpec {
     Permutation,
     /// Many with one, all at once.
     Incast,
+    /// Each with so many others, chosen at random.
+    Random(u32),
 }
 
 /// A transport.

@@ -35,6 +35,9 @@ pub(crate) struct Quantity<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct Named<T>(pub(crate) Vec<(At<String>, T)>);
 
+/// Labels by their names.
+pub(crate) type LabelsSpec = Named<At<String>>;
+
 /// One text, or a list of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OneOrMany {

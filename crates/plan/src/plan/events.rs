@@ -3,14 +3,15 @@
 //! What an event does must be possible on every link that it names, and one turn of an event that
 //! repeats must be over before the next one begins.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use longhaul_core::params::{LossModel, PipeParams};
-use longhaul_core::topology::{NodeKind, PipeId};
+use longhaul_core::topology::PipeId;
 use longhaul_core::units::Framing;
 use longhaul_core::{Span, Time, Topology};
 
+use super::network::Network;
 use super::pipe::{self, Context};
 use crate::described;
 use crate::file::link::{ChangeSpec, EventSpec};
@@ -18,7 +19,8 @@ use crate::file::spec::Experiment;
 use crate::file::wrap::{At, OneOrMany, Quantity};
 use crate::patch::Patch;
 use crate::schedule::{Action, Event, Ramp, Schedule};
-use crate::text::error::{Faults, Pos, near_miss, shown};
+use crate::select::Budget;
+use crate::text::error::{Faults, Pos};
 
 /// Nothing happens more often: each turn takes the drive loop's time.
 const PERIOD_MIN: Span = Span::from_us(100);
@@ -29,13 +31,6 @@ const CONVERGENCE: Span = Span::from_s(1);
 
 /// The most pipes that all events together name: each takes memory for every event.
 const TARGETS_MAX: usize = 4_000_000;
-
-/// The network that events happen to.
-pub(crate) struct Network<'a> {
-    pub(crate) topology: &'a Topology,
-    /// The pipes of entries of the file that stand for several links.
-    pub(crate) groups: &'a BTreeMap<String, Vec<PipeId>>,
-}
 
 /// An event with the places that later checks point at.
 struct Draft {
@@ -55,11 +50,12 @@ pub(crate) fn lower(
 ) -> Schedule {
     let mut drafts: Vec<Draft> = Vec::new();
     let mut targets = 0;
+    let budget = Budget::default();
     for event in &spec.events {
         let Some(At { at, value }) = &event.0 else {
             continue;
         };
-        let Some(draft) = draft(*at, value, network, context, faults) else {
+        let Some(draft) = draft(*at, value, (network, &budget), context, faults) else {
             continue;
         };
         if let Some(duration) = duration
@@ -94,11 +90,11 @@ pub(crate) fn lower(
 fn draft(
     at: Pos,
     spec: &EventSpec,
-    network: &Network<'_>,
+    (network, budget): (&Network<'_>, &Budget),
     context: &Context<'_>,
     faults: &mut Faults,
 ) -> Option<Draft> {
-    let pipes = targets(at, spec, network, faults);
+    let pipes = targets(at, spec, (network, budget), faults);
     let start = spec.at.get(faults);
     let (place, name, lasts) = only_action(at, spec, faults)?;
     check_companions(spec, name, faults);
@@ -355,87 +351,38 @@ fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) ->
 fn targets(
     at: Pos,
     spec: &EventSpec,
-    network: &Network<'_>,
+    (network, budget): (&Network<'_>, &Budget),
     faults: &mut Faults,
 ) -> Option<Vec<PipeId>> {
-    let find: fn(&At<String>, &Network<'_>, &mut Faults) -> Option<Vec<PipeId>>;
-    let names: &OneOrMany = match (spec.link.items.is_empty(), spec.router.items.is_empty()) {
-        (false, true) => {
-            find = link;
-            &spec.link
-        }
-        (true, false) => {
-            find = router;
-            &spec.router
-        }
-        (none, _) => {
-            let message = match none {
-                true => "this event names neither a link nor a router",
-                false => "this event names a link and a router",
+    let by_link = !spec.link.items.is_empty();
+    let names: &OneOrMany = match (by_link, spec.router.items.is_empty()) {
+        (true, true) => &spec.link,
+        (false, false) => &spec.router,
+        (both, _) => {
+            let message = match both {
+                false => "this event names neither a link nor a router",
+                true => "this event names a link and a router",
             };
             faults.add(at, message, "write one of `link: x-y` and `router: x`");
             return None;
         }
     };
-    let found: Vec<_> = names
-        .items
-        .iter()
-        .map(|name| find(name, network, faults))
-        .collect();
-    let mut pipes: Vec<PipeId> = found.into_iter().collect::<Option<Vec<_>>>()?.concat();
-    pipes.sort_unstable();
-    pipes.dedup();
-    Some(pipes)
-}
-
-/// The pipes of a link, of an entry that stands for several, or one pipe.
-fn link(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
-    let pipes = super::find_pipes(network.topology, network.groups, &name.value);
-    if pipes.is_empty() {
-        let message = format!("there is no link or pipe called `{}`", shown(&name.value));
-        let known = network.topology.pipes().iter();
-        let names = known.flat_map(|pipe| [pipe.link.as_str(), pipe.name.as_str()]);
-        let names = network.groups.keys().map(String::as_str).chain(names);
-        let hint = match near_miss(&name.value, names.take(SEARCHED)) {
-            _ if faults.is_full() => String::new(),
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                "links are called `x-y` after their ends, and their pipes `x>y` and `y>x`".into()
+    let (mut pipes, mut seen, mut whole) = (Vec::new(), HashSet::new(), true);
+    for name in &names.items {
+        let find = match by_link {
+            true => Network::pipes,
+            false => Network::pipes_of_routers,
+        };
+        match find(network, &name.value, budget, faults.is_full()) {
+            Ok(found) => pipes.extend(found.into_iter().filter(|pipe| seen.insert(*pipe))),
+            Err(error) => {
+                budget.refuse(name.at, error, faults);
+                whole = false;
             }
-        };
-        faults.add(name.at, message, hint);
-        return None;
+        }
     }
-    Some(pipes)
-}
-
-/// How many names are compared with a wrong one.
-const SEARCHED: usize = 10_000;
-
-/// All pipes from and to a router.
-fn router(name: &At<String>, network: &Network<'_>, faults: &mut Faults) -> Option<Vec<PipeId>> {
-    let topology = network.topology;
-    let found = topology.find(&name.value);
-    let Some(node) = found.filter(|node| topology.node(*node).kind != NodeKind::Host) else {
-        let shown = shown(&name.value);
-        let message = match found {
-            Some(_) => format!("`{shown}` is a host, and hosts do not fail"),
-            None => format!("there is no router called `{shown}`"),
-        };
-        let nodes = topology
-            .nodes()
-            .iter()
-            .filter(|node| node.kind != NodeKind::Host);
-        let names = nodes.map(|node| node.name.as_str()).take(SEARCHED);
-        let hint = match near_miss(&name.value, names) {
-            _ if found.is_some() => format!("take its link down: `link: {shown}-…`"),
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "name a node of `kind: router`".to_owned(),
-        };
-        faults.add(name.at, message, hint);
-        return None;
-    };
-    Some(super::pipes_at(topology, node))
+    pipes.sort_unstable();
+    whole.then_some(pipes)
 }
 
 /// A ramp needs a value to begin with, from the file or from an event.

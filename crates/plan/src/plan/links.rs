@@ -1,7 +1,7 @@
 //! Links: ends, names and what each direction does.
 //!
 //! A link between a node and a group stands for one link per member, a link between two groups
-//! for one per pair of members. Links are called `x-y` after their ends, further ones between
+//! for one per pair of members; sets of nodes are like groups. Links are called `x-y` after their ends, further ones between
 //! the same nodes `x-y#2` and so on in the order of the file; their pipes are `x>y` and `y>x`
 //! (`x>y#2`). A link with a `name` has the pipes `name:x>y` and `name:y>x`. A bundle is so many
 //! parallel links, named the same way; those with a `name` are `name`, `name#2` and so on.
@@ -15,11 +15,12 @@ use longhaul_core::topology::{Balance, Link, PipeId, Topology};
 use super::Defaults;
 use super::nodes::{Named, Nodes};
 use super::pipe::{self, Context};
-use crate::file::link::{BalanceSpec, LinkSpec};
+use crate::file::link::{BalanceSpec, EndSpec, LinkSpec};
 use crate::file::spec::TopologySpec;
-use crate::file::wrap::At;
+use crate::file::wrap::{At, Either};
 use crate::limits::Limits;
 use crate::names::{NAME_HINT, check_name};
+use crate::select::{Labels, labels};
 use crate::text::error::{Faults, Pos, shown};
 
 /// The links of a file.
@@ -28,9 +29,11 @@ pub(crate) struct Links {
     pub(crate) list: Vec<Link>,
     /// For the name of each link, the entry of the file that it comes from.
     pub(crate) origin: HashMap<String, usize>,
-    /// For the label of each entry of the file (`x-y` by its ends, groups included, or its
+    /// For what each entry of the file is called (`x-y` by its ends, groups included, or its
     /// `name`), its number; of several alike the first.
-    pub(crate) labels: HashMap<String, usize>,
+    entries: HashMap<String, usize>,
+    /// The `labels` of entries that have some.
+    labelled: HashMap<usize, Vec<(String, String)>>,
     /// How many unnamed links join two nodes, by their numbers.
     parallel: HashMap<(usize, usize), u32>,
 }
@@ -69,8 +72,13 @@ pub(crate) fn expand(
             params: params(*at, link, defaults, context, faults),
         };
         check_link_name(link, faults);
-        if let Some(label) = label(link) {
-            links.labels.entry(label).or_insert(entry);
+        if let Some(name) = entry_name(link, nodes) {
+            links.entries.entry(name).or_insert(entry);
+        }
+        let labels = labels::read(link.labels.as_deref(), faults).into_iter();
+        let labels: Vec<_> = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        if !labels.is_empty() {
+            links.labelled.insert(entry, labels);
         }
         let Some((pairs, grouped)) = pairs(link, nodes, faults) else {
             continue;
@@ -117,21 +125,29 @@ fn pairs(
         faults.add(link.ends.at, message, "write them like `ends: [a, b]`");
         return None;
     };
-    let (first, second) = (nodes.resolve(x, faults), nodes.resolve(y, faults));
+    let (first, second) = (nodes.resolve_end(x, faults), nodes.resolve_end(y, faults));
     let (first, second) = (first?, second?);
-    if x.value == y.value {
-        let message = format!("a link from `{}` to itself", shown(&x.value));
-        faults.add(y.at, message, "name two different nodes");
+    let ([x_text, y_text], [x_at, y_at]) = ([x, y].map(text_of), [x, y].map(at_of));
+    for (end, at) in [(&first, x_at), (&second, y_at)] {
+        if end.members().is_empty() {
+            faults.add(at.unwrap_or(link.ends.at), "an end of no nodes", END_HINT);
+            return None;
+        }
+    }
+    let y_at = y_at.unwrap_or(link.ends.at);
+    if x_text == y_text {
+        let message = format!("a link from `{}` to itself", shown(&x_text));
+        faults.add(y_at, message, "name two different nodes");
         return None;
     }
     let (from, to) = (first.members(), second.members());
-    let pairs: Vec<(usize, usize)> = match (first, second) {
-        (Named::Group(_), Named::Group(_)) if from.len() != to.len() => {
+    let pairs: Vec<(usize, usize)> = match (&first, &second) {
+        (Named::Many(_), Named::Many(_)) if from.len() != to.len() => {
             let message = format!(
                 "groups are joined in pairs, but `{}` has {} nodes and `{}` has {}",
-                x.value,
+                shown(&x_text),
                 from.len(),
-                y.value,
+                shown(&y_text),
                 to.len()
             );
             faults.add(
@@ -141,9 +157,7 @@ fn pairs(
             );
             return None;
         }
-        (Named::Group(_), Named::Group(_)) => {
-            from.iter().copied().zip(to.iter().copied()).collect()
-        }
+        (Named::Many(_), Named::Many(_)) => from.iter().copied().zip(to.iter().copied()).collect(),
         _ => from
             .iter()
             .flat_map(|x| to.iter().map(|y| (*x, *y)))
@@ -152,23 +166,49 @@ fn pairs(
     if let Some((own, _)) = pairs.iter().find(|(x, y)| x == y) {
         let message = format!("a link from `{}` to itself", nodes.list[*own].name);
         faults.add(
-            y.at,
+            y_at,
             message,
             "a group is joined to a node that is not its member",
         );
         return None;
     }
-    let grouped = [first, second]
+    let grouped = [&first, &second]
         .iter()
-        .any(|end| matches!(end, Named::Group(_)));
+        .any(|end| matches!(end, Named::Many(_)));
     Some((pairs, grouped))
 }
 
-/// What an entry is called where it stands for several links.
-fn label(link: &LinkSpec) -> Option<String> {
+const END_HINT: &str = "name a node: `ends: [a, b]`";
+
+/// An end as it stands in the file.
+fn text_of(end: &EndSpec) -> String {
+    match end {
+        Either::Short(name) => name.value.clone(),
+        Either::Long(list) => {
+            let names: Vec<&str> = list.items.iter().map(|item| item.value.as_str()).collect();
+            format!("[{}]", names.join(", "))
+        }
+    }
+}
+
+/// Where an end stands; an empty list has no place.
+fn at_of(end: &EndSpec) -> Option<Pos> {
+    match end {
+        Either::Short(name) => Some(name.at),
+        Either::Long(list) => list.items.first().map(|item| item.at),
+    }
+}
+
+/// What an entry is called where it stands for several links: not after sets, since such a name
+/// would be a pattern.
+fn entry_name(link: &LinkSpec, nodes: &Nodes) -> Option<String> {
     match (&link.name, link.ends.value.as_slice()) {
         (Some(name), _) => Some(name.value.clone()),
-        (None, [x, y]) => Some(format!("{}-{}", x.value, y.value)),
+        (None, [Either::Short(x), Either::Short(y)])
+            if [x, y].iter().all(|end| nodes.is_known(&end.value)) =>
+        {
+            Some(format!("{}-{}", x.value, y.value))
+        }
         _ => None,
     }
 }
@@ -229,12 +269,29 @@ fn params(
 }
 
 impl Links {
-    /// The pipes of each entry whose label is no link's own name.
+    /// The labels of links, each by its first pipe.
+    pub(crate) fn labels(&self, topology: &Topology) -> Labels<PipeId> {
+        let mut labels = Labels::default();
+        if self.labelled.is_empty() {
+            return labels;
+        }
+        let pipes = topology.pipes().iter().zip((0..).map(PipeId));
+        for (pipe, id) in pipes.filter(|(pipe, id)| *id < pipe.back) {
+            let of_entry = self.origin.get(&pipe.link);
+            let of_entry = of_entry.and_then(|entry| self.labelled.get(entry));
+            for (key, value) in of_entry.into_iter().flatten() {
+                labels.add(key, value, [id]);
+            }
+        }
+        labels
+    }
+
+    /// The pipes of each entry whose name is no link's own.
     pub(crate) fn groups(&self, topology: &Topology) -> BTreeMap<String, Vec<PipeId>> {
-        let several = self.labels.iter();
-        let several = several.filter(|(label, _)| !self.origin.contains_key(*label));
+        let several = self.entries.iter();
+        let several = several.filter(|(name, _)| !self.origin.contains_key(*name));
         let mut of_entry: HashMap<usize, (&String, Vec<PipeId>)> = several
-            .map(|(label, entry)| (*entry, (label, Vec::new())))
+            .map(|(name, entry)| (*entry, (name, Vec::new())))
             .collect();
         for (pipe, number) in topology.pipes().iter().zip(0..) {
             let entry = self.origin.get(&pipe.link);
@@ -244,7 +301,7 @@ impl Links {
         }
         of_entry
             .into_values()
-            .map(|(label, pipes)| (label.clone(), pipes))
+            .map(|(name, pipes)| (name.clone(), pipes))
             .collect()
     }
 

@@ -1,17 +1,21 @@
-//! Nodes: names and groups. A node with `count: n` stands for NAME0 … NAME(n−1).
+//! Nodes: names, groups, and what stands for several of them. A node with `count: n` stands for
+//! NAME0 … NAME(n−1).
 //!
 //! Every name is a host name that all programs of the run resolve, so names follow the rules of
 //! host names, and two that differ only in case are refused: resolvers do not tell them apart.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use longhaul_core::topology::NodeKind;
 
+use crate::file::link::EndSpec;
 use crate::file::spec::{Kind, NodeSpec, TopologySpec};
-use crate::file::wrap::At;
+use crate::file::wrap::{At, Either};
 use crate::limits::Limits;
 use crate::names::{NAME_HINT, check_host_name, natural};
-use crate::text::error::{Faults, Pos, near_miss, shown};
+use crate::select::{self, ALL, Budget, Labels, SelectError, Universe, labels};
+use crate::text::error::{Faults, Pos, shown};
 
 /// A node of the network.
 #[derive(Debug)]
@@ -29,27 +33,38 @@ pub(crate) struct NodeEntry {
 pub(crate) struct Nodes {
     /// In the natural order of the names.
     pub(crate) list: Vec<NodeEntry>,
+    /// By their numbers in `list`.
+    pub(crate) labels: Labels<usize>,
     by_name: HashMap<String, usize>,
     /// The members of each group, as indices into `list`.
-    groups: HashMap<String, Vec<usize>>,
+    groups: BTreeMap<String, Vec<usize>>,
     /// The names of entries that are wrong themselves: what refers to them is not.
     wrong: Vec<String>,
+    budget: Budget,
 }
 
 /// What a name stands for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Named<'a> {
     One(usize),
-    Group(&'a [usize]),
+    /// A group, or a set in the natural order of its names.
+    Many(Cow<'a, [usize]>),
 }
 
 impl Named<'_> {
     pub(crate) fn members(&self) -> &[usize] {
         match self {
             Self::One(index) => std::slice::from_ref(index),
-            Self::Group(members) => members,
+            Self::Many(members) => members,
         }
     }
+}
+
+/// The nodes that a set is one of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Among {
+    Nodes,
+    Hosts,
 }
 
 impl Nodes {
@@ -63,49 +78,157 @@ impl Nodes {
         self.groups.contains_key(name) || self.by_name.contains_key(name)
     }
 
-    /// The node or group of a name; an unknown one goes to `faults`.
-    pub(crate) fn resolve(&self, name: &At<String>, faults: &mut Faults) -> Option<Named<'_>> {
-        if let Some(members) = self.groups.get(&name.value) {
-            return Some(Named::Group(members));
-        }
-        if let Some(index) = self.find(&name.value) {
-            return Some(Named::One(index));
-        }
-        let members = |wrong: &String| {
-            let member = name.value.strip_prefix(wrong.as_str());
-            member.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    /// The node or group of a name, or a set of nodes; what there is none of goes to `faults`.
+    pub(crate) fn resolve(
+        &self,
+        name: &At<String>,
+        among: Among,
+        faults: &mut Faults,
+    ) -> Option<Named<'_>> {
+        let text = name.value.as_str();
+        let found = match (self.groups.get(text), self.find(text)) {
+            (Some(members), _) => self
+                .budget
+                .take(members.len())
+                .map(|()| Named::Many(Cow::Borrowed(members))),
+            (None, Some(index)) => Ok(Named::One(index)),
+            (None, None) if self.is_of_wrong_entry(text) => return None,
+            (None, None) => self
+                .set(text, among, faults.is_full())
+                .map(|members| Named::Many(Cow::Owned(members))),
         };
-        if self.wrong.iter().any(members) {
-            return None;
+        match found {
+            Ok(named) => Some(named),
+            // Whatever is wrong may be what the set is of.
+            Err(_) if select::is_set(text) && !self.wrong.is_empty() => None,
+            Err(error) => {
+                self.budget.refuse(name.at, error, faults);
+                None
+            }
         }
-        let message = format!("there is no node called `{}`", shown(&name.value));
-        faults.add(
-            name.at,
-            message,
-            self.suggest(&name.value, faults.is_full()),
-        );
-        None
     }
 
-    fn suggest(&self, name: &str, hurry: bool) -> String {
-        let known = || {
-            let groups = self.groups.keys().map(String::as_str);
-            groups.chain(self.list.iter().map(|node| node.name.as_str()))
+    /// The nodes of one end of a link.
+    pub(crate) fn resolve_end(&self, end: &EndSpec, faults: &mut Faults) -> Option<Named<'_>> {
+        let list = match end {
+            Either::Short(name) => return self.resolve(name, Among::Nodes, faults),
+            Either::Long(list) => list,
         };
-        if hurry {
-            return String::new();
+        let (mut members, mut seen) = (Vec::new(), HashSet::new());
+        for item in &list.items {
+            let named = self.resolve(item, Among::Nodes, faults)?;
+            let new = named.members().iter().filter(|index| seen.insert(**index));
+            members.extend(new);
         }
-        let group = self.groups.iter().find(|(group, _)| {
+        Some(Named::Many(Cow::Owned(members)))
+    }
+
+    /// Whether an unknown name may be one of an entry that is wrong itself.
+    fn is_of_wrong_entry(&self, name: &str) -> bool {
+        let is_member = |wrong: &String| {
+            let member = name.strip_prefix(wrong.as_str());
+            member.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.wrong.iter().any(is_member)
+    }
+
+    /// The members of a set.
+    fn set(&self, text: &str, among: Among, briefly: bool) -> Result<Vec<usize>, SelectError> {
+        let set = match among {
+            Among::Nodes if text != ALL => {
+                select::find(&AllNodes(self), text, &self.budget, briefly)
+            }
+            _ => select::find(&Hosts(self), text, &self.budget, briefly),
+        };
+        set.map_err(|error| SelectError {
+            remedy: match self.group_that_ends(text) {
+                Some(last) => last,
+                None => error.remedy,
+            },
+            ..error
+        })
+    }
+
+    /// What to say of a name beyond the last one of a group.
+    fn group_that_ends(&self, name: &str) -> Option<String> {
+        let (group, members) = self.groups.iter().find(|(group, _)| {
             name.strip_prefix(group.as_str())
                 .is_some_and(|rest| rest.parse::<u64>().is_ok())
+        })?;
+        let last = members.len() - 1;
+        Some(format!("the group `{group}` ends at `{group}{last}`"))
+    }
+
+    /// The names of groups of some nodes.
+    fn group_names(&self, fits: impl Fn(&NodeEntry) -> bool) -> impl Iterator<Item = &str> {
+        let groups = self.groups.iter();
+        let groups = groups.filter(move |(_, members)| {
+            let first = members.first().and_then(|first| self.list.get(*first));
+            first.is_some_and(&fits)
         });
-        if let Some((group, members)) = group {
-            return format!("the group `{group}` ends at `{group}{}`", members.len() - 1);
-        }
-        match near_miss(name, known()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "add it to `topology: nodes`, or correct the name".to_owned(),
-        }
+        groups.map(|(name, _)| name.as_str())
+    }
+}
+
+/// The nodes that sets of nodes choose among.
+struct AllNodes<'a>(&'a Nodes);
+
+impl Universe for AllNodes<'_> {
+    type Id = usize;
+
+    fn what(&self) -> [&'static str; 2] {
+        ["node", "nodes"]
+    }
+
+    fn names(&self) -> Box<dyn Iterator<Item = (usize, &str)> + '_> {
+        let all = self.0.list.iter().enumerate();
+        Box::new(all.map(|(index, node)| (index, node.name.as_str())))
+    }
+
+    fn labels(&self) -> &Labels<usize> {
+        &self.0.labels
+    }
+
+    fn has(&self, _: usize) -> bool {
+        true
+    }
+
+    fn aliases(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.0.group_names(|_| true))
+    }
+}
+
+/// The hosts that sets of hosts choose among.
+struct Hosts<'a>(&'a Nodes);
+
+fn is_host(node: &NodeEntry) -> bool {
+    node.kind == NodeKind::Host
+}
+
+impl Universe for Hosts<'_> {
+    type Id = usize;
+    const STEMS: bool = true;
+
+    fn what(&self) -> [&'static str; 2] {
+        ["host", "hosts"]
+    }
+
+    fn names(&self) -> Box<dyn Iterator<Item = (usize, &str)> + '_> {
+        let all = self.0.list.iter().enumerate();
+        let hosts = all.filter(|(_, node)| is_host(node));
+        Box::new(hosts.map(|(index, node)| (index, node.name.as_str())))
+    }
+
+    fn labels(&self) -> &Labels<usize> {
+        &self.0.labels
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.0.list.get(index).is_some_and(is_host)
+    }
+
+    fn aliases(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.0.group_names(is_host))
     }
 }
 
@@ -113,6 +236,7 @@ impl Nodes {
 pub(crate) fn expand(spec: &TopologySpec, limits: &Limits, faults: &mut Faults) -> Nodes {
     let mut list = Vec::new();
     let mut wrong = Vec::new();
+    let mut labelled = HashMap::new();
     let mut totals = [0; 3];
     for (entry, (name, node)) in spec.nodes.0.iter().enumerate() {
         let Some(node) = &node.0 else {
@@ -134,6 +258,14 @@ pub(crate) fn expand(spec: &TopologySpec, limits: &Limits, faults: &mut Faults) 
         if let (Kind::Lan, Some(address)) = (node.kind, node.address.items.first()) {
             let message = "a lan has no address: nothing is ever sent to it";
             faults.add(address.at, message, "remove `address`");
+        }
+        let before = faults.count();
+        let labels = labels::read(node.labels.as_deref(), faults);
+        if faults.count() > before {
+            wrong.push(name.value.clone());
+        }
+        if !labels.is_empty() {
+            labelled.insert(entry, labels);
         }
         let Some(count) = count(name.at, node, totals, limits, faults) else {
             wrong.push(name.value.clone());
@@ -159,8 +291,23 @@ pub(crate) fn expand(spec: &TopologySpec, limits: &Limits, faults: &mut Faults) 
     list.sort_by(|a, b| natural(&a.name, &b.name));
     Nodes {
         wrong,
+        labels: labels_of(&list, &labelled),
         ..index(list, spec, faults)
     }
+}
+
+/// The nodes of the labels of each entry.
+fn labels_of(list: &[NodeEntry], of_entry: &HashMap<usize, Vec<(&str, &str)>>) -> Labels<usize> {
+    let mut labels = Labels::default();
+    if of_entry.is_empty() {
+        return labels;
+    }
+    for (index, node) in list.iter().enumerate() {
+        for (key, value) in of_entry.get(&node.entry).into_iter().flatten() {
+            labels.add(key, value, [index]);
+        }
+    }
+    labels
 }
 
 const fn kind_name(kind: Kind) -> &'static str {

@@ -1,6 +1,6 @@
 //! Programs: where each runs, with what words, and what must come first.
 //!
-//! A program on one host keeps its name; on a group or a list it runs once per host as
+//! A program on one host keeps its name; on a group, a set or a list it runs once per host as
 //! `client@a0`. `after` names programs, and holds for all their instances.
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use longhaul_core::Span;
 use longhaul_core::topology::NodeKind;
 use regex::bytes::RegexBuilder;
 
-use super::nodes::Nodes;
+use super::nodes::{Among, Nodes};
 use super::{HostPlan, MAX_PROGRAMS, ProgramPlan, Ready};
 use crate::file::spec::{Program, User};
 use crate::file::wrap::{At, Checked, Named, OneOrMany};
@@ -47,20 +47,21 @@ pub(crate) fn expand<'a>(
         .0
         .iter()
         .filter_map(|(name, spec)| Some((name, spec.0.as_ref()?)));
-    let mut drafts: Vec<Draft<'a>> = entries
-        .map(|(name, spec)| draft(name, spec, nodes, faults))
-        .collect();
-    drafts.sort_by(|a, b| natural(&a.name.value, &b.name.value));
-    let total: usize = drafts.iter().map(|draft| draft.on.len()).sum();
-    if total > MAX_PROGRAMS {
-        let at = drafts
-            .iter()
-            .max_by_key(|draft| draft.on.len())
-            .map(|draft| draft.name.at);
-        let message = format!("{total} programs, counting each host that one runs on");
-        let hint = format!("at most {MAX_PROGRAMS} are supported");
-        faults.add(at.unwrap_or_default(), message, hint);
+    let mut drafts: Vec<Draft<'a>> = Vec::new();
+    let mut total = 0;
+    for (name, spec) in entries {
+        let draft = draft(name, spec, nodes, faults);
+        total += draft.on.len();
+        drafts.push(draft);
+        // The rest would only take memory.
+        if total > MAX_PROGRAMS {
+            let message = format!("at least {total} programs, counting each host that one runs on");
+            let hint = format!("at most {MAX_PROGRAMS} are supported");
+            faults.add(name.at, message, hint);
+            return drafts;
+        }
     }
+    drafts.sort_by(|a, b| natural(&a.name.value, &b.name.value));
     link_up(&mut drafts, faults);
     drafts
 }
@@ -106,10 +107,10 @@ fn places(
         faults.add(name.at, message, "name a host or a group: `on: a`");
     }
     for item in &on.items {
-        let Some(named) = nodes.resolve(item, faults) else {
+        let Some(named) = nodes.resolve(item, Among::Hosts, faults) else {
             continue;
         };
-        per_host |= matches!(named, super::nodes::Named::Group(_));
+        per_host |= matches!(named, super::nodes::Named::Many(_));
         for &index in named.members() {
             let node = &nodes.list[index];
             if node.kind != NodeKind::Host {
@@ -121,12 +122,10 @@ fn places(
                 faults.add(item.at, message, "name a host, or make it `kind: host`");
                 break;
             }
-            if !seen.insert(index) {
-                let message = format!("`{}` stands twice in `on`", node.name);
-                faults.add(item.at, message, "a program runs once per host; remove one");
-                break;
+            // What several items name counts once.
+            if seen.insert(index) {
+                places.push(index);
             }
-            places.push(index);
         }
     }
     places.sort_unstable();

@@ -20,7 +20,7 @@ pub fn experiment(path: &Path, overrides: &[(String, String)]) -> Result<Sketch,
 }
 
 /// The network of a plan. A router that no host is joined to counts as core. Loss that is not
-/// independent of the packets before is left out.
+/// independent of the packets before is left out, and so are labels.
 pub fn of_plan(plan: &Plan) -> Sketch {
     let topology = &plan.topology;
     let mut sketch = Sketch {
@@ -38,6 +38,7 @@ pub fn of_plan(plan: &Plan) -> Sketch {
             kind,
             position: plan.positions.get(&node.name).copied(),
             tier,
+            labels: None,
         });
     }
     let pipe = |params: &longhaul_core::params::PipeParams| SketchPipe {
@@ -65,6 +66,7 @@ pub fn of_plan(plan: &Plan) -> Sketch {
             ends: [forward.from.index(), forward.to.index()],
             name: None,
             label: Some(forward.link.clone()),
+            labels: None,
             forward: there,
             back: (there != again).then_some(again),
         });

@@ -1,11 +1,12 @@
 //! Modelled traffic: from the entries of the file to groups of flows.
 //!
-//! Each file below knows one part: [`draw`] what may be random, [`ends`] who sends to whom,
-//! [`work`] what flows do, [`tcp`] the settings of their endpoints, [`replay`] flows that were
+//! Each file below knows one part: [`draw`] what may be random, [`ends`] and [`random`] who sends to
+//! whom, [`work`] what flows do, [`tcp`] the settings of their endpoints, [`replay`] flows that were
 //! recorded. Here they are put together, and it is decided whether the run can end.
 
 mod draw;
 mod ends;
+mod random;
 mod replay;
 mod tcp;
 mod work;
@@ -13,6 +14,7 @@ mod work;
 use longhaul_core::{Span, Time, Topology};
 
 use super::HostPlan;
+use super::network::Network;
 use super::nodes::Nodes;
 use crate::file::traffic::TrafficSpec;
 use crate::file::wrap::{At, Checked, Named};
@@ -27,6 +29,7 @@ const MAX_SERIES: u64 = 1000;
 /// What traffic is lowered with.
 pub(crate) struct Context<'a> {
     pub(crate) limits: Limits,
+    pub(crate) network: Network<'a>,
     pub(crate) topology: &'a Topology,
     pub(crate) nodes: &'a Nodes,
     pub(crate) hosts: &'a [HostPlan],
@@ -62,10 +65,7 @@ pub(crate) fn lower(
         let room = context.limits.flows - plan.flows;
         let flows = count(&group, plan.groups.len(), context, room + 1);
         if flows > room {
-            let most = context.limits.flows;
-            let message = format!("the experiment has more than {most} modelled flows");
-            let hint = context.limits.hint(most, "flows");
-            faults.add(name.at, message, hint);
+            too_many(name.at, context, faults);
             break;
         }
         if flows == 0 {
@@ -84,6 +84,13 @@ pub(crate) fn lower(
         plan.groups.push(group);
     }
     plan
+}
+
+/// Refuses more flows than there may be.
+fn too_many(at: Pos, context: &Context<'_>, faults: &mut Faults) {
+    let most = context.limits.flows;
+    let message = format!("the experiment has more than {most} modelled flows");
+    faults.add(at, message, context.limits.hint(most, "flows"));
 }
 
 /// One entry; `None` where it has a problem.

@@ -310,17 +310,36 @@ pub(crate) fn near_miss<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    near_misses(word, candidates).first().copied()
+}
+
+/// The candidates that `word` may have been meant to be, at most three, the nearest first.
+pub(crate) fn near_misses<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Vec<&'a str> {
+    const SHOWN: usize = 3;
     let word: Vec<char> = word.chars().take(80).flat_map(char::to_lowercase).collect();
     let allowed = (word.len() / 3).clamp(1, 3);
-    let scored = candidates.into_iter().filter_map(|candidate| {
+    let mut nearest: Vec<(usize, &str)> = Vec::new();
+    for candidate in candidates {
         if candidate.chars().count().abs_diff(word.len()) > allowed {
-            return None;
+            continue;
         }
         let other: Vec<char> = candidate.chars().flat_map(char::to_lowercase).collect();
-        let distance = edits(&word, &other);
-        (distance <= allowed).then_some((distance, candidate))
-    });
-    scored.min().map(|(_, candidate)| candidate)
+        let scored = (edits(&word, &other), candidate);
+        // Words without a letter in common are not near, however short.
+        let near = scored.0 <= allowed && scored.0 < word.len().max(other.len());
+        if near && !nearest.contains(&scored) {
+            nearest.push(scored);
+            nearest.sort_unstable();
+            nearest.truncate(SHOWN);
+        }
+    }
+    nearest
+        .into_iter()
+        .map(|(_, candidate)| candidate)
+        .collect()
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours between two words.
@@ -351,6 +370,9 @@ mod tests {
         assert_eq!(near_miss("Rate", fields), Some("rate"));
         assert_eq!(near_miss("bandwidth", fields), None);
         assert_eq!(near_miss("", fields), None);
+        let names = ["r1", "r10", "r2", "r3", "s", "r1"];
+        assert_eq!(near_misses("r1", names), ["r1", "r10", "r2"]);
+        assert_eq!(near_misses("t", names), [""; 0]);
     }
 
     #[test]

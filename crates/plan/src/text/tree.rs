@@ -14,7 +14,7 @@ use super::error::{Fault, Pos, shown};
 /// Maps and lists within one another. The format itself needs six.
 const MAX_DEPTH: usize = 32;
 /// Texts, lists and maps: a quarter of a gigabyte of memory at most.
-const MAX_NODES: usize = 4_000_000;
+pub(crate) const MAX_NODES: usize = 4_000_000;
 /// Texts, lists and maps that aliases may add.
 const MAX_ALIASED: usize = 200_000;
 
@@ -43,6 +43,17 @@ pub(crate) enum Value {
 pub(crate) struct Key {
     pub(crate) at: Pos,
     pub(crate) text: String,
+}
+
+impl Node {
+    /// How many texts, lists and maps it is of.
+    pub(crate) fn size(&self) -> usize {
+        match &self.value {
+            Value::Empty | Value::Text { .. } => 1,
+            Value::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),
+            Value::Map(entries) => 1 + entries.iter().map(|(_, node)| node.size()).sum::<usize>(),
+        }
+    }
 }
 
 /// Parses `text`, which is source number `source`.
@@ -265,6 +276,11 @@ fn explain(error: &YamlError, source: u16) -> Fault {
             "anchors and aliases expand to more than {MAX_ALIASED} values"
         ))
         .hint("write the values out, or use groups (`count`)"),
+        YamlError::UnknownAnchor { .. } => Fault::new("this is an alias of something not defined")
+            .hint(
+                "a `*` begins an alias: write patterns of names in quotes, like \"*-h0\"; \
+                 or define what is meant with `&`, before it",
+            ),
         YamlError::MultipleDocuments { .. } => Fault::new("the file holds more than one document")
             .hint("one file describes one experiment; remove what follows `---`"),
         other => {

@@ -18,6 +18,9 @@ mod names;
 mod read;
 pub mod spell;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use longhaul_core::Span;
 use longhaul_core::units::{Probability, QueueLimit, Rate};
 
@@ -49,6 +52,10 @@ pub enum Tier {
     Access,
 }
 
+/// What nodes or links have in common with others: values by keys, both as names are. Hosts share
+/// those of their router.
+pub type SketchLabels = Option<Arc<BTreeMap<String, String>>>;
+
 /// A node of a sketch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SketchNode {
@@ -61,6 +68,8 @@ pub struct SketchNode {
     pub position: Option<(f64, f64)>,
     /// How far inside the network it stands.
     pub tier: Tier,
+    /// What sets may choose it by.
+    pub labels: SketchLabels,
 }
 
 /// What one direction of a link does. The default is a link that does nothing to packets.
@@ -85,6 +94,8 @@ pub struct SketchLink {
     pub name: Option<String>,
     /// What another format calls it: a comment, of any text.
     pub label: Option<String>,
+    /// What sets may choose it by.
+    pub labels: SketchLabels,
     /// From the first end to the second.
     pub forward: SketchPipe,
     /// From the second end to the first where that differs.
@@ -121,6 +132,7 @@ impl Sketch {
             kind: Kind::Host,
             position: None,
             tier: Tier::Access,
+            labels: None,
         })
     }
 
@@ -136,6 +148,7 @@ impl Sketch {
             kind: Kind::Router,
             position,
             tier,
+            labels: None,
         })
     }
 

@@ -65,8 +65,8 @@ impl Names {
     }
 }
 
-/// `text` with what cannot stand in a name replaced by `-`; empty where nothing is left.
-fn clean(text: &str) -> String {
+/// `text`, such as a label's value, with what cannot stand in a name replaced by `-`; empty where nothing is left.
+pub(super) fn clean(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
         let before = name.len();
@@ -165,6 +165,8 @@ mod tests {
                 let name = names.take(wish, "node");
                 prop_assert_eq!(crate::names::check_host_name(&name), Ok(()), "{}", name);
                 prop_assert!(seen.insert(name.to_lowercase()), "{} twice", name);
+                let label = clean(wish);
+                prop_assert!(label.is_empty() || crate::names::check_name(&label).is_ok(), "{}", label);
             }
         }
     }

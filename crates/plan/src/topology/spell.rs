@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use longhaul_core::units::Probability;
 
-use super::{Kind, Sketch, SketchLink, SketchPipe};
+use super::{Kind, Sketch, SketchLabels, SketchLink, SketchPipe};
 use crate::text::error::Pos;
 use crate::text::tree::{Key, Node, Value};
 
@@ -21,6 +21,7 @@ type Fields = Vec<(&'static str, String)>;
 struct NodeEntry {
     name: String,
     fields: Fields,
+    labels: SketchLabels,
     position: Option<[String; 2]>,
 }
 
@@ -29,6 +30,7 @@ struct LinkEntry<'a> {
     ends: [&'a str; 2],
     fields: Fields,
     back: Fields,
+    labels: SketchLabels,
     label: Option<&'a str>,
 }
 
@@ -64,6 +66,7 @@ pub fn text(sketch: &Sketch) -> String {
     text.push('\n');
     for node in &nodes {
         let mut fields = flow(&node.fields);
+        fields.extend(flow_labels(&node.labels));
         if let Some([x, y]) = &node.position {
             fields.push(format!("position: [{x}, {y}]"));
         }
@@ -82,6 +85,7 @@ pub fn text(sketch: &Sketch) -> String {
         let [a, b] = link.ends.map(quoted);
         let mut fields = vec![format!("ends: [{a}, {b}]")];
         fields.extend(flow(&link.fields));
+        fields.extend(flow_labels(&link.labels));
         if !link.back.is_empty() {
             fields.push(format!("back: {{ {} }}", flow(&link.back).join(", ")));
         }
@@ -98,6 +102,15 @@ fn flow(fields: &Fields) -> Vec<String> {
         .iter()
         .map(|(name, value)| format!("{name}: {}", quoted(value)))
         .collect()
+}
+
+fn flow_labels(labels: &SketchLabels) -> Option<String> {
+    let labels = labels.as_ref()?.iter();
+    let each = labels.map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)));
+    Some(format!(
+        "labels: {{ {} }}",
+        each.collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// The nodes and links of a sketch as the file's tree holds them, all at the place `at`.
@@ -120,8 +133,14 @@ pub(crate) fn tree(sketch: &Sketch, at: Pos) -> (Vec<(Key, Node)>, Vec<Node>) {
             .map(|(name, value)| (key(name), scalar(value)))
             .collect()
     };
+    let labelled = |labels: &SketchLabels| -> Option<(Key, Node)> {
+        let labels = labels.as_ref()?.iter();
+        let labels = labels.map(|(name, value)| (key(name), scalar(value)));
+        Some((key("labels"), node(Value::Map(labels.collect()))))
+    };
     let nodes = nodes(sketch, &[]).into_iter().map(|entry| {
         let mut fields = map(&entry.fields);
+        fields.extend(labelled(&entry.labels));
         if let Some([x, y]) = &entry.position {
             fields.push((key("position"), list([x, y])));
         }
@@ -132,6 +151,7 @@ pub(crate) fn tree(sketch: &Sketch, at: Pos) -> (Vec<(Key, Node)>, Vec<Node>) {
         let entry = link_entry(link, link.ends.map(|end| &*sketch.nodes[end].name));
         let mut fields = vec![(key("ends"), list(entry.ends))];
         fields.extend(map(&entry.fields));
+        fields.extend(labelled(&entry.labels));
         if !entry.back.is_empty() {
             fields.push((key("back"), node(Value::Map(map(&entry.back)))));
         }
@@ -152,6 +172,7 @@ fn groups(sketch: &Sketch) -> Vec<Group> {
         let member = |(n, node): &(usize, &super::SketchNode)| {
             node.kind == first.kind
                 && node.position.is_none()
+                && node.labels == first.labels
                 && node.name.strip_prefix(stem) == Some(&*n.to_string())
         };
         let plain = stem.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -202,6 +223,7 @@ fn nodes(sketch: &Sketch, groups: &[Group]) -> Vec<NodeEntry> {
         entries.push(NodeEntry {
             name: group.map_or_else(|| node.name.clone(), |group| group.stem.clone()),
             fields,
+            labels: node.labels.clone(),
             position: position.map(|(x, y)| [short(x * stretch), short(y)]),
         });
         at += group.map_or(1, |group| group.count);
@@ -241,6 +263,7 @@ fn link_entry<'a>(link: &'a SketchLink, ends: [&'a str; 2]) -> LinkEntry<'a> {
         ends,
         fields,
         back: back.map_or_else(Vec::new, |back| back_fields(&link.forward, back)),
+        labels: link.labels.clone(),
         label: link.label.as_deref(),
     }
 }
@@ -258,7 +281,7 @@ fn join<'a>(
         link.ends[0] == group.first + n
             && link.name.is_none()
             && (link.forward, link.back) == (first.forward, first.back)
-            && link.label == first.label
+            && (&link.label, &link.labels) == (&first.label, &first.labels)
     };
     if !links.iter().enumerate().all(alike) {
         return None;

@@ -46,6 +46,99 @@ fn a_large_file_is_refused_unread() {
     assert!(endless.contains("more than 16 MiB"), "{endless}");
 }
 
+/// Names and patterns that take long to look for: bounded for the file as a whole, told once.
+#[test]
+fn what_sets_cost_is_bounded() {
+    const SPENT: &str = "stand for, or are compared with, more than 50000000 names";
+    let hosts = "topology: { nodes: { a: { count: 20000 }, r: { kind: router } }, links: [{ ends: [a, r] }] }\n";
+    // A name that is nearly like the pattern all the way.
+    let pattern = format!("\"{}b\"", "a*".repeat(100));
+    let names = |name: &str, times: usize| vec![name; times].join(", ");
+    let program =
+        |names: String| format!("{hosts}programs: {{ p: {{ on: [{names}], run: x }} }}\n");
+    for text in [
+        program(names("\"*\"", 1_000_000)),
+        format!(
+            "{hosts}traffic: {{ t: {{ from: [{}], to: a0, bytes: 1 kB }} }}\n",
+            names("all", 3_000)
+        ),
+        format!(
+            "{hosts}events: [{{ at: 1 s, link: [{}], down: 1 s }}]\n",
+            names("\"a*\"", 3_000)
+        ),
+        format!(
+            "topology: {{ nodes: {{ a: {{ count: 20000 }}, r: {{ kind: router }} }}, links: [{{ ends: [[{}], r] }}] }}\n",
+            names("a", 3_000)
+        ),
+    ] {
+        let message = wrong(&text);
+        assert_eq!(message.matches(SPENT).count(), 1, "{message:.500}");
+    }
+    // What stands for nothing costs as much, and is told by itself as long as there are looks.
+    for name in [&*pattern, "zz"] {
+        let errors = Plan::from_text(&program(names(name, 5_000)), "f.yaml").unwrap_err();
+        assert!(
+            (2_499..2_502).contains(&errors.count()),
+            "{name}: {}",
+            errors.count()
+        );
+    }
+    // Each program within bounds, and all of them not.
+    let programs: String = (0..10_000)
+        .map(|i| format!("  p{i}: {{ on: all, run: x }}\n"))
+        .collect();
+    let message = wrong(&format!("{hosts}programs:\n{programs}"));
+    assert!(
+        message.contains("at least 20000 programs"),
+        "{message:.500}"
+    );
+}
+
+#[test]
+fn long_patterns_and_lists_of_them_are_read_or_refused() {
+    let hosts = "topology: { nodes: { a: { count: 2 }, r: { kind: router } }, links: [{ ends: [a, r] }] }\n";
+    let on = |set: &str| format!("{hosts}programs: {{ p: {{ on: {set}, run: x }} }}\n");
+    for (pattern, part) in [
+        ("?".repeat(1_000_000), "more than 127 characters"),
+        ("[a]".repeat(1_000_000), "more than 127 characters"),
+        ("[".repeat(1_000_000), "a class that does not end"),
+        (
+            format!("[{}", "a-".repeat(1_000_000)),
+            "a class that does not end",
+        ),
+        ("a*".repeat(1_000_000), "more than 127 characters"),
+        (format!("{}=x", "k".repeat(1_000_000)), "labels"),
+        (
+            format!("k={}", "*x".repeat(1_000_000)),
+            "more than 127 characters",
+        ),
+        ("=".repeat(1_000_000), "is no label"),
+    ] {
+        let message = wrong(&on(&format!("\"{pattern}\"")));
+        assert!(message.contains(part), "{part}: {message:.500}");
+        assert!(message.chars().count() < 2_000, "{}", message.len());
+    }
+    let plan = |set: &str| Plan::from_text(&on(set), "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        plan(&format!("\"{}\"", "*".repeat(1_000_000)))
+            .programs
+            .len(),
+        2
+    );
+    assert_eq!(
+        plan(&format!("\"[{}]?\"", "a-b".repeat(1_000_000)))
+            .programs
+            .len(),
+        2
+    );
+    assert_eq!(
+        plan(&format!("[{}]", "\"a*\", ".repeat(1_000_000)))
+            .programs
+            .len(),
+        2
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
@@ -95,6 +188,12 @@ const PIECES: &[&str] = &[
     "programs:\n",
     "  p: { on: b, run: x }\n",
     "  q: { on: [a, b], run: x, after: [p, q] }\n",
+    "  s: { on: [all, \"[a-b]*\", tier=edge], run: x }\n",
+    "    c: { count: 2, labels: { tier: edge } }\n",
+    "    - { ends: [\"c*\", [a, all]], labels: { kind: x } }\n",
+    "  - { at: 1 s, link: [all, \"*>a\", kind=x], down: 2 s }\n",
+    "traffic:\n",
+    "  t: { from: all, to: \"c?\", pattern: { random: 2 }, bytes: 1 kB }\n",
     "events:\n",
     "  - { at: 1 s, link: a-b, down: 2 s, every: 3 s }\n",
     "  - { at: 1 s, link: b-r, ramp: { delay: 5 ms }, over: 1 s }\n",

@@ -13,6 +13,7 @@ mod links;
 mod overrides;
 mod recorded;
 mod schema;
+mod sets;
 mod shapes;
 mod table;
 

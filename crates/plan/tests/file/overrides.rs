@@ -87,7 +87,7 @@ fn wrong_overrides_are_named() {
         (
             "programs.ping.on",
             "[a1, zz]",
-            "--set:1:23: error: there is no node called `zz`\n",
+            "--set:1:23: error: there is no host called `zz`\n",
         ),
         ("programs.ping.on", "[a1", "--set:1:"),
         (
@@ -104,5 +104,6 @@ fn wrong_overrides_are_named() {
         assert!(error.starts_with(start), "{path}={value}:\n{error}");
     }
     let hint = with(&[("programs.clinet.run", "x")]).unwrap_err();
-    assert!(hint.ends_with("hint: did you mean `client`?"), "{hint}");
+    let meant = "hint: did you mean `client`? the 4 programs are server, client, web, ping";
+    assert!(hint.ends_with(meant), "{hint}");
 }

@@ -64,6 +64,34 @@ fn the_schema_takes_every_form_of_every_field() {
     }
 }
 
+#[test]
+fn the_schema_takes_sets_and_labels() {
+    let schema = file::schema();
+    let problems = |text: &str| {
+        let tree: serde_json::Value = serde_saphyr::from_str(text).expect(text);
+        check(&schema, &schema, &tree, "$")
+    };
+    let right = "
+topology:
+  nodes: { a: { count: 3, labels: { tier: edge, rack: 7 } }, r: { kind: router, labels: {} } }
+  links: [{ ends: [\"a*\", r], labels: { kind: x } }, { ends: [[a, tier=edge], [r]] }]
+programs: { p: { on: [all, tier=edge], run: x } }
+traffic: { t: { from: all, to: \"a?\", pattern: { random: 2 } }, u: { from: a, pattern: permutation } }
+events: [{ at: 1 s, link: [kind=x, \"*>r\"], down: 1 s }, { at: 1 s, router: all, down: 1 s }]
+";
+    assert_eq!(problems(right), Vec::<String>::new());
+    for (part, wrong) in [
+        ("labels: {}", "labels: [tier]"),
+        ("rack: 7", "rack: { 7: 8 }"),
+        ("random: 2", "random: few"),
+        ("random: 2", "several: 2"),
+        ("[[a, tier=edge], [r]]", "[{ tier: edge }, r]"),
+    ] {
+        let text = right.replace(part, wrong);
+        assert_ne!(problems(&text), Vec::<String>::new(), "{wrong}");
+    }
+}
+
 /// The examples of the reference are right.
 #[test]
 fn the_reference_is_right() {

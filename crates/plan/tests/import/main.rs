@@ -5,5 +5,6 @@ mod common;
 mod formats;
 mod hostile;
 mod published;
+mod sets;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

@@ -10,7 +10,7 @@ use crate::common::{names, trunks, us};
 use crate::skip::skip;
 
 /// The folder of real data, or none with a message.
-fn data() -> Option<PathBuf> {
+pub(crate) fn data() -> Option<PathBuf> {
     let folder = std::env::var_os("LONGHAUL_DATA").map(PathBuf::from);
     if folder.is_none() {
         skip("set LONGHAUL_DATA to the folder of topology-zoo/");

@@ -3,12 +3,10 @@
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use longhaul_core::topology::NodeKind;
 use longhaul_linux::channel::Channel;
 use longhaul_linux::sandbox::{ProgramId, SandboxError, SpawnSpec};
 
 use super::RunError;
-use super::links::listed;
 use super::supervise::{Phase, Supervisor};
 use crate::control::{Reply, Request, Status};
 
@@ -107,9 +105,11 @@ impl Supervisor<'_> {
                 cwd,
                 as_root,
             } => {
-                let Some(number) = self.plan.hosts.iter().position(|h| h.name == host) else {
-                    return Ok(self.no_host(&host));
+                let number = match self.plan.find_host(&host) {
+                    Ok(number) => number,
+                    Err(error) => return Ok(Reply::Error(error.to_string())),
                 };
+                let host = self.plan.hosts[number].name.clone();
                 let mut all = self.env.clone();
                 all.push(("LONGHAUL_HOST".to_owned(), host.clone()));
                 all.retain(|(key, _)| env.iter().all(|(other, _)| other != key));
@@ -125,17 +125,6 @@ impl Supervisor<'_> {
                 self.exec(index, &spec, fds)
             }
         }
-    }
-
-    fn no_host(&self, host: &str) -> Reply {
-        let names: Vec<&str> = self.plan.hosts.iter().map(|h| h.name.as_str()).collect();
-        let topology = &self.plan.topology;
-        let problem = match topology.find(host).map(|node| topology.node(node).kind) {
-            Some(NodeKind::Lan) => format!("`{host}` is a lan, and lans run no programs"),
-            Some(_) => format!("`{host}` is a router, and routers run no programs"),
-            None => format!("there is no host `{host}`"),
-        };
-        Reply::Error(format!("{problem}; the hosts are {}", listed(&names)))
     }
 
     /// Starts a program for a caller.

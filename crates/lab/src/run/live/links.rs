@@ -98,7 +98,7 @@ impl Supervisor<'_> {
     ) -> Result<Reply, SandboxError> {
         let found = match (link, router) {
             (Some(link), None) => self.find(&link),
-            (None, Some(router)) => self.find_router(&router),
+            (None, Some(router)) => self.find_routers(&router),
             _ => Err(Reply::Error("name either a link or a router".to_owned())),
         };
         let pipes = match found {
@@ -159,30 +159,15 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The pipes of a name, or why there are none.
+    /// The pipes of a name or set, or why there are none.
     fn find(&self, link: &str) -> Result<Vec<PipeId>, Reply> {
-        let pipes = self.plan.find_pipes(link);
-        if !pipes.is_empty() {
-            return Ok(pipes);
-        }
-        let all = self.plan.topology.pipes().iter();
-        let mut names: Vec<&str> = all.map(|pipe| pipe.link.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        Err(Reply::Error(format!(
-            "there is no link or pipe `{link}`; the links are {}",
-            listed(&names)
-        )))
+        let found = self.plan.find_pipes(link);
+        found.map_err(|error| Reply::Error(error.to_string()))
     }
 
-    fn find_router(&self, router: &str) -> Result<Vec<PipeId>, Reply> {
-        self.plan.pipes_of_router(router).ok_or_else(|| {
-            let problem = match self.plan.topology.find(router) {
-                Some(_) => format!("`{router}` is a host, and hosts do not fail: name its link"),
-                None => format!("there is no router `{router}`"),
-            };
-            Reply::Error(problem)
-        })
+    fn find_routers(&self, router: &str) -> Result<Vec<PipeId>, Reply> {
+        let found = self.plan.pipes_of_routers(router);
+        found.map_err(|error| Reply::Error(error.to_string()))
     }
 
     fn names(&self, pipes: &[PipeId]) -> Vec<String> {
@@ -265,16 +250,4 @@ fn wait<T>(answer: &Receiver<T>) -> Option<T> {
 /// The drive loop does not answer.
 fn silence() -> Reply {
     Reply::Error("the core does not answer".to_owned())
-}
-
-/// Names for a message, the first of them where there are many.
-pub(super) fn listed(names: &[&str]) -> String {
-    const SHOWN: usize = 12;
-    let more = names.len().saturating_sub(SHOWN);
-    let shown = names[..names.len() - more].join(", ");
-    if more > 0 {
-        format!("{shown} and {more} more")
-    } else {
-        shown
-    }
 }

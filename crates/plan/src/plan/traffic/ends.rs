@@ -1,4 +1,4 @@
-//! Who sends to whom: hosts, groups and lists, joined by a pattern.
+//! Who sends to whom: hosts, groups, sets and lists, joined by a pattern.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,12 @@ use longhaul_core::rng::Stream;
 use longhaul_core::topology::NodeKind;
 
 use super::Context;
+use super::random;
 use crate::file::traffic::{PatternSpec, TrafficSpec};
 use crate::file::wrap::{At, OneOrMany};
 use crate::limits::MAX_FLOWS;
 use crate::plan::RunClock;
+use crate::plan::nodes::Among;
 use crate::text::error::{Faults, Pos, shown};
 use crate::traffic::Pairs;
 
@@ -25,7 +27,7 @@ pub(super) fn read(
     let pattern = spec.pattern.as_ref().map(|pattern| pattern.value);
     let meshes = matches!(
         pattern,
-        Some(PatternSpec::AllToAll | PatternSpec::Permutation)
+        Some(PatternSpec::AllToAll | PatternSpec::Permutation | PatternSpec::Random(_))
     );
     if spec.from.items.is_empty() {
         faults.add(
@@ -62,6 +64,10 @@ pub(super) fn read(
             permutation(&from, &to, at(&spec.from), &mut stream, faults)
         }
         PatternSpec::Incast => incast(&from, &to, [at(&spec.from), at(&spec.to)], faults),
+        PatternSpec::Random(count) => {
+            let at = spec.pattern.as_ref().map_or(place, |pattern| pattern.at);
+            random::pairs(&name.value, [&from, &to], (at, count), context, faults)
+        }
     };
     Some((pairs?, port.map(|(_, port)| port)))
 }
@@ -84,18 +90,10 @@ fn hosts(
             false => (item.clone(), None),
         };
         ports.push(port.map(|port| (item.at, port)));
-        for node in members(&item, context, faults)? {
-            if !seen.insert(node) {
-                let name = &context.topology.node(node).name;
-                let message = format!("`{name}` stands twice in one list");
-                faults.add(
-                    item.at,
-                    message,
-                    "a host stands once in a list; for more flows write `flows: 2`",
-                );
-                return None;
-            }
-            found.push(node);
+        // What several items name counts once.
+        let named = context.nodes.resolve(&item, Among::Hosts, faults)?;
+        for &index in named.members().iter().filter(|index| seen.insert(**index)) {
+            found.push(host(index, item.at, context, faults)?);
         }
     }
     let port = ports.first().copied().flatten();
@@ -136,44 +134,22 @@ fn split_port(item: &At<String>, faults: &mut Faults) -> Option<(At<String>, Opt
     Some((host, Some(port)))
 }
 
-/// The hosts of a name: a host, a group, or all whose names are this one and a number.
-fn members(item: &At<String>, context: &Context<'_>, faults: &mut Faults) -> Option<Vec<NodeId>> {
-    let nodes = context.nodes;
-    let numbered = || -> Vec<usize> {
-        let is_member = |name: &str| {
-            let rest = name.strip_prefix(item.value.as_str());
-            rest.is_some_and(|r| !r.is_empty() && r.bytes().all(|byte| byte.is_ascii_digit()))
+/// A node of the file's, which must be a host.
+fn host(index: usize, at: Pos, context: &Context<'_>, faults: &mut Faults) -> Option<NodeId> {
+    let node = &context.nodes.list[index];
+    if node.kind != NodeKind::Host {
+        let kind = match node.kind {
+            NodeKind::Lan => "lan",
+            _ => "router",
         };
-        let all = nodes.list.iter().enumerate();
-        all.filter(|(_, node)| node.kind == NodeKind::Host && is_member(&node.name))
-            .map(|(index, _)| index)
-            .collect()
-    };
-    let indices = match nodes.is_known(&item.value) {
-        true => nodes.resolve(item, faults)?.members().to_vec(),
-        false => match numbered() {
-            none if none.is_empty() => nodes.resolve(item, faults)?.members().to_vec(),
-            some => some,
-        },
-    };
-    let mut hosts = Vec::with_capacity(indices.len());
-    for index in indices {
-        let node = &nodes.list[index];
-        if node.kind != NodeKind::Host {
-            let kind = match node.kind {
-                NodeKind::Lan => "lan",
-                _ => "router",
-            };
-            let message = format!(
-                "`{}` is a {kind}, and flows lead from host to host",
-                node.name
-            );
-            faults.add(item.at, message, "name a host, or make it `kind: host`");
-            return None;
-        }
-        hosts.extend(context.topology.find(&node.name));
+        let message = format!(
+            "`{}` is a {kind}, and flows lead from host to host",
+            node.name
+        );
+        faults.add(at, message, "name a host, or make it `kind: host`");
+        return None;
     }
-    Some(hosts)
+    context.topology.find(&node.name)
 }
 
 /// The n-th with the n-th, or one with each.
@@ -200,6 +176,9 @@ fn pairwise(
         let message = format!("a flow from `{name}` to itself would cross no link");
         let hint = match list.len() {
             1 => "name another host",
+            _ if to.len() == 1 => {
+                "name other hosts, or write `pattern: incast`, which leaves the receiver out"
+            }
             _ => {
                 "name other hosts, or write `pattern: all-to-all` or `pattern: permutation`, \
                   which pair no host with itself"
@@ -260,7 +239,7 @@ fn permutation(
 }
 
 /// A uniform draw below `bound`, which is at most 2^32.
-fn below(bound: u64, stream: &mut Stream) -> usize {
+pub(super) fn below(bound: u64, stream: &mut Stream) -> usize {
     // The bias is below 2^-32 of a part.
     ((u128::from(stream.draw()) * u128::from(bound)) >> 64) as usize
 }

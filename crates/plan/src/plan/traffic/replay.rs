@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use longhaul_core::topology::NodeKind;
 use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Time};
 
@@ -10,7 +9,8 @@ use super::Context;
 use crate::file::traffic::{ModelSpec, TrafficSpec};
 use crate::file::wrap::At;
 use crate::limits::MAX_FLOWS;
-use crate::text::error::{Faults, Pos, shown};
+use crate::select::Budget;
+use crate::text::error::{Faults, Pos};
 use crate::trace_file::{FlowRow, read_flows};
 use crate::traffic::{Pairs, Recorded};
 
@@ -43,8 +43,9 @@ pub(super) fn ends(
         .model
         .as_ref()
         .is_some_and(|m| m.value == ModelSpec::Udp);
+    let budget = Budget::default();
     let found = read_flows(&context.folder.join(&file.value), MAX_FLOWS, |row| {
-        flow(&row, is_udp, context)
+        flow(&row, is_udp, (context, &budget))
     });
     match found {
         Ok(_) if faults.count() > before => None,
@@ -60,15 +61,11 @@ pub(super) fn ends(
 fn flow(
     row: &FlowRow<'_>,
     is_udp: bool,
-    context: &Context<'_>,
+    (context, budget): (&Context<'_>, &Budget),
 ) -> Result<Recorded, (String, String)> {
     let host = |name: &str| -> Result<NodeId, (String, String)> {
-        let node = context.topology.find(name);
-        let is_host = |id: &NodeId| context.topology.node(*id).kind == NodeKind::Host;
-        node.filter(is_host).ok_or_else(|| {
-            let message = format!("there is no host called `{}`", shown(name));
-            (message, "name hosts of the experiment".to_owned())
-        })
+        let host = context.network.host(name, budget);
+        host.map_err(|error| (error.problem, error.remedy))
     };
     let (from, to) = (host(row.from)?, host(row.to)?);
     if from == to {

@@ -47,7 +47,8 @@ pub(super) fn assemble(mut graph: Graph, options: &ImportOptions) -> Result<Sket
             Some(false) => Tier::Core,
             _ => Tier::Edge,
         };
-        sketch.add_router(graph.called(number), tier, node.position);
+        let router = sketch.add_router(graph.called(number), tier, node.position);
+        sketch.nodes[router].labels.clone_from(&node.labels);
     }
     join(&mut graph, &links, options, &mut sketch);
     sketch.notes = std::mem::take(&mut graph.notes);
@@ -285,6 +286,7 @@ fn join(graph: &mut Graph, links: &[Link], options: &ImportOptions, sketch: &mut
             ends,
             name: None,
             label: link.edge.label.clone(),
+            labels: link.edge.labels.clone(),
             forward,
             back: back.filter(|back| *back != forward),
         });
@@ -392,6 +394,8 @@ fn add_hosts(
                 kind: Kind::Host,
                 position: sketch.nodes[node].position,
                 tier: Tier::Access,
+                // Sets of hosts choose by where they are.
+                labels: graph.nodes[node].labels.clone(),
             });
             add_access(sketch, [host, node], rates, options.access_delay);
         }

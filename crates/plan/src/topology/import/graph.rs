@@ -10,6 +10,7 @@ use longhaul_core::units::{Probability, Rate};
 use super::text::{Flaw, Piece, Tally};
 use crate::limits::{MAX_LINKS, MAX_ROUTERS};
 use crate::text::error::shown;
+use crate::topology::SketchLabels;
 
 /// How many edges are read: a directed file has one for each direction of a link.
 const MAX_EDGES: usize = 2 * MAX_LINKS;
@@ -27,6 +28,8 @@ pub(super) struct Node {
     pub(super) access: [Option<Rate>; 2],
     /// Whether it carries nobody else's traffic, if the file tells.
     pub(super) stub: Option<bool>,
+    /// What the file says that sets may choose it by.
+    pub(super) labels: SketchLabels,
 }
 
 /// An edge of a file.
@@ -43,6 +46,8 @@ pub(super) struct Edge {
     pub(super) loss: Option<Probability>,
     /// What the file calls it.
     pub(super) label: Option<String>,
+    /// What the file says that sets may choose it by.
+    pub(super) labels: SketchLabels,
 }
 
 /// A network as a file has it.

@@ -2,12 +2,39 @@
 //! Topology Zoo (Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011) and those of
 //! Shadow's network graphs.
 //!
-//! Keys that mean nothing here are passed over. Shadow's `jitter` is not taken over, as Shadow
+//! A few of them become labels, so that sets of hosts and links can be chosen by them
+//! ([`NODE_LABELS`]). Keys that mean nothing here are passed over. Shadow's `jitter` is not taken over, as Shadow
 //! itself gives it no effect.
+
+use std::sync::Arc;
 
 use super::graph::{Edge, Graph, Node};
 use super::text::{Flaw, Tally, fraction, rate, rate_of_label, shadow_rate, shadow_time};
 use crate::text::error::shown;
+use crate::topology::{SketchLabels, names};
+
+/// The attributes of nodes that become labels, in lower case.
+const NODE_LABELS: [&str; 11] = [
+    "asn",
+    "city",
+    "city_code",
+    "country",
+    "country_code",
+    "internal",
+    "region",
+    "role",
+    "site",
+    "tier",
+    "type",
+];
+/// The attributes of edges that become labels, with what these are called.
+const EDGE_LABELS: [(&str, &str); 5] = [
+    ("linktype", "type"),
+    ("region", "region"),
+    ("role", "role"),
+    ("tier", "tier"),
+    ("type", "type"),
+];
 
 /// What a node says of itself.
 #[derive(Debug, Default)]
@@ -42,7 +69,11 @@ impl NodeAttributes {
     pub(super) fn set(&mut self, key: &str, value: &str, at: usize) -> Result<(), Flaw> {
         // What is no number is no place, which is noted when the node is placed.
         let number = || Some(value.trim().parse().unwrap_or(f64::NAN));
-        match key.to_ascii_lowercase().as_str() {
+        let key_lower = key.to_ascii_lowercase();
+        if NODE_LABELS.contains(&key_lower.as_str()) {
+            label(&mut self.node.labels, &key_lower, value);
+        }
+        match key_lower.as_str() {
             "label" => self.node.label = Some(value.to_owned()).filter(|l| !l.trim().is_empty()),
             "longitude" | "lon" | "lng" => self.longitude = number(),
             "latitude" | "lat" => self.latitude = number(),
@@ -74,7 +105,12 @@ impl EdgeAttributes {
     /// Takes one attribute; `at` is its place in the file.
     pub(super) fn set(&mut self, key: &str, value: &str, at: usize) -> Result<(), Flaw> {
         let text = || Some(value.trim().to_owned()).filter(|text| !text.is_empty());
-        match key.to_ascii_lowercase().as_str() {
+        let key_lower = key.to_ascii_lowercase();
+        let known = EDGE_LABELS.iter().find(|(known, _)| *known == key_lower);
+        if let Some((_, called)) = known {
+            label(&mut self.edge.labels, called, value);
+        }
+        match key_lower.as_str() {
             "linkspeedraw" => self.raw = value.trim().parse().ok(),
             "linkspeed" => self.speed = text(),
             "linkspeedunits" => self.units = text(),
@@ -142,6 +178,15 @@ impl Seen {
             let note = format!("{} edges have jitter: not taken over", self.jitter);
             graph.notes.push(note);
         }
+    }
+}
+
+/// Adds a label, if something of the value can stand in one.
+fn label(labels: &mut SketchLabels, key: &str, value: &str) {
+    let value = names::clean(value);
+    if !value.is_empty() {
+        let labels = Arc::make_mut(labels.get_or_insert_default());
+        labels.insert(key.to_owned(), value);
     }
 }
 

@@ -14,7 +14,7 @@ and so are line breaks"
   ]
   node [ id 1 label "New York" Longitude -74.00597 Latitude 40.71427 Internal 1 ]
   node [ id 2 label "New York" Longitude -74.00597 Latitude 40.71427 Internal 0 ]
-  node [ id 7 label "None" hyperedge 1 ]
+  node [ id 7 label "None" hyperedge 1 Internal 1 ]
   edge [ source 0 target 1 LinkLabel "10 Gbps" LinkSpeed "10" LinkSpeedUnits "G" LinkSpeedRaw 10000000000.0 ]
   edge [ source 0 target 1 LinkLabel "OC-192c" LinkType "OC-192" ]
   edge [ source 1 target 2 LinkLabel "Lit Fibre" ]
