@@ -189,6 +189,19 @@ impl Graph {
         loads
     }
 
+    /// The graph whose loads include the work of crossings, where edges of this weight in all are
+    /// cut: each vertex gets as much of it as of all edges, half on either side.
+    pub fn with_crossings(&self, cut: u64) -> Self {
+        let all: u64 = self.each_edge().map(|(_, arc)| arc.weight).sum();
+        let mut graph = self.clone();
+        for vertex in self.vertices() {
+            let own: u64 = self.arcs(vertex).iter().map(|arc| arc.weight).sum();
+            let crossing = u128::from(own) * u128::from(cut) / (2 * u128::from(all.max(1)));
+            graph.loads[vertex as usize] += crossing as u64;
+        }
+        graph
+    }
+
     /// The graph in which all vertices of a group are one; `groups` are numbered from 0 without
     /// gaps.
     pub fn contract(&self, groups: &Groups) -> Self {

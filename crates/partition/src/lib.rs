@@ -15,7 +15,19 @@
 //! Left out: the engine that runs on several cores; moving pipes during a run.
 #![forbid(unsafe_code)]
 
+pub mod conservative;
+pub mod costs;
+pub mod flows;
 pub mod graph;
+pub mod lookahead;
+pub mod matrix;
+pub mod method;
+pub mod model;
 mod partition;
+pub mod predict;
+pub mod problem;
+pub mod saved;
+mod tree;
 
+pub use method::Method;
 pub use partition::{MAX_CORES, Partition, Partitioner};
