@@ -21,6 +21,7 @@ mod labels;
 mod list;
 mod load;
 mod memory;
+mod partition;
 mod paths;
 mod progress;
 mod result;
@@ -75,6 +76,7 @@ enum Command {
     List(list::Args),
     Top(top::Args),
     Topology(topology::Args),
+    Partition(partition::Args),
     Traffic(sockets::Args),
     Doctor(doctor::Args),
     Calibrate(calibrate::Args),
@@ -96,7 +98,8 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
         Command::Top(args) => top::main(&args),
-        Command::Topology(args) => topology::main(&args),
+        Command::Topology(args) => topology::main(&args, &elements),
+        Command::Partition(args) => partition::main(&args, &elements),
         Command::Traffic(args) => sockets::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),

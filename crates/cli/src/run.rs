@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use longhaul_lab::fidelity::State;
 use longhaul_lab::folder::FolderError;
-use longhaul_lab::run::{self, Attempts, RunError, RunOptions};
+use longhaul_lab::run::{self, Attempts, Cores, RunError, RunOptions};
 use longhaul_lab::summary::Summary;
 use longhaul_linux::sandbox::SandboxError;
 use longhaul_plan::elements::Elements;
+use longhaul_plan::plan::{Plan, RunClock};
 
 use crate::demands::Outlook;
 use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::progress::Reporter;
 use crate::style::{self, Style};
-use crate::{doctor, result};
+use crate::{doctor, partition, result};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,7 @@ Examples:
   longhaul run wan.yaml --set links.a-b.delay='20 ms' --set programs.client.timeout='5 s'
   longhaul run wan.yaml --out results/first --force
   longhaul run wan.yaml --attempts 5 --accept degraded
+  longhaul run wan.yaml --clock virtual --threads 4
   longhaul run wan.yaml --json --quiet | jq .verdict.state
 
 Exit codes, the first that applies:
@@ -50,6 +52,13 @@ pub(crate) struct Args {
     /// stood still; each attempt has a folder attempt-N in the run folder
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
+    /// Spread a virtual run over at most so many threads, as far as they pay; its results are the
+    /// same for any number
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Spread a virtual run as a partition says that `longhaul partition --save` has written
+    #[arg(long, value_name = "FILE", conflicts_with = "threads")]
+    partition: Option<PathBuf>,
     /// The worst verdict that is good enough: exit 0, and no further attempt
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = Grade::Faithful)]
     accept: Grade,
@@ -88,11 +97,19 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         }
     };
     let plan = &experiment.plan;
+    let cores = match cores_of(args, plan) {
+        Ok(cores) => cores,
+        Err(problem) => {
+            style::tell(problem);
+            return Exit::Wrong;
+        }
+    };
     let options = RunOptions {
         out: args.out.clone().unwrap_or_else(|| run::default_out(plan)),
         force: args.force,
         experiment_text: experiment.text,
         experiment_dir: experiment.dir,
+        cores,
     };
     let mut reporter = Reporter::new(plan, args.quiet);
     if !args.quiet {
@@ -112,6 +129,20 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         Ok(summary) => finished(args, &summary),
         Err(error) => failed(&error),
     }
+}
+
+/// The cores that a virtual run goes on.
+fn cores_of(args: &Args, plan: &Plan) -> Result<Cores, String> {
+    if (args.threads > 1 || args.partition.is_some()) && plan.clock != RunClock::Virtual {
+        let hint = "a run by the real clock goes on one core; add `--clock virtual`";
+        return Err(format!(
+            "--threads and --partition need the virtual clock\nhint: {hint}"
+        ));
+    }
+    let Some(file) = &args.partition else {
+        return Ok(Cores::UpTo(args.threads));
+    };
+    partition::read(file, plan).map(Cores::Given)
 }
 
 /// Prints the result, and gives the code for it.

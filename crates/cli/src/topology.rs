@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use longhaul_lab::partition::Network;
+use longhaul_partition::Method;
+use longhaul_plan::elements::Elements;
+use longhaul_plan::plan::Plan;
 use longhaul_plan::topology::generate::{self, FAMILIES};
 use longhaul_plan::topology::import::{self, ImportOptions};
-use longhaul_plan::topology::{Form, Sketch, draw, spell};
+use longhaul_plan::topology::{Form, Sketch, SketchNode, draw, spell};
 
 use crate::exit::Exit;
-use crate::experiment::{Overrides, pair};
+use crate::experiment::{self, Overrides, pair};
+use crate::partition;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
@@ -19,6 +24,7 @@ Examples:
   longhaul topology generate waxman routers=30 rate='10 Gbit/s' --seed 7 > wan.yaml
   longhaul topology import Abilene.gml rate='1 Gbit/s' > abilene.yaml
   longhaul topology draw wan.yaml -o wan.svg
+  longhaul topology draw wan.yaml --cores 4 -o wan-on-4-cores.svg
 
 In a file, `topology: { generate: { kind: tree, degree: 4 } }` means the same as the text that
 `generate` prints, and `topology: { import: { file: Abilene.gml } }` as that of `import`.";
@@ -72,11 +78,20 @@ struct Draw {
     /// Where the image goes, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Colour nodes by the core that would own them, of so many
+    #[arg(long, value_name = "N", value_parser = partition::cores(), conflicts_with = "partition")]
+    cores: Option<u16>,
+    /// How nodes are split over cores
+    #[arg(long, value_name = "METHOD", default_value = "best", value_parser = partition::methods(), requires = "cores")]
+    method: String,
+    /// Colour nodes by the core that owns them in a file that `longhaul partition --save` wrote
+    #[arg(long, value_name = "FILE")]
+    partition: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-pub(crate) fn main(args: &Args) -> Exit {
+pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     match &args.command {
         Command::Generate(args) => match generate::sketch(&args.kind, &args.values, args.seed) {
             Ok(sketch) => spelled(&sketch),
@@ -86,7 +101,7 @@ pub(crate) fn main(args: &Args) -> Exit {
             Ok(sketch) => spelled(&sketch),
             Err(error) => wrong(error),
         },
-        Command::Draw(args) => match to_draw(args) {
+        Command::Draw(args) => match to_draw(args, elements) {
             Ok(sketch) => drawn(&sketch, args),
             Err(error) => wrong(error),
         },
@@ -102,18 +117,49 @@ fn imported(args: &Import) -> Result<Sketch, String> {
     import::read(&args.file, &options).map_err(|error| error.to_string())
 }
 
-/// The topology of an experiment file, or of what can be imported, by the end of its name.
-fn to_draw(args: &Draw) -> Result<Sketch, String> {
-    let overrides = args.overrides.list();
+/// The topology of an experiment file, or of what can be imported, by the end of its name; with
+/// the owners of its nodes where they are asked for.
+fn to_draw(args: &Draw, elements: &Elements) -> Result<Sketch, String> {
+    let list = args.overrides.list();
     let yaml = |path: &Path| {
         let end = path.extension().unwrap_or_default().to_ascii_lowercase();
         end == "yaml" || end == "yml"
     };
-    if yaml(&args.file) || !overrides.is_empty() {
-        longhaul_plan::plan::experiment(&args.file, &overrides).map_err(|errors| errors.to_string())
-    } else {
-        import::read(&args.file, &ImportOptions::default()).map_err(|error| error.to_string())
+    if yaml(&args.file) || !list.is_empty() {
+        let loaded = experiment::load(&args.file, &args.overrides, elements);
+        let plan = loaded.map_err(|errors| errors.to_string())?.plan;
+        let mut sketch = longhaul_plan::plan::of_plan(&plan);
+        add_owners(&mut sketch, &plan, args)?;
+        return Ok(sketch);
     }
+    let imported = import::read(&args.file, &ImportOptions::default());
+    let mut sketch = imported.map_err(|error| error.to_string())?;
+    if args.cores.is_some() || args.partition.is_some() {
+        let name = args.file.display().to_string();
+        let plan = Plan::from_text(&spell::text(&sketch), &name);
+        add_owners(
+            &mut sketch,
+            &plan.map_err(|errors| errors.to_string())?,
+            args,
+        )?;
+    }
+    Ok(sketch)
+}
+
+/// Says which core owns each node of a plan's sketch, where the command line asks for it.
+fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), String> {
+    let partition = match (&args.partition, args.cores) {
+        (Some(file), _) => partition::read(file, plan)?,
+        (None, Some(cores)) => {
+            let method = Method::find(&args.method).unwrap_or(Method::Best);
+            Network::of(plan, false).split(method, cores, 1)
+        }
+        (None, None) => return Ok(()),
+    };
+    let owner = |node: &SketchNode| plan.topology.find(&node.name).map(|id| partition.of(id));
+    let owners: Option<Vec<u16>> = sketch.nodes.iter().map(owner).collect();
+    sketch.owners = owners.ok_or("a node of the drawing is none of the plan")?;
+    Ok(())
 }
 
 fn wrong(errors: impl std::fmt::Display) -> Exit {

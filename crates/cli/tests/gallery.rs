@@ -1,5 +1,5 @@
 //! Every experiment of the gallery runs at its smoke size, and draws its figure. Those in virtual
-//! time run twice, and are the same.
+//! time run twice, on one thread and on three, and are the same.
 //!
 //! `experiments/NAME/smoke.set` holds one override `PATH=VALUE` a line, as `--set` takes them;
 //! `#` begins a comment line. `figure.py` itself claims that the run's data are whole: every
@@ -106,10 +106,15 @@ fn the_copies_of_a_program_are_equal() {
 }
 
 /// Runs an experiment at its smoke size into `run`, and gives its exit code.
-fn run_small(file: &Path, run: &Path) -> Option<i32> {
+fn run_small(file: &Path, run: &Path, more: &[&Path]) -> Option<i32> {
     let folder = file.parent().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.arg("run").arg(file).arg("--out").arg(run);
+    command
+        .arg("run")
+        .arg(file)
+        .arg("--out")
+        .arg(run)
+        .args(more);
     for change in overrides(folder) {
         command.args(["--set", &change]);
     }
@@ -128,6 +133,41 @@ fn run_small(file: &Path, run: &Path) -> Option<i32> {
     assert!(took < PATIENCE, "{name} took {took:?}");
     eprintln!("{name}: exit {code:?} in {:.1} s", took.as_secs_f64());
     code
+}
+
+/// Splits an experiment at its smoke size over three cores, at random, into `file`.
+fn split_small(experiment: &Path, file: &Path) -> PathBuf {
+    let folder = experiment.parent().expect("a folder");
+    fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.arg("partition").arg(experiment);
+    command
+        .args(["--cores", "3", "--method", "random", "--save"])
+        .arg(file);
+    for change in overrides(folder) {
+        command.args(["--set", &change]);
+    }
+    let output = command.output().expect("starting longhaul");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}:\n{said}", experiment.display());
+    file.to_owned()
+}
+
+/// The time series of a run, byte by byte.
+fn series(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(run.join("series")).expect("series");
+    let file = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("a file").path();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        (name, fs::read(&path).expect("its bytes"))
+    };
+    let mut files: Vec<_> = entries.map(file).collect();
+    files.sort();
+    files
 }
 
 /// Flows that have finished: an end is part of what a figure is checked by.
@@ -154,7 +194,7 @@ fn every_live_experiment_runs_at_its_smoke_size() {
     for file in experiments().iter().filter(|file| !is_virtual(file)) {
         let folder = file.parent().expect("a folder");
         let run = scratch.join(folder.file_name().expect("a name"));
-        run_small(file, &run);
+        run_small(file, &run, &[]);
         draw(folder, &run);
     }
     let _ = fs::remove_dir_all(&scratch);
@@ -167,18 +207,28 @@ fn every_virtual_experiment_is_the_same_again() {
     for file in experiments().iter().filter(|file| is_virtual(file)) {
         let folder = file.parent().expect("a folder");
         let name = folder.file_name().expect("a name").to_string_lossy();
-        let hashes = ["first", "again"].map(|which| {
+        let partition = split_small(file, &scratch.join(format!("{name}.json")));
+        let threads = [Path::new("--partition"), &partition];
+        let results = [("first", &[][..]), ("again", &threads)].map(|(which, more)| {
             let run = scratch.join(format!("{name}-{which}"));
-            assert_eq!(run_small(file, &run), Some(0), "{name} is not faithful");
+            let code = run_small(file, &run, more);
+            assert_eq!(code, Some(0), "{name} is not faithful");
             let summary = fs::read(run.join("summary.json")).expect("a summary");
             let summary: Value = serde_json::from_slice(&summary).expect("JSON");
             assert!(
                 finished(&summary) > 0,
                 "{name}: no flow has come to its end"
             );
-            summary["trace_hash"].as_str().expect("a hash").to_owned()
+            let cores = summary["cores"].as_array().expect("cores").len();
+            assert_eq!(cores, if more.is_empty() { 1 } else { 3 });
+            let hash = summary["trace_hash"].as_str().expect("a hash").to_owned();
+            let parts = ["packets", "flows", "flow_groups", "pipes", "events"];
+            let parts = parts.map(|part| summary[part].clone());
+            (hash, parts, series(&run))
         });
-        assert_eq!(hashes[0], hashes[1], "{name}");
+        assert!(results[0].2.len() > 1, "{name} has series");
+        let [first, again] = results;
+        assert_eq!(first, again, "{name}");
         draw(folder, &scratch.join(format!("{name}-first")));
     }
     let _ = fs::remove_dir_all(&scratch);

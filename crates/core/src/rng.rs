@@ -28,6 +28,11 @@ impl Stream {
         self.0.next_u64()
     }
 
+    /// Passes over the next `draws` draws, in a time that grows with the logarithm of their number.
+    pub fn skip(&mut self, draws: u64) {
+        self.0.advance(draws.into());
+    }
+
     /// Takes back the last `draws` draws; they come again.
     pub fn rewind(&mut self, draws: u64) {
         // The period divides 2^128.
@@ -55,6 +60,17 @@ mod tests {
         assert_eq!(stream.draw(), draws[40]);
         stream.rewind(0);
         assert_eq!(stream.draw(), draws[41]);
+    }
+
+    #[test]
+    fn what_is_passed_over_does_not_come() {
+        let mut stream = Stream::new(42, "a>b");
+        let draws: Vec<u64> = (0..100).map(|_| stream.draw()).collect();
+        for passed in [0, 1, 7, 99] {
+            let mut stream = Stream::new(42, "a>b");
+            stream.skip(passed);
+            assert_eq!(stream.draw(), draws[passed as usize]);
+        }
     }
 
     #[test]

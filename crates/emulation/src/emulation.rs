@@ -19,7 +19,7 @@ use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
 use longhaul_proto::RouterReplies;
-use longhaul_proto::traffic::{self, Traffic};
+use longhaul_proto::traffic::{self, FlowTable, Traffic};
 
 use crate::applied::Applied;
 use crate::endpoints::Endpoints;
@@ -51,6 +51,55 @@ pub struct Emulation {
     tells_network: bool,
 }
 
+/// The modelled hosts of a plan, which the emulations of all cores share as far as nothing changes
+/// about them.
+pub(crate) struct Modelled {
+    endpoints: Endpoints,
+    flows: Arc<FlowTable>,
+}
+
+impl Modelled {
+    /// # Errors
+    /// They could not be made.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, traffic::Error> {
+        let endpoints = Endpoints::new(plan);
+        let flows = Arc::new(endpoints.table(plan)?);
+        Ok(Self { endpoints, flows })
+    }
+
+    /// The emulation of one core's share of a plan's network, at t = 0, with the modelled hosts
+    /// there.
+    pub(crate) fn emulation(
+        &self,
+        plan: &Plan,
+        split: &Arc<Split>,
+        core: CoreId,
+        config: EngineConfig,
+    ) -> Emulation {
+        let responder = Box::new(RouterReplies::new());
+        let engine = Engine::of_share(Arc::clone(split), core, config, responder);
+        let hosts = (plan.traffic.flows > 0).then(|| {
+            let holds = |node| engine.owns(node);
+            let traffic = Traffic::holding(Arc::clone(&self.flows), plan.seed, holds);
+            let own = self
+                .endpoints
+                .hosts()
+                .iter()
+                .copied()
+                .filter(|&node| holds(node));
+            ModelledHosts::new(traffic, own.collect())
+        });
+        Emulation {
+            engine,
+            timeline: Timeline::new(Arc::clone(&plan.schedule)),
+            hosts,
+            cards: HashMap::new(),
+            applied: Applied::default(),
+            tells_network: false,
+        }
+    }
+}
+
 impl Emulation {
     /// What the engine of a plan's network is built with, without super-packets and trace hash.
     pub fn engine_config(plan: &Plan) -> EngineConfig {
@@ -80,37 +129,7 @@ impl Emulation {
     /// The modelled hosts could not be made.
     pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, traffic::Error> {
         let split = Arc::new(Split::whole(plan.topology.clone()));
-        Self::of_share(plan, &split, CoreId(0), config)
-    }
-
-    /// The emulation of one core's share of a plan's network, at t = 0, with the modelled hosts
-    /// there.
-    ///
-    /// # Errors
-    /// The modelled hosts could not be made.
-    pub fn of_share(
-        plan: &Plan,
-        split: &Arc<Split>,
-        core: CoreId,
-        config: EngineConfig,
-    ) -> Result<Self, traffic::Error> {
-        let responder = Box::new(RouterReplies::new());
-        let hosts = match plan.traffic.flows {
-            0 => None,
-            _ => {
-                let endpoints = Endpoints::new(plan);
-                let traffic = endpoints.traffic(plan)?;
-                Some(ModelledHosts::new(traffic, endpoints.into_hosts()))
-            }
-        };
-        Ok(Self {
-            engine: Engine::of_share(Arc::clone(split), core, config, responder),
-            timeline: Timeline::new(Arc::clone(&plan.schedule)),
-            hosts,
-            cards: HashMap::new(),
-            applied: Applied::default(),
-            tells_network: false,
-        })
+        Ok(Modelled::new(plan)?.emulation(plan, &split, CoreId(0), config))
     }
 
     /// The network.

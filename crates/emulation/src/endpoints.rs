@@ -11,7 +11,7 @@ use std::sync::Arc;
 use longhaul_core::NodeId;
 use longhaul_proto::tcp::Config;
 use longhaul_proto::traffic::{
-    Amount, Application, Error, FlowSpec, Host, IpVersion, Name, Peer, Traffic, Transport,
+    Amount, Application, Error, FlowSpec, FlowTable, Host, IpVersion, Name, Peer, Transport,
 };
 
 use longhaul_plan::plan::{Plan, TcpProfile};
@@ -42,12 +42,13 @@ impl Endpoints {
         }
     }
 
-    pub(crate) fn into_hosts(self) -> Vec<NodeId> {
-        self.hosts
+    /// The hosts that have any, by number.
+    pub(crate) fn hosts(&self) -> &[NodeId] {
+        &self.hosts
     }
 
-    /// Makes them.
-    pub(crate) fn traffic(&self, plan: &Plan) -> Result<Traffic, Error> {
+    /// What flows there are between them.
+    pub(crate) fn table(&self, plan: &Plan) -> Result<FlowTable, Error> {
         let mut makers = Makers::new(plan);
         let flows = plan.traffic.flows(&plan.topology, plan.seed);
         let flows = flows.map(|flow| makers.spec(&flow));
@@ -65,7 +66,7 @@ impl Endpoints {
             }
         };
         let hosts = nodes.into_iter().map(host).collect();
-        Traffic::new(hosts, flows, plan.seed)
+        FlowTable::new(hosts, flows)
     }
 }
 

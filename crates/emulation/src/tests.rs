@@ -2,6 +2,7 @@
 
 mod cards;
 mod changes;
+mod cores;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,14 +55,12 @@ fn run(plan: &Plan, split: Split, config: VirtualConfig) -> Result {
     let out = counters.delivered + counters.dropped.total() + inside;
     assert_eq!(counters.entered + counters.created, out, "{counters:?}");
     assert_eq!(counters.pool_exhausted, 0);
-    let emulation = run.emulations().next().unwrap();
-    let traffic = emulation.traffic().expect("modelled traffic");
     Result {
         stop,
         end: run.now(),
         counters,
         trace: run.trace_hash(),
-        flows: traffic.flows().map(|flow| format!("{flow:?}")).collect(),
+        flows: run.flows().map(|flow| format!("{flow:?}")).collect(),
     }
 }
 

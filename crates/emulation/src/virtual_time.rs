@@ -22,6 +22,7 @@ use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
 use longhaul_proto::traffic;
 
+use crate::emulation::Modelled;
 use crate::{Applied, Emulation};
 use control::{Control, Joint, Move};
 use lane::Lane;
@@ -94,18 +95,19 @@ impl VirtualRun {
         split: Arc<Split>,
         config: VirtualConfig,
     ) -> Result<Self, traffic::Error> {
+        let modelled = Modelled::new(plan)?;
         let lane = |core| {
             let engine = EngineConfig {
                 trace_hash: config.trace_hash,
                 ..Emulation::engine_config_of(plan, &split, core)
             };
-            let emulation = Emulation::of_share(plan, &split, core, engine)?;
-            Ok(Lane::new(core, emulation, config.windows))
+            let emulation = modelled.emulation(plan, &split, core, engine);
+            Lane::new(core, emulation, config.windows)
         };
         let lanes = (0..split.cores() as u16).map(CoreId).map(lane);
         let end = config.duration.map(|duration| Time::ZERO + duration);
         Ok(Self {
-            lanes: lanes.collect::<Result<_, _>>()?,
+            lanes: lanes.collect(),
             control: Control::new(end, config.bounded > 0),
             split,
         })
@@ -179,6 +181,11 @@ impl VirtualRun {
     /// What a pipe is like now.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
         self.of(self.split.owner_of(pipe)).params(pipe)
+    }
+
+    /// What modelled flows have done so far, in the order of the plan.
+    pub fn flows(&self) -> impl Iterator<Item = traffic::FlowResult<'_>> {
+        traffic::results(self.emulations().filter_map(Emulation::traffic))
     }
 
     /// How many packets modelled hosts have received.

@@ -11,6 +11,7 @@ pub mod fidelity;
 pub mod flows;
 pub mod folder;
 mod pace;
+pub mod partition;
 pub mod report;
 pub mod run;
 pub mod sockets;

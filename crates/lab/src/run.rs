@@ -14,7 +14,7 @@ use longhaul_plan::plan::{Plan, RunClock};
 
 pub use attempts::{Attempts, run_until};
 pub(crate) use context::{Begun, io_error};
-pub use context::{Observer, Progress, RunError, RunOptions};
+pub use context::{Cores, Observer, Progress, RunError, RunOptions};
 pub use live::ring_configs;
 
 use crate::folder::RunFolder;
@@ -37,7 +37,10 @@ pub fn run(
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
     let result = match plan.clock {
         RunClock::Real => live::run(plan, options, &folder, observer, begun),
-        RunClock::Virtual => virtual_time::run(plan, &folder, observer, &mut machine, begun),
+        RunClock::Virtual => {
+            let cores = &options.cores;
+            virtual_time::run(plan, &folder, observer, &mut machine, (cores, begun))
+        }
     };
     match result {
         Ok(summary) => Ok(write_down(summary, &folder, begun)),

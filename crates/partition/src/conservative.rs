@@ -20,7 +20,7 @@
 use longhaul_core::route::Routes;
 use longhaul_core::{NodeId, PipeId, Topology};
 
-use crate::flows::{MOST_VISITS, ROUTE_ENTRIES, Turn, TurnSums, sorted, turns_are_few};
+use crate::flows::{MOST_VISITS, ROUTE_ENTRIES, Turn, TurnSums, sorted, turns_are_few, visits};
 use crate::matrix;
 use crate::tree::{Leaf, Tree, leaves};
 
@@ -41,9 +41,8 @@ impl Conservative {
         clients.sort_unstable();
         clients.dedup();
         let mut map = FlowMap::new(topology);
-        let visits = topology.nodes().len() + topology.pipes().len();
         let groups = map.by_attachment(&clients);
-        if !turns_are_few(topology) || groups.len().saturating_mul(visits) > MOST_VISITS {
+        if !turns_are_few(topology) || groups.len().saturating_mul(visits(topology)) > MOST_VISITS {
             return None;
         }
         for (at, members) in &groups {

@@ -80,8 +80,7 @@ impl Flows {
         most_visits: usize,
     ) -> Self {
         let turns = turns && turns_are_few(topology);
-        let visits = topology.nodes().len() + topology.pipes().len();
-        let most = (most_visits / visits.max(1)).max(16);
+        let most = (most_visits / visits(topology)).max(16);
         let blocks = blocks(matrix, topology);
         let mut pass = Pass::new(topology, most, turns);
         blocks.each(|block| pass.forward(block));
@@ -92,6 +91,13 @@ impl Flows {
         blocks.each(|block| pass.replies(block));
         pass.finish()
     }
+}
+
+/// The nodes and pipes that one destination's search may visit: leaves are in no tree.
+pub(crate) fn visits(topology: &Topology) -> usize {
+    let leaves = leaves(topology).into_iter().flatten().count();
+    let all = topology.nodes().len() + topology.pipes().len();
+    (all - 3 * leaves).max(1)
 }
 
 /// Whether the turns of a topology are few enough to be listed.

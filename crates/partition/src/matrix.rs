@@ -64,6 +64,38 @@ impl TrafficMatrix {
         }
     }
 
+    /// Lowers what hosts send or receive in all to what their links carry.
+    pub fn limit_to_links(&mut self, topology: &Topology) {
+        let nodes = topology.nodes().len();
+        let (mut sent, mut received) = (vec![0.0; nodes], vec![0.0; nodes]);
+        let sum = |list: &[(NodeId, f64)]| list.iter().map(|(_, weight)| weight).sum::<f64>();
+        for block in &self.blocks {
+            let (from, to) = (sum(&block.from), sum(&block.to));
+            for (host, weight) in &block.from {
+                sent[host.index()] += weight * to;
+            }
+            for (host, weight) in &block.to {
+                received[host.index()] += weight * from;
+            }
+        }
+        for pair in &self.pairs {
+            sent[pair.from.index()] += pair.packets;
+            received[pair.to.index()] += pair.packets;
+        }
+        for block in &mut self.blocks {
+            for (host, weight) in &mut block.from {
+                *weight *= part(sends(topology, *host), sent[host.index()]);
+            }
+            for (host, weight) in &mut block.to {
+                *weight *= part(receives(topology, *host), received[host.index()]);
+            }
+        }
+        for pair in &mut self.pairs {
+            let out = part(sends(topology, pair.from), sent[pair.from.index()]);
+            pair.packets *= out.min(part(receives(topology, pair.to), received[pair.to.index()]));
+        }
+    }
+
     /// Whether nothing is sent.
     pub fn is_empty(&self) -> bool {
         let positive = |list: &[(NodeId, f64)]| list.iter().any(|(_, weight)| *weight > 0.0);
@@ -106,6 +138,15 @@ impl Block {
             to,
             replies: 0.0,
         }
+    }
+}
+
+/// The part of what is asked for that fits.
+fn part(capacity: f64, asked: f64) -> f64 {
+    if asked > capacity {
+        capacity / asked
+    } else {
+        1.0
     }
 }
 

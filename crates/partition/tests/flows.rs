@@ -138,7 +138,7 @@ fn a_sample_of_destinations_stands_for_all() {
     let topology = wired(&wires);
     let matrix = TrafficMatrix::all_pairs(&topology, &hosts(&topology));
     let exact = Flows::expected(&topology, &matrix, true);
-    let sample = Flows::bounded(&topology, &matrix, true, 20 * (120 + 240));
+    let sample = Flows::bounded(&topology, &matrix, true, 20 * (60 + 120));
     assert_eq!(exact.sample, None);
     assert_eq!(sample.sample, Some((20, 60)));
     assert_eq!(sample.turns, None);

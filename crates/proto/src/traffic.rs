@@ -1,30 +1,46 @@
 //! Modelled traffic: hosts and flows without programs, clock, input or output.
 //!
-//! Purpose: all modelled hosts and flows of a run in one state machine. [`Traffic::handle_packet`]
+//! Purpose: modelled hosts and the ends of their flows in one state machine. [`Traffic::handle_packet`]
 //! takes what comes out of the network at a modelled host, [`Traffic::handle_timeout`] lets time
 //! pass, [`Traffic::poll_transmit`] gives what the hosts send, [`Traffic::poll_timeout`] when to
 //! come back. TCP endpoints are those of [`crate::tcp`]; packets have real headers
 //! ([`longhaul_core::engine::Modelled`]).
 //!
-//! **Order.** What happens at one time happens in this order: packets in the order in which they
-//! are handed over, flows that begin, timers. A packet first lets everything happen that is due
-//! before it, and everything that leaves is stamped with the time of its cause. So the driver may
-//! advance the network in steps of any width within which no packet can be an answer to another
-//! one, and the results are those of single steps.
+//! **Ends.** Each end of a flow stands alone on its host, and hears of the other one through the
+//! network only. So the hosts of a run may be spread over several `Traffic`s, which share a
+//! [`FlowTable`] that never changes ([`Traffic::holding`]): results do not depend on how.
+//! [`results`] puts them together.
 //!
-//! **Cost.** A flow that is not under way takes 64 bytes, its result included; endpoints are made
-//! when it starts and freed when its connection is over. A packet finds its endpoint by one look
-//! into a hash table; timers that move later cost nothing.
+//! **Order.** What happens at one time at a host happens in this order: packets in the order in
+//! which they are handed over, flows that begin, timers; flows and timers in the order of flow, side
+//! and connection. A packet first lets everything happen that is due before it, and everything that
+//! leaves is stamped with the time of its cause. So the driver may advance the network in steps of
+//! any width within which no packet can be an answer to another one, and the results are those of
+//! single steps.
+//!
+//! **Cost.** A flow that is not under way takes 64 bytes, its result included; ends are made when
+//! they have something to do and freed when it is done. A packet finds its end by one look into a
+//! hash table; timers that move later cost nothing.
 //!
 //! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
 
-mod connection;
 mod datagrams;
+mod directory;
+mod draws;
+mod end;
+mod kind;
+mod late;
 mod outbox;
+mod parts;
 mod report;
+mod side;
+mod slots;
 mod source;
 mod spec;
 mod strays;
+mod table;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod wire;
 mod world;
@@ -32,25 +48,27 @@ mod world;
 use std::sync::Arc;
 
 use longhaul_core::packet::ETHERNET_LEN;
-use longhaul_core::rng::Stream;
 use longhaul_core::time::Time;
 use longhaul_core::topology::NodeId;
 use rustc_hash::FxHashMap;
 
 pub use outbox::Transmit;
 pub use report::{
-    DatagramFigures, FlowResult, Outcome, RequestFigures, RttFigures, Strays, WindowPoint,
+    DatagramFigures, FlowResult, Outcome, Part, RequestFigures, RttFigures, Strays, WindowPoint,
 };
+pub use side::Side;
 pub use source::Source;
 pub use spec::{
     Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, LEAST_PAYLOAD, Name, Peer,
     Transport,
 };
+pub use table::FlowTable;
 
 use crate::router::RouterReplies;
-use connection::{Connection, Plan, Successor};
-use datagrams::Datagrams;
-use strays::Directory;
+use datagrams::{Receiver, Sender};
+use end::{Ask, End};
+use parts::Totals;
+use slots::{Active, Key, Slots};
 use timers::Owner;
 use wire::Envelope;
 use world::World;
@@ -58,61 +76,21 @@ use world::World;
 /// So many packets are looked at by [`Traffic::look_ahead`] at once.
 pub const LOOK_AHEAD: usize = 32;
 
-/// Where a packet belongs: the host, its port and the other side's, the other side's address,
-/// the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    remote: [u64; 2],
-    ports: u64,
-}
-
-impl Key {
-    fn new(host: NodeId, remote: u128, port: u16, remote_port: u16, is_tcp: bool) -> Self {
-        let ports = u64::from(port) << 16 | u64::from(remote_port);
-        // Node numbers have 32 bits, of which a topology uses fewer.
-        let host = u64::from(host.0) << 33 | u64::from(is_tcp) << 32;
-        Self {
-            remote: [(remote >> 64) as u64, remote as u64],
-            ports: host | ports,
-        }
-    }
-}
-
-#[derive(Debug)]
-enum Active {
-    Connection(Box<Connection>),
-    Datagrams(Box<Datagrams>),
-}
-
-/// A place for a flow that is under way.
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    /// Which of the flow's connections.
-    connection: u32,
-    active: Option<Active>,
-}
-
-/// All modelled hosts and flows of a run.
+/// Modelled hosts of a run, and the ends of its flows there.
 #[derive(Debug)]
 pub struct Traffic {
     world: World,
-    seed: u64,
-    /// Flows by their starts.
+    /// Flows with an end here, by their starts.
     order: Vec<u32>,
     /// How many of them have begun.
     begun: usize,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Slot, times 2, and the side.
-    keys: FxHashMap<Key, u32>,
+    slots: Slots,
     replies: RouterReplies,
-    directory: Directory,
     strays: Strays,
 }
 
 impl Traffic {
-    /// The traffic of `flows` among `hosts`, drawing from `seed`.
+    /// The traffic of `flows` among `hosts`, all of them held here, drawing from `seed`.
     ///
     /// # Errors
     /// Where a flow cannot be; see [`Error`].
@@ -121,21 +99,27 @@ impl Traffic {
         flows: impl IntoIterator<Item = FlowSpec>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let world = World::new(hosts, flows)?;
-        let mut order: Vec<u32> = (0..world.flows.len() as u32).collect();
-        order.sort_by_key(|&flow| world.flows[flow as usize].start);
-        Ok(Self {
-            directory: Directory::new(&world.hosts),
+        let table = Arc::new(FlowTable::new(hosts, flows)?);
+        Ok(Self::holding(table, seed, |_| true))
+    }
+
+    /// The ends of a table's flows at those hosts that `holds` names; packets come for no others.
+    /// Each host of a table is to be held once in a run, with the same seed.
+    pub fn holding(table: Arc<FlowTable>, seed: u64, holds: impl Fn(NodeId) -> bool) -> Self {
+        let world = World::new(table, seed, &holds);
+        let (table, parts) = (&world.table, &world.parts);
+        let is_here = |&flow: &u32| Side::BOTH.into_iter().any(|side| parts.holds(flow, side));
+        let mut order: Vec<u32> = (0..table.len() as u32).filter(is_here).collect();
+        order.sort_by_key(|&flow| (table.flow(flow).start, table.node(flow, Side::Opener), flow));
+        order.shrink_to_fit();
+        Self {
             world,
-            seed,
             order,
             begun: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            keys: FxHashMap::default(),
+            slots: Slots::default(),
             replies: RouterReplies::new(),
             strays: Strays::default(),
-        })
+        }
     }
 
     /// A packet of `ip_len` bytes has come out at `host` at `now`; `headers` are the first bytes
@@ -152,54 +136,48 @@ impl Traffic {
             self.strays.damaged += 1;
             return;
         }
-        let Some(&place) = self.keys.get(&key_of(host, &envelope)) else {
+        let Some(slot) = self.slots.find(&key_of(host, &envelope)) else {
             return self.refuse(now, host, headers, ip_len, &envelope);
         };
-        let (slot, side) = (place / 2, place as usize % 2);
-        match &mut self.slots[slot as usize].active {
-            Some(Active::Connection(connection)) => {
-                connection.handle(&mut self.world, side, now, &envelope, headers);
-                let is_over = connection.is_over() || connection.successor.is_some();
-                if is_over {
-                    self.clean(slot, now);
-                }
+        let is_over = match self.slots.get_mut(slot) {
+            Active::Tcp(end) => {
+                end.handle(&mut self.world, now, &envelope, headers);
+                end.is_over() || end.successor.is_some()
             }
-            Some(Active::Datagrams(datagrams)) => {
-                if let Some(numbers) = envelope.numbers(headers)
-                    && side == 1
-                {
-                    datagrams.handle(&mut self.world, now, numbers);
-                    if datagrams.is_over() {
-                        self.clean(slot, now);
-                    }
+            Active::Receiver(receiver) => {
+                if let Some(numbers) = envelope.numbers(headers) {
+                    receiver.handle(&mut self.world, now, numbers);
                 }
+                receiver.is_over()
             }
-            None => {}
+            Active::Sender(_) | Active::Free => false,
+            Active::Listening if End::opens(envelope.flags(headers)) => {
+                self.accept(slot, now, &envelope, headers);
+                false
+            }
+            Active::Listening => return self.refuse(now, host, headers, ip_len, &envelope),
+            Active::Failed => return self.answer(now, host, headers, ip_len),
+        };
+        if is_over {
+            self.clean(slot, now);
         }
     }
 
     /// Looks up what the next packets are for, all at once: of each its host, its headers and the
     /// length of its IP packet. Changes nothing. With many flows under way, each step to an endpoint
-    /// (its key, its slot, the connection, its end) waits for the machine's memory; the processor
-    /// makes the same step for many packets in the time of one, and finds all of it near when they
-    /// are handled.
+    /// (its key, its slot, its end) waits for the machine's memory; the processor makes the same
+    /// step for many packets in the time of one, and finds all of it near when they are handled.
     pub fn look_ahead<'a>(&self, coming: impl Iterator<Item = (NodeId, &'a [u8], u32)>) {
-        let mut places = [u32::MAX; LOOK_AHEAD];
-        for (place, (host, headers, ip_len)) in places.iter_mut().zip(coming) {
+        let mut slots = [None; LOOK_AHEAD];
+        for (slot, (host, headers, ip_len)) in slots.iter_mut().zip(coming) {
             let key = Envelope::read(headers, ip_len).map(|envelope| key_of(host, &envelope));
-            let found = key.and_then(|key| self.keys.get(&key));
-            *place = found.copied().unwrap_or(u32::MAX);
+            *slot = key.and_then(|key| self.slots.find(&key));
         }
-        let connections = places.map(|place| {
-            let slot = self.slots.get((place / 2) as usize);
-            match slot.and_then(|slot| slot.active.as_ref()) {
-                Some(Active::Connection(connection)) => Some(&**connection),
-                _ => None,
-            }
+        let ends = slots.map(|slot| match self.slots.get(slot?) {
+            Active::Tcp(end) => Some(&**end),
+            _ => None,
         });
-        let ends = connections.map(|connection| connection.map_or(&[][..], Connection::ends));
-        let ends = ends.iter().zip(places);
-        let ends = ends.filter_map(|(ends, place)| ends.get(place as usize % 2));
+        let ends = ends.into_iter().flatten();
         std::hint::black_box(ends.fold(0, |seen, end| seen ^ end.look()));
     }
 
@@ -242,86 +220,88 @@ impl Traffic {
             Some(envelope) => Some(envelope.port),
             None => strays::quoted_port(headers),
         };
-        self.world.places.contains_key(&host) && port.is_some_and(|port| port >= FIRST_PORT)
+        self.world.table.host(host).is_some() && port.is_some_and(|port| port >= FIRST_PORT)
     }
 
-    /// Whether all flows are over that end by themselves.
+    /// How many ends held here are still awaited: those that will know that a flow is over which ends
+    /// by itself, one for each such flow. The traffic of a run is done when the sum over all
+    /// that hold parts of it is 0.
+    pub fn awaited(&self) -> usize {
+        self.world.parts.awaited
+    }
+
+    /// Whether none is: all flows that end by themselves are over, where all are held here.
     pub fn is_done(&self) -> bool {
-        self.world.awaited == 0
+        self.awaited() == 0
     }
 
-    /// How many flows are over, and how many there are.
+    /// How many flows are over by the word of ends held here, and how many will ever be so. Both
+    /// add up over all that hold parts of a run's traffic, the latter to the number of its flows.
     pub fn progress(&self) -> (usize, usize) {
-        let all = self.world.flows.len();
-        (all - self.world.unfinished, all)
+        let parts = &self.world.parts;
+        (parts.decided - parts.unfinished, parts.decided)
     }
 
-    /// Packets that no flow awaited.
+    /// Packets that no end awaited; they add up.
     pub const fn strays(&self) -> Strays {
         self.strays
     }
 
-    /// What flows have done so far, in the order in which they were given.
-    pub fn flows(&self) -> impl Iterator<Item = FlowResult<'_>> {
-        let mut active: FxHashMap<u32, Vec<&Active>> = FxHashMap::default();
-        for slot in self.slots.iter().filter_map(|slot| slot.active.as_ref()) {
-            active.entry(slot.flow()).or_default().push(slot);
-        }
-        (0..self.world.flows.len() as u32).map(move |flow| {
-            let active = active.get(&flow).map_or(&[][..], Vec::as_slice);
-            self.result(flow, active)
-        })
+    /// What the ends held here have done so far, by flow and side.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let mut under_way = self.under_way();
+        let flows = 0..self.world.table.len() as u32;
+        let ends = flows.flat_map(|flow| Side::BOTH.map(|side| (flow, side)));
+        ends.filter_map(move |end| self.part(end, &mut under_way))
     }
 
-    fn result<'a>(&'a self, number: u32, active: &[&'a Active]) -> FlowResult<'a> {
-        let world = &self.world;
-        let flow = &world.flows[number as usize];
-        let outcome = flow.outcome();
-        let mut result = FlowResult {
-            name: world.name(number),
-            from: world.hosts[flow.from as usize].node,
-            to: world.hosts[flow.to as usize].node,
-            outcome,
-            start: flow.start,
-            finish: Some(flow.finish).filter(|_| flow.finish < Time::MAX),
-            bytes: if outcome == Outcome::Waiting {
-                0
-            } else {
-                flow.bytes
-            },
-            retransmissions: flow.retransmissions.into(),
-            rtt: RttFigures::unpack(flow.trips),
-            datagrams: world.datagrams.get(&number),
-            requests: world.requests.get(&number),
-            series: world.series.get(&number).map_or(&[], Vec::as_slice),
-        };
-        for active in active {
-            match active {
-                Active::Connection(connection) => {
-                    let (bytes, resent) = connection.totals();
-                    result.bytes += bytes;
-                    result.retransmissions += resent;
-                    if let Some(trips) = connection.trips() {
-                        result.rtt = RttFigures::unpack(trips);
-                    }
-                }
-                Active::Datagrams(datagrams) => {
-                    result.bytes += datagrams.bytes();
-                    result.datagrams = Some(&datagrams.figures);
-                }
+    /// What flows have done so far, in the order in which they were given, where all their ends are
+    /// held here.
+    pub fn flows(&self) -> impl Iterator<Item = FlowResult<'_>> {
+        results([self])
+    }
+
+    /// What the ends have done that are under way.
+    fn under_way(&self) -> UnderWay {
+        let mut under_way = UnderWay::default();
+        for (end, active) in self.slots.iter() {
+            if let Some(totals) = active.totals() {
+                let entry = under_way.entry((end.flow(), end.side()));
+                entry.or_default().add(totals);
             }
         }
-        result
+        under_way
+    }
+
+    fn part(&self, end: (u32, Side), under_way: &mut UnderWay) -> Option<Part<'_>> {
+        let World { table, parts, .. } = &self.world;
+        if end.1 == Side::Acceptor && table.kind(end.0).program.is_some() {
+            return None;
+        }
+        parts.part(table, end, under_way.remove(&end))
     }
 }
 
-impl Active {
-    fn flow(&self) -> u32 {
-        match self {
-            Self::Connection(connection) => connection.flow,
-            Self::Datagrams(datagrams) => datagrams.flow,
-        }
-    }
+/// Totals of ends under way.
+type UnderWay = FxHashMap<(u32, Side), Totals>;
+
+/// What the flows of a run have done so far, in the order in which they were given: of all that hold
+/// parts of its traffic, and share one table.
+pub fn results<'a>(
+    shares: impl IntoIterator<Item = &'a Traffic>,
+) -> impl Iterator<Item = FlowResult<'a>> {
+    let shares: Vec<&Traffic> = shares.into_iter().collect();
+    let mut under_way: Vec<UnderWay> = shares.iter().map(|share| share.under_way()).collect();
+    let table = shares.first().map(|share| &share.world.table);
+    let flows = 0..table.map_or(0, |table| table.len()) as u32;
+    flows.filter_map(move |flow| {
+        let mut part = |side| {
+            let mut shares = shares.iter().copied().zip(&mut under_way);
+            shares.find_map(|(share, under_way)| share.part((flow, side), under_way))
+        };
+        let (opener, acceptor) = (part(Side::Opener)?, part(Side::Acceptor));
+        Some(FlowResult::join(table?, opener, acceptor))
+    })
 }
 
 fn key_of(host: NodeId, envelope: &Envelope) -> Key {
@@ -334,189 +314,135 @@ fn key_of(host: NodeId, envelope: &Envelope) -> Key {
     )
 }
 
-/// Flows begin and end.
+/// Ends begin and end.
 impl Traffic {
     fn next_start(&self) -> Option<(Time, u32)> {
         let flow = *self.order.get(self.begun)?;
-        Some((self.world.flows[flow as usize].start, flow))
+        Some((self.world.table.flow(flow).start, flow))
     }
 
+    /// A flow begins, at the ends that are held here.
     fn start(&mut self, flow: u32, now: Time) {
-        let entry = &mut self.world.flows[flow as usize];
-        entry.set_outcome(Outcome::Running);
-        let bytes = std::mem::take(&mut entry.bytes);
-        let name = self.world.name(flow).to_string();
-        let stream = Stream::new(self.seed, &name);
-        match self.world.kind(flow).transport {
-            Transport::Tcp(..) => self.connect(flow, bytes, stream, None, now),
-            Transport::Udp { ip, .. } => self.send(flow, bytes, ip, stream, now),
+        let kind = self.world.table.kind(flow);
+        let (is_tcp, is_program) = (kind.is_tcp(), kind.program.is_some());
+        for side in Side::BOTH {
+            let is_modelled = side == Side::Opener || !is_program;
+            if !is_modelled || !self.world.parts.holds(flow, side) {
+                continue;
+            }
+            self.world.parts.begin(flow, side, now);
+            match (is_tcp, side) {
+                (true, Side::Opener) => self.connect(flow, 0, None, now),
+                (true, Side::Acceptor) => {
+                    self.take_slot(flow, side, 0);
+                }
+                (false, Side::Opener) => self.send(flow, now),
+                (false, Side::Acceptor) => self.receive(flow, now),
+            }
         }
     }
 
-    fn take_slot(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        })
-    }
-
-    fn ends(&self, flow: u32) -> [Host; 2] {
-        let flow = &self.world.flows[flow as usize];
-        [flow.from, flow.to].map(|place| self.world.hosts[place as usize])
+    /// A slot for an end of a connection. Where its port's turn has come again, what is left of its
+    /// last user ends.
+    fn take_slot(&mut self, flow: u32, side: Side, connection: u32) -> (u32, side::EndId) {
+        let end = self.world.table.end(flow, side, connection);
+        let key = self.world.table.key(end);
+        if let Some(last) = self.slots.find(&key) {
+            self.release(last);
+        }
+        (self.slots.add(key, end), end)
     }
 
     /// A flow, or the next connection of one, begins.
-    fn connect(
-        &mut self,
-        flow: u32,
-        bytes: u64,
-        stream: Stream,
-        successor: Option<connection::Requests>,
-        now: Time,
-    ) {
-        let kind = Arc::clone(self.world.kind(flow));
-        let Transport::Tcp(config, ip) = kind.transport.clone() else {
-            return;
-        };
-        let number = successor
-            .as_ref()
-            .map_or(0, connection::Requests::connections);
-        let ports = self.world.ports(flow, number);
-        let slot = self.take_slot();
-        let plan = Plan {
-            flow,
-            slot,
-            generation: self.slots[slot as usize].generation,
-            hosts: self.ends(flow),
-            ports,
-            kind,
-            config,
-            ip,
-            bytes,
-            stream,
-            successor,
-        };
-        let mut connection = Box::new(Connection::new(plan, now));
-        connection.begin(&mut self.world, now);
-        self.slots[slot as usize].connection = number;
-        let ends = connection.ends().len();
-        self.slots[slot as usize].active = Some(Active::Connection(connection));
-        self.bind(slot, flow, ip, true, ends);
-        self.clean(slot, now);
-    }
-
-    fn send(&mut self, flow: u32, bytes: u64, ip: IpVersion, stream: Stream, now: Time) {
-        let kind = Arc::clone(self.world.kind(flow));
-        let slot = self.take_slot();
-        let generation = self.slots[slot as usize].generation;
-        let datagrams = Datagrams::new(
-            (flow, slot, generation),
-            self.ends(flow),
-            self.world.ports(flow, 0),
-            (&kind, ip),
-            bytes,
-            stream,
-            now,
-        );
-        let Some(mut datagrams) = datagrams else {
-            return;
-        };
-        datagrams.act(&mut self.world, now);
-        self.slots[slot as usize].connection = 0;
-        self.slots[slot as usize].active = Some(Active::Datagrams(Box::new(datagrams)));
-        self.bind(slot, flow, ip, false, 2);
-        self.clean(slot, now);
-    }
-
-    /// The keys of a slot's two sides.
-    fn keys_of(&self, slot: u32, flow: u32, ip: IpVersion, is_tcp: bool) -> [Key; 2] {
-        let hosts = self.ends(flow);
-        let ports = self.world.ports(flow, self.slots[slot as usize].connection);
-        [0, 1].map(|side| {
-            let remote = match ip {
-                IpVersion::V4 => u128::from(hosts[1 - side].ipv4.to_bits()),
-                IpVersion::V6 => hosts[1 - side].ipv6.to_bits(),
-            };
-            Key::new(
-                hosts[side].node,
-                remote,
-                ports[side],
-                ports[1 - side],
-                is_tcp,
-            )
-        })
-    }
-
-    fn bind(&mut self, slot: u32, flow: u32, ip: IpVersion, is_tcp: bool, ends: usize) {
-        let keys = self.keys_of(slot, flow, ip, is_tcp);
-        for (key, side) in keys.into_iter().zip(0..).take(ends) {
-            // Where a port's turn has come again, what is left of its last user ends.
-            self.keys.insert(key, slot * 2 + side);
+    fn connect(&mut self, flow: u32, connection: u32, ask: Option<Ask>, now: Time) {
+        let (slot, id) = self.take_slot(flow, Side::Opener, connection);
+        let draws = self.world.draws(flow);
+        if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, ask, now) {
+            end.act(&mut self.world, now);
+            *self.slots.get_mut(slot) = Active::Tcp(Box::new(end));
         }
+        self.clean(slot, now);
+    }
+
+    /// A connection is asked for where one is awaited. Behind it, the next one of the flow is.
+    fn accept(&mut self, slot: u32, now: Time, envelope: &Envelope, headers: &[u8]) {
+        let id = self.slots.end(slot);
+        let (flow, connection) = (id.flow(), id.connection());
+        let draws = self.world.draws(flow);
+        if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, None, now) {
+            end.handle(&mut self.world, now, envelope, headers);
+            *self.slots.get_mut(slot) = Active::Tcp(Box::new(end));
+        }
+        if self.world.table.kind(flow).has_another(connection) {
+            self.take_slot(flow, Side::Acceptor, connection + 1);
+        }
+    }
+
+    fn send(&mut self, flow: u32, now: Time) {
+        let (slot, id) = self.take_slot(flow, Side::Opener, 0);
+        let draws = self.world.draws(flow);
+        if let Some(mut sender) = Sender::new(&self.world.table, (id, slot), &draws, now) {
+            sender.act(&mut self.world, now);
+            *self.slots.get_mut(slot) = Active::Sender(Box::new(sender));
+        }
+        self.clean(slot, now);
+    }
+
+    fn receive(&mut self, flow: u32, now: Time) {
+        let (slot, id) = self.take_slot(flow, Side::Acceptor, 0);
+        let draws = self.world.draws(flow);
+        if let Some(mut receiver) = Receiver::new(&self.world.table, (id, slot), &draws, now) {
+            receiver.act(&mut self.world, now);
+            *self.slots.get_mut(slot) = Active::Receiver(Box::new(receiver));
+        }
+        self.clean(slot, now);
     }
 
     fn ring(&mut self, owner: Owner, at: Time) {
-        let slot = &mut self.slots[owner.slot as usize];
-        if slot.generation != owner.generation {
-            return;
+        if self.slots.end(owner.slot) != owner.end {
+            return; // it is gone
         }
-        match &mut slot.active {
-            Some(Active::Connection(connection)) => {
-                connection.handle_timer(&mut self.world, owner.which.into(), at);
-            }
-            Some(Active::Datagrams(datagrams)) => datagrams.handle_timer(&mut self.world, at),
-            None => {}
+        match self.slots.get_mut(owner.slot) {
+            Active::Tcp(end) => end.handle_timer(&mut self.world, at),
+            Active::Sender(sender) => sender.handle_timer(&mut self.world, at),
+            Active::Receiver(receiver) => receiver.handle_timer(&mut self.world, at),
+            Active::Listening | Active::Failed | Active::Free => return,
         }
         self.clean(owner.slot, at);
     }
 
-    /// Frees a slot whose flow is over, and lets a successor begin.
+    /// Frees the slot of an end that is over, and lets a successor begin. Of one that has failed,
+    /// the port remains: it answers with resets.
     fn clean(&mut self, slot: u32, now: Time) {
-        let (flow, is_over, successor) = match &mut self.slots[slot as usize].active {
-            Some(Active::Connection(connection)) => {
-                let successor = connection.successor.take();
-                (connection.flow, connection.is_over(), successor)
-            }
-            Some(Active::Datagrams(datagrams)) => (datagrams.flow, datagrams.is_over(), None),
-            None => return,
+        let (is_over, has_failed, successor) = match self.slots.get_mut(slot) {
+            Active::Tcp(end) => (end.is_over(), end.has_failed(), end.successor.take()),
+            Active::Sender(sender) => (sender.is_over(), false, None),
+            Active::Receiver(receiver) => (receiver.is_over(), false, None),
+            Active::Listening | Active::Failed | Active::Free => return,
         };
-        if is_over {
-            self.release(slot, flow);
+        let id = self.slots.end(slot);
+        if is_over && has_failed {
+            self.keep(slot);
+            *self.slots.get_mut(slot) = Active::Failed;
+        } else if is_over {
+            self.release(slot);
         }
-        if let Some(Successor { requests, stream }) = successor {
-            self.connect(flow, 0, stream, Some(requests), now);
+        if let Some(ask) = successor {
+            self.connect(id.flow(), id.connection() + 1, Some(*ask), now);
         }
     }
 
-    fn release(&mut self, slot: u32, flow: u32) {
-        let (is_tcp, ip) = match self.world.kind(flow).transport {
-            Transport::Tcp(_, ip) => (true, ip),
-            Transport::Udp { ip, .. } => (false, ip),
-        };
-        for (key, side) in self.keys_of(slot, flow, ip, is_tcp).into_iter().zip(0..) {
-            if self.keys.get(&key) == Some(&(slot * 2 + side)) {
-                self.keys.remove(&key);
-            }
+    /// Keeps what an end has done.
+    fn keep(&mut self, slot: u32) {
+        if let Some(totals) = self.slots.get(slot).totals() {
+            let World { table, parts, .. } = &mut self.world;
+            parts.take(table, self.slots.end(slot), totals);
         }
-        let entry = &mut self.world.flows[flow as usize];
-        match self.slots[slot as usize].active.take() {
-            Some(Active::Connection(connection)) => {
-                let (bytes, resent) = connection.totals();
-                entry.bytes += bytes;
-                let resent = u32::try_from(resent).unwrap_or(u32::MAX);
-                entry.retransmissions = entry.retransmissions.saturating_add(resent);
-                if let Some(trips) = connection.trips() {
-                    entry.trips = trips;
-                }
-            }
-            Some(Active::Datagrams(datagrams)) => {
-                entry.bytes += datagrams.bytes();
-                self.world.datagrams.insert(flow, datagrams.figures);
-            }
-            None => {}
-        }
-        let slot_entry = &mut self.slots[slot as usize];
-        slot_entry.generation = slot_entry.generation.wrapping_add(1);
-        self.free.push(slot);
+    }
+
+    fn release(&mut self, slot: u32) {
+        self.keep(slot);
+        let key = self.world.table.key(self.slots.end(slot));
+        self.slots.remove(&key, slot);
     }
 }

@@ -11,8 +11,8 @@
 //! A change of the network is a round of its own, before which everything earlier is done, so that
 //! distances between cores can be measured anew after it.
 //!
-//! Waiting at a gate spins for a while, since the others are about to come, and then yields, for
-//! there may be more threads than CPUs. A thread that panics closes the gates for all.
+//! Waiting at a gate spins for a while, since the others are about to come, and then yields; where
+//! there are more threads than CPUs, it yields at once. A thread that panics closes the gates for all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ use super::control::{Control, Joint, Move};
 use super::lane::Lane;
 use super::{Outcome, ROUNDS_PER_LOOK, Watch};
 
-/// So often a thread looks at a gate before it yields its CPU.
+/// So often a thread looks at a gate before it yields its CPU, where each has a CPU of its own.
 const SPINS: u32 = 4000;
 /// Nothing, as a time in an atomic.
 const NEVER: u64 = u64::MAX;
@@ -33,6 +33,8 @@ const NEVER: u64 = u64::MAX;
 /// Where all threads wait for each other.
 struct Gate {
     threads: usize,
+    /// So often a thread looks before it yields.
+    spins: u32,
     waiting: AtomicUsize,
     /// How often all have come.
     passed: AtomicUsize,
@@ -40,9 +42,11 @@ struct Gate {
 }
 
 impl Gate {
-    const fn new(threads: usize) -> Self {
+    fn new(threads: usize) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             threads,
+            spins: if threads <= cpus { SPINS } else { 0 },
             waiting: AtomicUsize::new(0),
             passed: AtomicUsize::new(0),
             is_broken: AtomicBool::new(false),
@@ -62,7 +66,7 @@ impl Gate {
             if self.is_broken.load(Ordering::Acquire) {
                 return false;
             }
-            if spins < SPINS {
+            if spins < self.spins {
                 spins += 1;
                 std::hint::spin_loop();
             } else {

@@ -60,6 +60,7 @@ impl Bench {
             force: true,
             experiment_text: text.to_owned(),
             experiment_dir: self.dir.clone(),
+            cores: crate::run::Cores::default(),
         };
         let mut watch = Watch {
             before: available_bytes(),

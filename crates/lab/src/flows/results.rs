@@ -5,21 +5,22 @@ use std::io;
 use longhaul_core::Time;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::traffic::{Carrier, Work};
-use longhaul_proto::traffic::{FlowResult, Outcome, Traffic};
+use longhaul_proto::traffic::{self, FlowResult, Outcome, Traffic};
 
 use super::{DatagramSummary, FlowBook, FlowRecord, Flows, RequestSummary};
 use crate::folder::RunFolder;
 
-/// Writes down what has become, by the `end` of a run, of all flows that have started.
+/// Writes down what has become, by the `end` of a run, of all flows that have started; `shares` are
+/// what the cores hold of their ends.
 pub(crate) fn write_down(
     plan: &Plan,
-    traffic: &Traffic,
+    shares: &[&Traffic],
     folder: &RunFolder,
     end: Time,
 ) -> io::Result<Flows> {
     let mut book = FlowBook::create(folder, end)?;
     let flows = plan.traffic.flows(&plan.topology, plan.seed);
-    for (flow, result) in flows.zip(traffic.flows()) {
+    for (flow, result) in flows.zip(traffic::results(shares.iter().copied())) {
         if result.outcome == Outcome::Waiting {
             continue;
         }
@@ -60,7 +61,7 @@ fn record(result: &FlowResult<'_>) -> FlowRecord {
             mean_s: requests.mean().map(|span| span.as_s()),
             max_s: requests.least.map(|_| requests.most.as_s()),
         }),
-        datagrams: result.datagrams.map(|datagrams| DatagramSummary {
+        datagrams: result.datagrams.as_ref().map(|datagrams| DatagramSummary {
             sent: datagrams.sent,
             received: datagrams.received,
             lost: datagrams.lost(),

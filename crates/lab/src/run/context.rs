@@ -8,6 +8,7 @@ use longhaul_core::{Span, Time};
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::cpu;
 use longhaul_linux::sandbox::SandboxError;
+use longhaul_partition::Partition;
 use thiserror::Error;
 
 use crate::fidelity::State;
@@ -24,6 +25,24 @@ pub struct RunOptions {
     pub experiment_text: String,
     /// The folder of the experiment file: `LONGHAUL_DIR` of programs, base of a relative `cwd`.
     pub experiment_dir: PathBuf,
+    /// On how many cores a virtual run may go, and who has what.
+    pub cores: Cores,
+}
+
+/// The cores of a virtual run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cores {
+    /// At most so many threads, as far as they pay; the best partition is found.
+    UpTo(u16),
+    /// Those of a partition that was made before.
+    Given(Partition),
+}
+
+impl Default for Cores {
+    /// One.
+    fn default() -> Self {
+        Self::UpTo(1)
+    }
 }
 
 /// How a run comes along.

@@ -53,9 +53,12 @@ pub(super) struct End<'a> {
     pub(super) verdict: Verdict,
     /// What a pipe is like, where it is not as the plan has it.
     pub(super) params: &'a dyn Fn(PipeId) -> Option<&'a PipeParams>,
+    /// How long all cores together took, set-up and ends not counted.
+    pub(super) loop_time: Duration,
     /// What each core has come to, with its part of all pipes' counters.
     pub(super) cores: Vec<CoreEnd>,
-    pub(super) traffic: Option<&'a Traffic>,
+    /// The modelled hosts of all cores.
+    pub(super) traffic: Vec<&'a Traffic>,
     pub(super) programs: Vec<ProgramSummary>,
     pub(super) trace_hash: Option<u64>,
 }
@@ -121,9 +124,10 @@ impl<'a> Ledger<'a> {
     /// Sums up, without the figures that only the caller knows.
     pub(super) fn close(mut self, end: End<'_>) -> Summary {
         let plan = self.plan;
-        let flows = end.traffic.map_or(Ok(Flows::default()), |traffic| {
-            flows::write_down(plan, traffic, self.folder, end.time)
-        });
+        let flows = match end.traffic.as_slice() {
+            [] => Ok(Flows::default()),
+            shares => flows::write_down(plan, shares, self.folder, end.time),
+        };
         let flows = flows.unwrap_or_else(|error| {
             self.fail(format!("writing flows: {error}"));
             Flows::default()
@@ -137,7 +141,6 @@ impl<'a> Ledger<'a> {
         if let Err(problem) = series.finish() {
             error.get_or_insert(format!("writing time series: {problem}"));
         }
-        let cpu: Duration = end.cores.iter().map(|core| core.cpu).sum();
         let cores = end.cores.iter().map(CoreEnd::summary).collect();
         let efficiency = core_end::efficiency(&end.cores);
         let network = core_end::whole(end.cores);
@@ -157,9 +160,9 @@ impl<'a> Ledger<'a> {
             cpu_s: 0.0,
             setup_s: 0.0,
             teardown_s: 0.0,
-            hops_per_s: match cpu {
+            hops_per_s: match end.loop_time {
                 Duration::ZERO => 0.0,
-                cpu => counters.hops as f64 / cpu.as_secs_f64(),
+                time => counters.hops as f64 / time.as_secs_f64(),
             },
             error,
             warnings,

@@ -44,12 +44,15 @@ impl Machine for LinuxMachine {
         take_signal(self.signals.as_ref()?.as_fd())
     }
 
+    fn cpus(&self) -> usize {
+        cpu::allowed().map_or(1, |cpus| cpus.len())
+    }
+
     fn facts(&self) -> summary::Machine {
         let core = CoreFacts {
             scheduling: "ordinary",
             ..CoreFacts::default()
         };
-        let cpus = cpu::allowed().map_or(1, |cpus| cpus.len());
-        summary::machine(core, Vec::new(), cpus)
+        summary::machine(core, Vec::new(), self.cpus())
     }
 }

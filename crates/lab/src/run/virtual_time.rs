@@ -10,6 +10,7 @@
 
 mod machine;
 pub mod memory;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,7 @@ use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Wa
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
-use crate::run::{Begun, Observer, Progress, RunError, io_error};
+use crate::run::{Begun, Cores, Observer, Progress, RunError, io_error};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 pub(super) use machine::{Clock, Machine};
@@ -38,10 +39,17 @@ pub(crate) fn run(
     folder: &RunFolder,
     observer: &mut dyn Observer,
     machine: &mut dyn Machine,
-    begun: Begun,
+    (cores, begun): (&Cores, Begun),
 ) -> Result<Summary, RunError> {
     machine.begin().map_err(io_error("blocking signals"))?;
-    let mut simulation = Simulation::new(plan, folder, machine)?;
+    let (split, notes) = split::of(plan, cores, machine.cpus());
+    for note in &notes {
+        observer.progress(&Progress::Note(note.clone()));
+    }
+    let mut simulation = Simulation::new(plan, folder, machine, split)?;
+    notes
+        .into_iter()
+        .for_each(|note| simulation.ledger.warn(note));
     let setup = begun.passed();
     observer.progress(&Progress::Started);
     simulation.go(observer)?;
@@ -62,8 +70,10 @@ struct Simulation<'a> {
     received: u64,
     pool_seen: u64,
     stop: Option<Stop>,
-    /// CPU time of the drive loop.
+    /// CPU time of the drive loop; of several cores, that of the first.
     cpu: Duration,
+    /// How long the drive loop has taken.
+    loop_time: Duration,
     meter: Meter,
 }
 
@@ -72,9 +82,9 @@ impl<'a> Simulation<'a> {
         plan: &'a Plan,
         folder: &'a RunFolder,
         machine: &'a mut dyn Machine,
+        split: Split,
     ) -> Result<Self, RunError> {
-        let split = Arc::new(Split::whole(Arc::clone(&plan.topology)));
-        let run = VirtualRun::new(plan, split, VirtualConfig::of(plan));
+        let run = VirtualRun::new(plan, Arc::new(split), VirtualConfig::of(plan));
         let run = run.map_err(RunError::Traffic)?;
         Ok(Self {
             plan,
@@ -86,6 +96,7 @@ impl<'a> Simulation<'a> {
             pool_seen: 0,
             stop: None,
             cpu: Duration::ZERO,
+            loop_time: Duration::ZERO,
             meter: Meter {
                 told: machine.clock()(),
                 time: Time::ZERO,
@@ -105,7 +116,9 @@ impl<'a> Simulation<'a> {
                 pauses: &mut || now().saturating_sub(told) >= PROGRESS,
                 now: &*now,
             };
+            let begun = now();
             let outcome = self.run.run(horizon, watch);
+            self.loop_time += now().saturating_sub(begun);
             self.cpu += self.machine.cpu_time().saturating_sub(before);
             self.note_events();
             match outcome {
@@ -198,9 +211,9 @@ impl<'a> Simulation<'a> {
         let cores = self.run.emulations();
         let all_pipes = self.plan.topology.pipes().len() as u32;
         // Of one core, it is CPU time that counts: a virtual run waits for nothing.
-        let worked: Vec<Duration> = match cores.len() {
-            1 => vec![self.cpu],
-            _ => self.run.worked().collect(),
+        let (worked, loop_time): (Vec<Duration>, _) = match cores.len() {
+            1 => (vec![self.cpu], self.cpu),
+            _ => (self.run.worked().collect(), self.loop_time),
         };
         let core = |(emulation, cpu): (&Emulation, Duration)| {
             let engine = emulation.engine();
@@ -215,7 +228,6 @@ impl<'a> Simulation<'a> {
                     inside: engine.inside(),
                     multicast_data: 0,
                 },
-                ..CoreEnd::default()
             }
         };
         self.ledger.close(End {
@@ -223,8 +235,13 @@ impl<'a> Simulation<'a> {
             machine: self.machine.facts(),
             verdict: self.judge.virtual_verdict(),
             params: &|pipe| Some(self.run.params(pipe)),
+            loop_time,
             cores: cores.zip(worked).map(core).collect(),
-            traffic: self.run.emulations().next().and_then(Emulation::traffic),
+            traffic: self
+                .run
+                .emulations()
+                .filter_map(Emulation::traffic)
+                .collect(),
             programs: Vec::new(),
             trace_hash: Some(self.run.trace_hash()),
         })

@@ -111,6 +111,7 @@ impl<'a> Pass<'a> {
             list.fill(0.0);
         }
         flows.packets = 0.0;
+        flows.sample = None;
         if let Some(turns) = &mut self.turns {
             turns.clear();
         }

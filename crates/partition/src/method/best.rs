@@ -29,7 +29,9 @@ const IMBALANCES: [u64; 3] = [40, 90, 145];
 /// Imbalance that costs little, in thousandths: just below 15 %, which is what is asked for.
 const TOLERANCE: u64 = 148;
 /// The most thresholds of look-ahead.
-const THRESHOLDS: usize = 8;
+const THRESHOLDS: u32 = 8;
+/// Beyond so many edges a start is refined once, and not for each imbalance.
+const MANY_EDGES: usize = 100_000;
 /// Passes of a refinement.
 const PASSES: u32 = 8;
 
@@ -75,7 +77,8 @@ impl Best {
         }
         let mut draws = Draws::new(seed, "best");
         let mut best: Option<(Found, Coarse<'_>, Groups)> = None;
-        for threshold in thresholds(&whole.graph, cores) {
+        let few = self.bounded(THRESHOLDS, &whole.graph).max(2);
+        for threshold in thresholds(&whole.graph, cores, few) {
             let groups = contraction(&whole.graph, threshold);
             let at = whole.contract(&groups);
             if best
@@ -95,7 +98,7 @@ impl Best {
         let Some((mut found, at, groups)) = best else {
             return Metis::default().split(&problem.expected, cores, seed);
         };
-        for _ in 0..self.bounded(self.cycles, &at.graph) {
+        for _ in 0..self.bounded(self.cycles, &at.graph).max(1) {
             let next = at.cycle(&found.part, &mut draws);
             if next.cost <= found.cost {
                 found = next;
@@ -106,7 +109,7 @@ impl Best {
 
     /// The cheapest of several starts.
     fn start(&self, at: &Coarse<'_>, draws: &mut Draws) -> Found {
-        let starts = self.bounded(self.starts, &at.graph).max(3);
+        let starts = self.bounded(self.starts, &at.graph).max(2);
         let mut best: Option<Found> = None;
         for number in 0..starts {
             let cut = best.as_ref().map_or(0, |found| at.graph.cut(&found.part));
@@ -119,9 +122,9 @@ impl Best {
         best.unwrap_or_else(|| at.found(vec![0; at.graph.len()]))
     }
 
-    /// How often something is done that looks at all edges some ten times.
+    /// How often something is done that looks at all edges some thirty times.
     fn bounded(&self, wanted: u32, graph: &Graph) -> u32 {
-        let once = 10 * (graph.edges() + graph.len()).max(1);
+        let once = 30 * (graph.edges() + graph.len()).max(1);
         wanted.min((BUDGET / once) as u32)
     }
 }
@@ -194,7 +197,9 @@ impl Coarse<'_> {
 
     /// The cheapest refinement of a partition.
     fn refined(&self, part: Vec<u16>) -> Found {
-        let tries = IMBALANCES.into_iter().map(|imbalance| {
+        let few = self.graph.edges() > MANY_EDGES;
+        let tries = IMBALANCES.into_iter().skip(if few { 2 } else { 0 });
+        let tries = tries.map(|imbalance| {
             let mut part = part.clone();
             let limits = self.limits(&part, imbalance);
             refine(&self.graph, &mut part, self.cores, limits);
@@ -247,12 +252,12 @@ fn idle(graph: &Graph) -> Groups {
 
 /// Thresholds in nanoseconds, rising: none, and delays of edges as far as enough is left to be
 /// split.
-fn thresholds(graph: &Graph, cores: u16) -> Vec<u64> {
+fn thresholds(graph: &Graph, cores: u16, most: u32) -> Vec<u64> {
     let mut delays: Vec<u64> = graph.each_edge().map(|(_, arc)| arc.delay).collect();
     delays.sort_unstable();
     delays.dedup();
     let mut list = vec![0];
-    let step = delays.len().div_ceil(THRESHOLDS).max(1);
+    let step = delays.len().div_ceil(most as usize).max(1);
     for &delay in delays.iter().skip(1).step_by(step) {
         if contraction(graph, delay).count < usize::from(cores) {
             break;

@@ -14,6 +14,10 @@ use std::collections::BinaryHeap;
 
 use crate::graph::Graph;
 
+/// Vertices with more edges keep their place in the heap while neighbours move: to look at all
+/// edges of a hub after each move of a neighbour would take the square of their number.
+const HUB: usize = 2_000;
+
 /// What a refinement must keep to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -148,8 +152,10 @@ impl<'a> State<'a> {
             moves.push((vertex, self.part[vertex as usize]));
             self.locked[vertex as usize] = true;
             self.make(vertex, found);
-            for index in 0..self.graph.arcs(vertex).len() {
-                self.offer(self.graph.arcs(vertex)[index].peer);
+            for arc in self.graph.arcs(vertex) {
+                if self.graph.arcs(arc.peer).len() <= HUB {
+                    self.offer(arc.peer);
+                }
             }
             let cost = self.cost();
             if cost < best {

@@ -113,6 +113,8 @@ pub struct Sketch {
     pub links: Vec<SketchLink>,
     /// Whether positions are degrees of longitude and latitude.
     pub geographic: bool,
+    /// By node: the core that owns it, which drawings show; empty where there is no partition.
+    pub owners: Vec<u16>,
     /// What was assumed, changed or left out, as sentences for the user; they become warnings
     /// of the plan.
     pub notes: Vec<String>,

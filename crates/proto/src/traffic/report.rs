@@ -1,9 +1,13 @@
 //! What became of flows.
 
+use std::ops::AddAssign;
+
 use longhaul_core::time::{Span, Time};
 use longhaul_core::topology::NodeId;
 
+use super::side::Side;
 use super::spec::Name;
+use super::table::FlowTable;
 use crate::tcp::RoundTrips;
 
 /// How far a flow has come.
@@ -22,6 +26,43 @@ pub enum Outcome {
     TimedOut,
     /// A router reported that its connection could not be opened.
     Unreachable,
+}
+
+impl Outcome {
+    /// Whether nothing more will come of it.
+    pub(super) const fn is_over(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+
+    const fn is_failure(self) -> bool {
+        self.is_over() && !matches!(self, Self::Finished)
+    }
+}
+
+/// What one end of a flow has done so far, as far as it knows itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// The flow, by its place among all.
+    pub flow: u32,
+    /// Which end.
+    pub side: Side,
+    /// How far the flow has come. An opener of a transfer has finished when its last byte is
+    /// acknowledged; an acceptor of a dialogue never has.
+    pub outcome: Outcome,
+    /// Since when it is over.
+    pub finish: Option<Time>,
+    /// Payload bytes received, or acknowledged by a program.
+    pub bytes: u64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// An opener's round trips.
+    pub rtt: Option<RttFigures>,
+    /// Datagrams: a sender knows how many it has sent, and of errors, a receiver all else.
+    pub datagrams: Option<DatagramFigures>,
+    /// An opener's requests.
+    pub requests: Option<&'a RequestFigures>,
+    /// An opener's congestion window.
+    pub series: &'a [WindowPoint],
 }
 
 /// What a flow has done so far.
@@ -45,20 +86,69 @@ pub struct FlowResult<'a> {
     pub retransmissions: u64,
     /// Round trips that the opener measured (TCP).
     pub rtt: Option<RttFigures>,
-    /// What the receiver of datagrams has seen.
-    pub datagrams: Option<&'a DatagramFigures>,
+    /// What the ends of datagrams have counted.
+    pub datagrams: Option<DatagramFigures>,
     /// What the opener of requests has seen.
     pub requests: Option<&'a RequestFigures>,
     /// The congestion window of the opener, at each change, where it was asked for.
     pub series: &'a [WindowPoint],
 }
 
-impl FlowResult<'_> {
+impl<'a> FlowResult<'a> {
+    /// What a flow has done, by its two ends' parts, wherever they were held. Where the other end is
+    /// a program, there is none.
+    ///
+    /// A flow has finished when the end that receives says so, whatever the other one knows;
+    /// else it has failed as soon as one end has given up.
+    pub fn join(table: &FlowTable, opener: Part<'a>, acceptor: Option<Part<'a>>) -> Self {
+        let flow = opener.flow;
+        let (outcome, finish) = stand(table.kind(flow).finishes(), &opener, acceptor.as_ref());
+        let mut result = Self {
+            name: table.name(flow),
+            from: table.node(flow, Side::Opener),
+            to: table.node(flow, Side::Acceptor),
+            outcome,
+            start: table.flow(flow).start,
+            finish,
+            bytes: opener.bytes,
+            retransmissions: opener.retransmissions,
+            rtt: opener.rtt,
+            datagrams: opener.datagrams,
+            requests: opener.requests,
+            series: opener.series,
+        };
+        if let Some(acceptor) = acceptor {
+            result.bytes += acceptor.bytes;
+            result.retransmissions += acceptor.retransmissions;
+            result.datagrams = DatagramFigures::join(result.datagrams, acceptor.datagrams);
+        }
+        result
+    }
+
     /// Payload bits per second from start to finish; `None` while under way or where it took no
     /// time.
     pub fn goodput(&self) -> Option<f64> {
         let took = self.finish?.since(self.start);
         (took > Span::ZERO).then(|| self.bytes as f64 * 8.0 / took.as_s())
+    }
+}
+
+/// How a flow stands, and since when it is over; `finishes` is the end that tells when all has
+/// arrived.
+fn stand(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
+    let by_side = match finishes {
+        Side::Opener => Some(opener),
+        Side::Acceptor => acceptor,
+    };
+    if let Some(end) = by_side.filter(|end| end.outcome == Outcome::Finished) {
+        return (end.outcome, end.finish);
+    }
+    let ends = [Some(opener), acceptor].into_iter().flatten();
+    let failed = ends.filter(|end| end.outcome.is_failure());
+    match failed.min_by_key(|end| end.finish) {
+        Some(end) => (end.outcome, end.finish),
+        None if opener.outcome == Outcome::Waiting => (Outcome::Waiting, None),
+        None => (Outcome::Running, None),
     }
 }
 
@@ -90,7 +180,7 @@ impl RttFigures {
     }
 }
 
-/// What a receiver of datagrams measures.
+/// What is measured of datagrams.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatagramFigures {
     /// Datagrams sent.
@@ -114,6 +204,18 @@ pub struct DatagramFigures {
 }
 
 impl DatagramFigures {
+    /// What the sender and the receiver have counted together.
+    fn join(sender: Option<Self>, receiver: Option<Self>) -> Option<Self> {
+        match (sender, receiver) {
+            (Some(sender), Some(receiver)) => Some(Self {
+                sent: sender.sent,
+                errors: sender.errors,
+                ..receiver
+            }),
+            (sender, receiver) => sender.or(receiver),
+        }
+    }
+
     /// Datagrams sent that have not arrived (yet).
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
@@ -179,4 +281,13 @@ pub struct Strays {
     pub answered: u64,
     /// ICMP errors about flows under way, which they have heard of.
     pub errors: u64,
+}
+
+impl AddAssign for Strays {
+    fn add_assign(&mut self, other: Self) {
+        self.damaged += other.damaged;
+        self.unknown += other.unknown;
+        self.answered += other.answered;
+        self.errors += other.errors;
+    }
 }

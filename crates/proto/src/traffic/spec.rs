@@ -106,6 +106,9 @@ pub enum Transport {
     },
 }
 
+/// The largest datagram.
+const MOST_PAYLOAD: u32 = 65_000;
+
 /// The shortest modelled datagram: its number and the time of its sending, 8 bytes each.
 pub const LEAST_PAYLOAD: u32 = 16;
 
@@ -226,6 +229,56 @@ pub struct FlowSpec {
     pub stop: Option<Time>,
     /// Whether the congestion window's series is kept.
     pub series: bool,
+}
+
+impl FlowSpec {
+    /// What a flow can be wrong in by itself.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let flow = || self.name.to_string();
+        if self.from == self.to.node() {
+            return Err(Error::ToItself(flow()));
+        }
+        if let Peer::Program(_, port) = self.to
+            && port >= FIRST_PORT
+        {
+            return Err(Error::ProgramPort { flow: flow(), port });
+        }
+        let by_clock = !matches!(
+            self.application,
+            Application::Bulk { .. } | Application::Requests { .. }
+        );
+        if let Transport::Udp { payload, .. } = self.transport {
+            if !by_clock {
+                return Err(Error::NeedsTcp(flow()));
+            }
+            if !(LEAST_PAYLOAD..=MOST_PAYLOAD).contains(&payload) {
+                return Err(Error::Payload {
+                    flow: flow(),
+                    payload,
+                });
+            }
+        }
+        let amounts: &[&Amount] = match &self.application {
+            Application::Bulk { bytes: Some(bytes) } => &[bytes],
+            Application::Requests {
+                request,
+                response,
+                think,
+                ..
+            } => &[request, response, think],
+            Application::OnOff { on, off, .. } => &[on, off],
+            _ => &[],
+        };
+        let is_sound = |amount: &&Amount| match amount {
+            Amount::Exponential(mean) => mean.is_finite() && *mean > 0.0,
+            _ => true,
+        };
+        if amounts.iter().all(is_sound) {
+            Ok(())
+        } else {
+            Err(Error::Mean(flow()))
+        }
+    }
 }
 
 /// Why flows are refused.

@@ -12,80 +12,15 @@ use longhaul_core::router::{Cause, Responder};
 use longhaul_core::time::Time;
 use longhaul_core::topology::{Node, NodeId, NodeKind};
 
-use super::connection::Connection;
+use super::Traffic;
+use super::directory::Address;
 use super::outbox::Way;
+use super::slots::{Active, Key};
 use super::spec::{FIRST_PORT, Host};
 use super::wire::Envelope;
-use super::{Active, Key, Traffic};
 use crate::icmp;
 use crate::ip::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP};
-
-/// Hosts by their addresses.
-#[derive(Debug)]
-pub(super) struct Directory {
-    /// Places of hosts in the order of their IPv4 addresses.
-    v4: Vec<u32>,
-    /// In the order of their IPv6 addresses.
-    v6: Vec<u32>,
-}
-
-impl Directory {
-    pub(super) fn new(hosts: &[Host]) -> Self {
-        let sorted = |key: fn(&Host) -> u128| {
-            let mut places: Vec<u32> = (0..hosts.len() as u32).collect();
-            places.sort_by_key(|&place| key(&hosts[place as usize]));
-            places
-        };
-        Self {
-            v4: sorted(v4_of),
-            v6: sorted(v6_of),
-        }
-    }
-
-    /// The host of an address.
-    fn find(&self, hosts: &[Host], address: Address) -> Option<NodeId> {
-        let (places, key): (_, fn(&Host) -> u128) = match address {
-            Address::V4(_) => (&self.v4, v4_of),
-            Address::V6(_) => (&self.v6, v6_of),
-        };
-        let key = |&place: &u32| key(&hosts[place as usize]);
-        let at = places.binary_search_by_key(&address.number(), key).ok()?;
-        Some(hosts[places[at] as usize].node)
-    }
-}
-
-fn v4_of(host: &Host) -> u128 {
-    host.ipv4.to_bits().into()
-}
-
-fn v6_of(host: &Host) -> u128 {
-    host.ipv6.to_bits()
-}
-
-/// An address as its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Address {
-    V4(u32),
-    V6(u128),
-}
-
-impl Address {
-    fn number(self) -> u128 {
-        match self {
-            Self::V4(address) => address.into(),
-            Self::V6(address) => address,
-        }
-    }
-
-    /// The one that an IP header has at `at`.
-    fn read(ip: &[u8], is_v6: bool, at: usize) -> Option<Self> {
-        let bytes = ip.get(at..)?;
-        Some(match is_v6 {
-            true => Self::V6(u128::from_be_bytes(*bytes.first_chunk()?)),
-            false => Self::V4(u32::from_be_bytes(*bytes.first_chunk()?)),
-        })
-    }
-}
+use crate::tcp::Flags;
 
 /// The packet that an ICMP error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +103,7 @@ pub(super) fn quoted_port(headers: &[u8]) -> Option<u16> {
 
 impl Traffic {
     /// A segment or datagram for nobody. Between modelled ports it is late, for its connection is
-    /// over, unless it would open one.
+    /// over, unless it belongs to the opening of one.
     #[cold]
     pub(super) fn refuse(
         &mut self,
@@ -178,10 +113,12 @@ impl Traffic {
         ip_len: u32,
         envelope: &Envelope,
     ) {
-        let flags = headers.get(envelope.at + 13).copied().unwrap_or(0);
         let is_late = envelope.source_port >= FIRST_PORT && envelope.port >= FIRST_PORT;
-        if is_late && !(envelope.is_tcp && Connection::opens(flags)) {
+        if is_late && !Flags(envelope.flags(headers)).has(Flags::SYN) {
             self.strays.unknown += 1;
+            let is_answered =
+                envelope.is_tcp && self.acknowledge_late(now, host, headers, envelope);
+            self.strays.answered += u64::from(is_answered);
             return;
         }
         self.answer(now, host, headers, ip_len);
@@ -199,10 +136,9 @@ impl Traffic {
             return;
         }
         self.strays.unknown += 1;
-        let Some(&place) = self.world.places.get(&host) else {
+        let Some(Host { node, ipv4, ipv6 }) = self.world.table.host(host) else {
             return;
         };
-        let Host { node, ipv4, ipv6 } = self.world.hosts[place as usize];
         let mut reply = vec![0; frame.len().max(2048)];
         let host = Node {
             name: String::new(),
@@ -233,7 +169,7 @@ impl Traffic {
     /// Tells the flow under way that sent the quoted packet from `host` of an error, if there is
     /// one.
     fn tell_flow(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
-        let sender = self.directory.find(&self.world.hosts, quoted.from);
+        let sender = self.world.table.find(quoted.from);
         if sender != Some(host) {
             return false; // it never sent that
         }
@@ -244,18 +180,15 @@ impl Traffic {
             quoted.remote_port,
             quoted.is_tcp,
         );
-        let Some(&place) = self.keys.get(&key) else {
+        let Some(slot) = self.slots.find(&key) else {
             return false;
         };
-        let (slot, side) = (place / 2, place as usize % 2);
-        match &mut self.slots[slot as usize].active {
-            Some(Active::Connection(connection)) => {
-                connection.handle_error(&mut self.world, side, quoted.seq, now);
-                self.clean(slot, now);
-            }
-            Some(Active::Datagrams(datagrams)) => datagrams.figures.errors += 1,
-            None => return false,
+        match self.slots.get_mut(slot) {
+            Active::Tcp(end) => end.handle_error(&mut self.world, quoted.seq, now),
+            Active::Sender(sender) => sender.handle_error(),
+            _ => return false,
         }
+        self.clean(slot, now);
         true
     }
 
@@ -264,6 +197,6 @@ impl Traffic {
         let ip = frame.get(ETHERNET_LEN..)?;
         let is_v6 = frame[12..14] == ETHERTYPE_IPV6.to_be_bytes();
         let to = Address::read(ip, is_v6, if is_v6 { 24 } else { 16 })?;
-        self.directory.find(&self.world.hosts, to)
+        self.world.table.find(to)
     }
 }

@@ -10,25 +10,33 @@ use std::collections::BinaryHeap;
 
 use longhaul_core::time::Time;
 
-/// Whose timer it is.
+use super::side::EndId;
+
+/// Whose timer it is. As there is one end of an id, slots never decide about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
-    /// The slot.
+    pub(super) end: EndId,
+    /// Where it is, or was.
     pub(super) slot: u32,
-    /// Which one of the slot's timers.
-    pub(super) which: u8,
-    /// The slot's user among those that it has had.
-    pub(super) generation: u32,
 }
 
-/// All timers; equal times are in the order of owners.
+/// A timer's place; equal times are in the order of ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    at: Time,
+    owner: Owner,
+}
+
+const _: () = assert!(size_of::<Place>() <= 24);
+
+/// All timers.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BinaryHeap<Reverse<(Time, Owner)>>);
+pub(super) struct Timers(BinaryHeap<Reverse<Place>>);
 
 impl Timers {
     /// The next place; what it stands for may have moved later.
     pub(super) fn next(&self) -> Option<Time> {
-        self.0.peek().map(|Reverse((at, _))| *at)
+        self.0.peek().map(|Reverse(place)| place.at)
     }
 
     /// Takes the first place if it is not later than `end`.
@@ -36,7 +44,7 @@ impl Timers {
         if self.next()? > end {
             return None;
         }
-        self.0.pop().map(|Reverse(place)| place)
+        self.0.pop().map(|Reverse(place)| (place.at, place.owner))
     }
 
     /// Gives a timer a place at `at` if it has none that is as early. `armed` is its earliest
@@ -45,7 +53,13 @@ impl Timers {
     pub(super) fn set(&mut self, owner: Owner, armed: &mut Time, at: Time) {
         if at < *armed {
             *armed = at;
-            self.0.push(Reverse((at, owner)));
+            self.0.push(Reverse(Place { at, owner }));
         }
+    }
+
+    /// How many places there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }

@@ -332,6 +332,21 @@ impl Envelope {
         Some([u64::from_be_bytes(*first), u64::from_be_bytes(*second)])
     }
 
+    /// The flags of a segment; none of what is no segment.
+    pub(super) fn flags(&self, headers: &[u8]) -> u8 {
+        let flags = headers.get(self.at + 13).filter(|_| self.is_tcp);
+        flags.copied().unwrap_or(0)
+    }
+
+    /// The sequence and acknowledgement numbers of a segment, as they are on the wire.
+    pub(super) fn tcp_numbers(&self, headers: &[u8]) -> Option<[u32; 2]> {
+        let numbers = headers.get(self.at + 4..)?.first_chunk::<8>()?;
+        let [seq, ack] = numbers.as_chunks::<4>().0 else {
+            return None;
+        };
+        Some([seq, ack].map(|number| u32::from_be_bytes(*number)))
+    }
+
     /// The segment, for an end whose next numbers are `next` (its own, and the one that it
     /// awaits), at `ticks` of its clock. `None` where it is not sound.
     #[inline]

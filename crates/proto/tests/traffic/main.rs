@@ -5,5 +5,7 @@ mod flows;
 mod harness;
 mod networks;
 mod properties;
+mod shares;
 mod strays;
 mod theory;
+mod wires;

@@ -22,10 +22,6 @@ pub(crate) struct CoreEnd {
     pub(crate) pipes: usize,
     /// Its part of the network.
     pub(crate) network: Network,
-    /// Packets that came from other cores.
-    pub(crate) received: u64,
-    /// Packets that went to other cores.
-    pub(crate) sent: u64,
 }
 
 impl CoreEnd {
@@ -36,7 +32,7 @@ impl CoreEnd {
 
     /// Packets that it worked on.
     fn packets(&self) -> u64 {
-        self.begun() + self.received
+        self.begun() + self.network.counters.imported
     }
 
     /// The core in `summary.json`.
@@ -44,7 +40,7 @@ impl CoreEnd {
         CoreSummary {
             pipes: self.pipes,
             packets: self.packets(),
-            cross_core: self.received + self.sent,
+            cross_core: self.network.counters.imported + self.network.counters.exported,
             busy: self.cpu.as_secs_f64() / self.had.as_secs_f64().max(1e-9),
         }
     }

@@ -45,8 +45,9 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
         machine: summary::machine(CoreFacts::default(), Vec::new(), 2),
         verdict: Judge::new(plan.tolerance, Vec::new(), Vec::new()).virtual_verdict(),
         params: &|_| None,
+        loop_time: cores.iter().map(|core| core.cpu).sum(),
         cores,
-        traffic: None,
+        traffic: Vec::new(),
         programs: Vec::new(),
         trace_hash: None,
     });
@@ -70,6 +71,8 @@ fn first() -> CoreEnd {
                     queue: 2,
                     ..Dropped::default()
                 },
+                imported: 40,
+                exported: 97,
                 ..Counters::default()
             },
             pipes: vec![
@@ -85,8 +88,6 @@ fn first() -> CoreEnd {
             inside: 1,
             multicast_data: 0,
         },
-        received: 40,
-        sent: 97,
     }
 }
 
@@ -102,6 +103,8 @@ fn second() -> CoreEnd {
                 created: 3,
                 delivered: 98,
                 hops: 40,
+                imported: 97,
+                exported: 40,
                 ..Counters::default()
             },
             pipes: vec![
@@ -116,8 +119,6 @@ fn second() -> CoreEnd {
             inside: 0,
             multicast_data: 0,
         },
-        received: 97,
-        sent: 40,
     }
 }
 
@@ -159,11 +160,9 @@ fn the_order_of_cores_changes_their_order_alone() {
 
 #[test]
 fn one_core_has_no_efficiency() {
-    let alone = CoreEnd {
-        received: 0,
-        sent: 0,
-        ..first()
-    };
+    let mut alone = first();
+    let counters = &mut alone.network.counters;
+    (counters.imported, counters.exported) = (0, 0);
     let summary = closed("one", vec![alone]);
     assert_eq!(summary.efficiency, None);
     assert_eq!(

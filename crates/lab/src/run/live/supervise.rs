@@ -462,15 +462,15 @@ impl<'a> Supervisor<'a> {
             had: self.core.pace.duration(simulated.since(Time::ZERO)),
             pipes: self.plan.topology.pipes().len(),
             network,
-            ..CoreEnd::default()
         };
         let mut summary = self.ledger.close(End {
             time: simulated,
             machine,
             verdict: self.judge.verdict(&totals.measured, self.tcp),
             params: &|pipe| self.known.changed(pipe),
+            loop_time: totals.cpu,
             cores: vec![core],
-            traffic: totals.traffic.as_ref(),
+            traffic: totals.traffic.iter().collect(),
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
         });

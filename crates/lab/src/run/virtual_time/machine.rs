@@ -32,6 +32,9 @@ pub(crate) trait Machine {
     /// The signal that asks for the run's end, once for each that came.
     fn interrupted(&mut self) -> Option<i32>;
 
+    /// How many CPUs this process may use.
+    fn cpus(&self) -> usize;
+
     /// What it is like.
     fn facts(&self) -> summary::Machine;
 }

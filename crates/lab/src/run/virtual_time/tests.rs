@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use longhaul_partition::Partition;
+
 use super::*;
 use crate::summary::{self, CoreFacts};
 
@@ -61,6 +63,10 @@ impl Machine for TestMachine {
         (Some(self.asked) == self.interrupted_at).then_some(15)
     }
 
+    fn cpus(&self) -> usize {
+        3
+    }
+
     fn facts(&self) -> summary::Machine {
         summary::machine(CoreFacts::default(), Vec::new(), 3)
     }
@@ -103,12 +109,20 @@ impl Drop for Scratch {
 }
 
 fn simulate(name: &str, machine: &mut TestMachine) -> (Result<Summary, RunError>, Told) {
+    simulate_on(name, machine, &Cores::default())
+}
+
+fn simulate_on(
+    name: &str,
+    machine: &mut TestMachine,
+    cores: &Cores,
+) -> (Result<Summary, RunError>, Told) {
     let name = format!("longhaul-simulation-{}-{name}", std::process::id());
     let scratch = Scratch(std::env::temp_dir().join(name));
     let plan = Plan::from_text(EXPERIMENT, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
     let folder = RunFolder::create(&scratch.0, EXPERIMENT, false).expect("a folder of its own");
     let mut told = Told::default();
-    let summary = run(&plan, &folder, &mut told, machine, Begun::now());
+    let summary = run(&plan, &folder, &mut told, machine, (cores, Begun::now()));
     (summary, told)
 }
 
@@ -149,6 +163,49 @@ fn what_is_simulated_depends_on_no_machine() {
         assert!(is_whole || passed == 0.0, "{passed} s at {speed}");
     }
     assert!(last > 19.0, "told until {last} s");
+}
+
+/// Everything of a summary that does not depend on how the run was computed.
+fn results(summary: &Summary) -> Vec<String> {
+    vec![
+        format!("{:?}", summary.trace_hash),
+        format!("{:?}", summary.packets),
+        format!("{:?}", summary.flows),
+        format!("{:?}", summary.pipes),
+        format!("{} s", summary.simulated_s),
+    ]
+}
+
+#[test]
+fn cores_change_how_long_it_takes_and_nothing_else() {
+    let one = simulate("one", &mut TestMachine::default()).0;
+    let one = one.expect("nothing goes wrong");
+    let given = Cores::Given(Partition {
+        cores: 3,
+        owner: vec![0, 1, 2],
+    });
+    let (three, _) = simulate_on("three", &mut TestMachine::default(), &given);
+    let three = three.expect("nothing goes wrong");
+    assert_eq!(results(&one), results(&three));
+    assert_eq!((one.efficiency, three.cores.len()), (None, 3));
+    assert!(three.efficiency.is_some_and(|efficiency| efficiency < 0.6));
+    assert!(three.cores.iter().all(|core| core.cross_core > 0));
+    // Every packet crosses the router in the middle, on either side of which it crosses a cut.
+    let crossed: u64 = three.cores.iter().map(|core| core.cross_core).sum();
+    assert!(crossed >= 2 * three.packets.delivered);
+}
+
+#[test]
+fn more_threads_than_pay_are_not_taken_and_the_user_is_told() {
+    let (summary, told) = simulate_on("many", &mut TestMachine::default(), &Cores::UpTo(500));
+    let summary = summary.expect("nothing goes wrong");
+    assert!(summary.cores.len() <= 3);
+    assert_eq!(told.notes[0], "3 CPUs: the run takes 3 threads, not 500");
+    assert!(
+        told.notes
+            .iter()
+            .all(|note| summary.warnings.contains(note))
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use longhaul_core::units::Rate;
 
 use super::{
-    MANY_LINKS, Paper, Symbol, about_rate, best, class, cut, escape, number, symbol, width,
+    MANY_LINKS, Paper, Symbol, about_rate, best, class, cores, cut, escape, number, symbol, width,
 };
 use crate::topology::{Kind, Sketch, Tier};
 
@@ -14,6 +14,8 @@ use crate::topology::{Kind, Sketch, Tier};
 const LINE: f64 = 18.0;
 /// The most rates that are listed.
 const RATES: usize = 8;
+/// The most cores that are listed.
+const CORES: usize = 24;
 /// The most notes.
 const NOTES: usize = 6;
 const LETTER: f64 = 6.6;
@@ -39,10 +41,16 @@ pub(super) fn draw(sketch: &Sketch, paper: &Paper<'_>, hidden: usize) -> (String
                 Kind::Lan => Symbol(9.0, 3.0),
             };
             let at = (10.0, legend.middle());
-            symbol(&mut legend.text, kind, tier, half, at, name);
+            // With a partition, colours are those of cores, and symbols alone tell kinds apart.
+            let class = match sketch.owners.is_empty() {
+                true => class(kind, tier),
+                false => "d",
+            };
+            symbol(&mut legend.text, kind, class, half, at, name);
             legend.row(30.0, &counted(count, name));
         }
     }
+    legend.owners(sketch);
     // Unlimited first, then the fastest.
     let mut rates: BTreeMap<(bool, u64), usize> = BTreeMap::new();
     for link in &sketch.links {
@@ -104,6 +112,43 @@ struct Legend {
 }
 
 impl Legend {
+    /// The colours of cores and how much each owns, and how many links are cut.
+    fn owners(&mut self, sketch: &Sketch) {
+        let counts = cores::counts(sketch);
+        let more = counts.len().saturating_sub(CORES);
+        for (core, count) in counts.into_iter().take(CORES) {
+            let (at, name) = ((10.0, self.middle()), format!("core {core}"));
+            let class = cores::class(core);
+            symbol(
+                &mut self.text,
+                Kind::Router,
+                &class,
+                Symbol(6.0, 6.0),
+                at,
+                &name,
+            );
+            self.row(30.0, &format!("{name}: {}", counted(count, "node")));
+        }
+        if more > 0 {
+            self.row(
+                30.0,
+                &format!("and {}; colours repeat", counted(more, "other core")),
+            );
+        }
+        let links = sketch.links.iter();
+        let cut = links
+            .filter(|link| cores::is_cut(sketch, link.ends))
+            .count();
+        if cut > 0 {
+            let y = number(self.middle());
+            let _ = writeln!(
+                self.text,
+                "<path class=\"l cut\" d=\"M0 {y}H22\" stroke-width=\"2\"/>"
+            );
+            self.row(30.0, &format!("{} between cores", counted(cut, "link")));
+        }
+    }
+
     /// The height of the next line's middle.
     fn middle(&self) -> f64 {
         self.height + LINE / 2.0

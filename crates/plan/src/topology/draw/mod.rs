@@ -2,11 +2,14 @@
 //! links as wide as their rate's order of magnitude, with rate and delay as tooltips; names where
 //! they have room; a title, and a legend with the counts.
 //!
+//! With a partition, colours are those of the cores that own nodes (`cores.rs`).
+//!
 //! The image stands alone: no script, no font, no reference to anything outside. Colours follow
 //! the reader's preference for light or dark. Every text from outside is escaped, and every
 //! coordinate is finite. Left out: links that bend around nodes, and names that would cover
 //! others (they are tooltips, and the legend counts them).
 
+mod cores;
 mod labels;
 mod legend;
 
@@ -72,9 +75,14 @@ pub fn svg(sketch: &Sketch) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+         <style>{STYLE}{}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"t\" x=\"16\" y=\"26\">{shown}</text>\n{body}\
          <g transform=\"translate(16 {})\">\n{legend}</g>\n</svg>\n",
+        if sketch.owners.is_empty() {
+            ""
+        } else {
+            cores::STYLE
+        },
         number((HEAD + paper.size.1 + 2.0 * MARGIN).floor())
     )
 }
@@ -156,9 +164,13 @@ impl<'a> Paper<'a> {
             *count += 1;
             let width = number(self.line(best(link)));
             let title = escape(&about_link(self.sketch, link));
+            let class = match cores::is_cut(self.sketch, link.ends) {
+                true => " class=\"cut\"",
+                false => "",
+            };
             let _ = writeln!(
                 out,
-                "<path d=\"{shape}\" stroke-width=\"{width}\"><title>{title}</title></path>"
+                "<path{class} d=\"{shape}\" stroke-width=\"{width}\"><title>{title}</title></path>"
             );
         }
         out.push_str("</g>\n");
@@ -194,23 +206,25 @@ impl<'a> Paper<'a> {
         let mut seen = std::collections::HashSet::new();
         // The more there are the thinner they get, so that the paper does not turn black.
         let thin = (MANY_LINKS as f64 / self.sketch.links.len() as f64).sqrt();
-        // By width in hundredths of a pixel: what looks alike is one shape.
-        let mut shapes: std::collections::BTreeMap<u32, String> = Default::default();
+        // By width in hundredths of a pixel, and whether cut: what looks alike is one shape.
+        let mut shapes: std::collections::BTreeMap<(u32, bool), String> = Default::default();
         for link in &self.sketch.links {
             let [a, b] = link.ends;
             if !seen.insert([a.min(b), a.max(b)]) {
                 continue;
             }
             let width = (self.line(best(link)) * thin * 100.0).max(10.0) as u32;
-            let shape = shapes.entry(width).or_default();
+            let cut = cores::is_cut(self.sketch, link.ends);
+            let shape = shapes.entry((width, cut)).or_default();
             let ((x1, y1), (x2, y2)) = (self.places[a], self.places[b]);
             let _ = write!(shape, "M{:.0} {:.0}L{:.0} {:.0}", x1, y1, x2, y2);
         }
-        for (width, shape) in shapes {
+        for ((width, cut), shape) in shapes {
             let width = f64::from(width) / 100.0;
+            let cut = if cut { " cut" } else { "" };
             let _ = writeln!(
                 out,
-                "<path class=\"l many\" d=\"{shape}\" stroke-width=\"{width}\"/>"
+                "<path class=\"l many{cut}\" d=\"{shape}\" stroke-width=\"{width}\"/>"
             );
         }
     }
@@ -220,15 +234,21 @@ impl<'a> Paper<'a> {
             let sketched = &self.sketch.nodes[node];
             let links = self.degrees[node];
             let s = if links == 1 { "" } else { "s" };
+            let owner = cores::owner(self.sketch, node);
+            let core = owner.map_or(String::new(), |core| format!(", core {core}"));
             let title = format!(
-                "{}: {}, {links} link{s}",
+                "{}: {}, {links} link{s}{core}",
                 sketched.name,
                 kind(sketched.kind)
+            );
+            let class = owner.map_or_else(
+                || class(sketched.kind, sketched.tier).to_owned(),
+                cores::class,
             );
             symbol(
                 out,
                 sketched.kind,
-                sketched.tier,
+                &class,
                 self.symbol(node),
                 (x, y),
                 &escape(&title),
@@ -320,8 +340,8 @@ impl<'a> Paper<'a> {
 }
 
 /// Draws a node.
-fn symbol(out: &mut String, kind: Kind, tier: Tier, size: Symbol, at: (f64, f64), title: &str) {
-    let (class, (x, y)) = (class(kind, tier), at);
+fn symbol(out: &mut String, kind: Kind, class: &str, size: Symbol, at: (f64, f64), title: &str) {
+    let (x, y) = at;
     let _ = match kind {
         Kind::Router => writeln!(
             out,

@@ -260,3 +260,36 @@ fn a_map_is_readable() {
         assert_eq!(about_rate(rate(bits).unwrap()), text);
     }
 }
+
+#[test]
+fn a_partition_colours_nodes_and_marks_the_links_that_it_cuts() {
+    let mut sketch = made("ring", &[("routers", "6"), ("hosts", "0")]);
+    sketch.owners = vec![0, 0, 0, 1, 1, 13];
+    let image = svg(&sketch);
+    let titles = check(&image);
+    assert_eq!(
+        titles
+            .iter()
+            .filter(|title| title.ends_with(", core 0"))
+            .count(),
+        3
+    );
+    assert!(titles.iter().any(|title| title.ends_with(", core 13")));
+    // Core 13 has the colour of core 1.
+    assert_eq!(image.matches("class=\"n k1\"").count(), 3 + 2);
+    assert_eq!(image.matches("<path class=\"cut\"").count(), 3);
+    assert!(image.contains("core 0: 3 nodes") && image.contains("3 links between cores"));
+
+    let plain = svg(&made("ring", &[("routers", "6"), ("hosts", "0")]));
+    check(&plain);
+    assert!(!plain.contains("core 0") && !plain.contains("k0") && !plain.contains("cut"));
+}
+
+#[test]
+fn many_links_and_cores_are_drawn_too() {
+    let mut sketch = made("mesh", &[("routers", "90"), ("hosts", "0")]);
+    sketch.owners = (0..90).collect();
+    let image = svg(&sketch);
+    check(&image);
+    assert!(image.contains("l many cut") && image.contains("and 66 other cores; colours repeat"));
+}

@@ -51,7 +51,7 @@ events:
 #[test]
 fn what_a_caller_switches_is_told() {
     let plan = Setup::plan("");
-    let pipes = plan.find_pipes("a-g");
+    let pipes = plan.find_pipes("a-g").expect("a link");
     let (done, answer) = sync_channel(1);
     let (again, nothing) = sync_channel(1);
     let down = |pipes: &[PipeId], done| Command::Switch {

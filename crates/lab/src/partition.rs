@@ -1,0 +1,165 @@
+//! Partitions of a plan's network: what the plan says of its traffic and delays, for
+//! `longhaul-partition`.
+//!
+//! [`traffic`] makes the matrix. Delays count with the least value that events of the file bring
+//! them to, so that no cut is ever closer than the partition's look-ahead.
+//!
+//! Left out: changes by command during a run; whoever runs several cores refuses those that would
+//! fall below the look-ahead.
+
+pub mod traffic;
+
+use longhaul_core::{Span, Topology};
+use longhaul_partition::conservative::Conservative;
+use longhaul_partition::costs::Costs;
+use longhaul_partition::flows::Flows;
+use longhaul_partition::lookahead::{least_delay, least_delays};
+use longhaul_partition::predict::Prediction;
+use longhaul_partition::problem::{Parts, Problem};
+use longhaul_partition::{Method, Partition};
+use longhaul_plan::plan::Plan;
+use longhaul_plan::schedule::Action;
+
+use traffic::Expected;
+
+/// A plan's network, ready to be split.
+#[derive(Debug, Clone)]
+pub struct Network<'a> {
+    topology: &'a Topology,
+    least_delays: Vec<Span>,
+    flows: Flows,
+    conservative: Option<Conservative>,
+    by_node: Problem,
+    by_pipe: Option<Problem>,
+    /// What was assumed, as sentences for the user.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Network<'a> {
+    /// The network of a plan; with `pipes`, ready to be split pipe by pipe too.
+    pub fn of(plan: &'a Plan, pipes: bool) -> Self {
+        let topology = &*plan.topology;
+        let Expected {
+            matrix,
+            unknown,
+            mut notes,
+        } = Expected::of(plan);
+        let least_delays = delays(plan);
+        let flows = Flows::expected(topology, &matrix, pipes);
+        if let Some((sample, all)) = flows.sample {
+            notes.push(format!(
+                "traffic is summed over a sample of {sample} of {all} destinations"
+            ));
+        }
+        let conservative = (!unknown.is_empty())
+            .then(|| Conservative::of(topology, &unknown))
+            .flatten();
+        let parts = Parts {
+            topology,
+            least_delays: &least_delays,
+            flows: &flows,
+            conservative: conservative.as_ref(),
+            costs: Costs::THREADS,
+        };
+        let by_node = Problem::by_node(&parts);
+        let by_pipe = pipes.then(|| Problem::by_pipe(&parts)).flatten();
+        Self {
+            topology,
+            by_node,
+            by_pipe,
+            least_delays,
+            flows,
+            conservative,
+            notes,
+        }
+    }
+
+    /// By pipe: the least delay that it ever has.
+    pub fn least_delays(&self) -> &[Span] {
+        &self.least_delays
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            topology: self.topology,
+            least_delays: &self.least_delays,
+            flows: &self.flows,
+            conservative: self.conservative.as_ref(),
+            costs: Costs::THREADS,
+        }
+    }
+
+    /// A partition by nodes.
+    pub fn split(&self, method: Method, cores: u16, seed: u64) -> Partition {
+        Partition {
+            cores,
+            owner: method.split(&self.by_node, cores, seed),
+        }
+    }
+
+    /// What a partition is expected to cost.
+    pub fn predict(&self, partition: &Partition) -> Prediction {
+        Prediction::by_node(&self.parts(), partition)
+    }
+
+    /// A core for each pipe, as in the paper; `None` where the network has too many pairs of
+    /// neighbouring pipes.
+    pub fn split_pipes(&self, method: Method, cores: u16, seed: u64) -> Option<Vec<u16>> {
+        let problem = self.by_pipe.as_ref()?;
+        Some(method.split(problem, cores, seed))
+    }
+
+    /// What cores of pipes are expected to cost.
+    pub fn predict_pipes(&self, cores: u16, owner: &[u16]) -> Option<Prediction> {
+        Prediction::by_pipe(&self.parts(), cores, owner)
+    }
+
+    /// What cannot be as asked for with so many cores, as sentences for the user.
+    pub fn limits(&self, cores: u16) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (nodes, groups) = (self.topology.nodes().len(), self.by_node.groups.count);
+        let instant = self
+            .least_delays
+            .iter()
+            .filter(|least| **least == Span::ZERO);
+        let instant = instant.count();
+        if groups == 1 && nodes > 1 {
+            notes.push(format!(
+                "pipes that may have no delay join all {nodes} nodes: they stay on one core"
+            ));
+        } else if groups < nodes {
+            notes.push(format!(
+                "{instant} pipes may have no delay: the nodes that they join stay together, and \
+                 {groups} parts are left of {nodes} nodes"
+            ));
+        }
+        if groups > 1 && groups < usize::from(cores) || nodes == 1 && cores > 1 {
+            notes.push(format!(
+                "{groups} of {cores} cores have something to do: there is no more to split"
+            ));
+        }
+        notes
+    }
+}
+
+/// By pipe: the least delay at the start and after each event of the file.
+fn delays(plan: &Plan) -> Vec<Span> {
+    let topology = &plan.topology;
+    let mut least = least_delays(topology);
+    for event in &plan.schedule.events {
+        let (pipes, patch) = match &event.action {
+            Action::Set { pipes, patch } => (pipes, patch),
+            Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
+            Action::Down { .. } | Action::Up { .. } => continue,
+        };
+        for &pipe in pipes {
+            // A patch names only what it changes; what it keeps is at least what is known.
+            let after = least_delay(&patch.apply(&topology.pipe(pipe).params));
+            least[pipe.index()] = least[pipe.index()].min(after);
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests;

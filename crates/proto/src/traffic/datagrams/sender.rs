@@ -1,0 +1,116 @@
+//! The sender of datagrams. It knows nothing of what arrives but errors, for which it stays a while
+//! after its last datagram.
+
+use longhaul_core::time::Time;
+
+use super::{Departures, LINGER};
+use crate::ip::PROTOCOL_UDP;
+use crate::traffic::draws::Draws;
+use crate::traffic::outbox::Way;
+use crate::traffic::parts::Totals;
+use crate::traffic::report::{DatagramFigures, Outcome};
+use crate::traffic::side::{EndId, Side};
+use crate::traffic::table::FlowTable;
+use crate::traffic::timers::Owner;
+use crate::traffic::wire::Template;
+use crate::traffic::world::World;
+
+/// See the module's first lines.
+#[derive(Debug)]
+pub(in crate::traffic) struct Sender {
+    id: EndId,
+    slot: u32,
+    template: Template,
+    way: Way,
+    departures: Departures,
+    armed: Time,
+    /// Whether what is sent counts as received, by a program.
+    is_received: bool,
+    errors: u64,
+    is_over: bool,
+}
+
+impl Sender {
+    /// A sender in a slot; `None` where the flow does not send by the clock.
+    pub(in crate::traffic) fn new(
+        table: &FlowTable,
+        (id, slot): (EndId, u32),
+        draws: &Draws,
+        now: Time,
+    ) -> Option<Self> {
+        let [own, remote] = table.sockets(id);
+        Some(Self {
+            id,
+            slot,
+            template: Template::new(PROTOCOL_UDP, own, remote),
+            way: Way {
+                host: own.node,
+                to: remote.node,
+            },
+            departures: Departures::new(table, id.flow(), draws, now)?,
+            armed: Time::MAX,
+            is_received: table.kind(id.flow()).receives() == Side::Opener,
+            errors: 0,
+            is_over: false,
+        })
+    }
+
+    /// Sends what is due, and waits for the next.
+    pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
+        while let Some(at) = self.departures.next().filter(|&at| at <= now) {
+            let number = self.departures.count();
+            let (template, len) = (&self.template, self.departures.len(number));
+            let write = |out: &mut Vec<u8>| template.write_udp([number, at.as_ns()], len, out);
+            world.outbox.push(self.way, at, write);
+            self.departures.advance();
+        }
+        let last = self.departures.last();
+        let next = self.departures.next().unwrap_or_else(|| {
+            world.end(self.id, Outcome::Finished, last);
+            last + LINGER
+        });
+        self.is_over = next <= now;
+        if !self.is_over {
+            let owner = Owner {
+                end: self.id,
+                slot: self.slot,
+            };
+            world.timers.set(owner, &mut self.armed, next);
+        }
+    }
+
+    /// A timer's place has come.
+    pub(in crate::traffic) fn handle_timer(&mut self, world: &mut World, at: Time) {
+        if self.armed == at {
+            self.armed = Time::MAX;
+            self.act(world, at);
+        }
+    }
+
+    /// A router has reported a datagram.
+    pub(in crate::traffic) fn handle_error(&mut self) {
+        self.errors += 1;
+    }
+
+    /// Whether nothing more can happen.
+    pub(in crate::traffic) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// What it has done so far.
+    pub(in crate::traffic) fn totals(&self) -> Totals {
+        let sent = self.departures.count();
+        Totals {
+            bytes: match self.is_received {
+                true => self.departures.payload_below(sent),
+                false => 0,
+            },
+            datagrams: Some(DatagramFigures {
+                sent,
+                errors: self.errors,
+                ..DatagramFigures::default()
+            }),
+            ..Totals::default()
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One end of a TCP connection: its endpoint, and what its application does.
+//!
+//! An end knows what its own host knows: the segments that have come, and what its flow draws
+//! ([`Draws`]). It shares nothing with the other end. After everything that happens to it, it is
+//! served: events go to the application, segments to the outbox, the next time to the timers.
+//!
+//! The opener of a transfer has finished when its last byte and its FIN are acknowledged, the
+//! acceptor when it has them all; that of a dialogue with the last response. An end that is reset or
+//! gives up has failed, unless all was over for it before.
+//!
+//! What applications do is in `application.rs`. TIME-WAIT takes no end: see `late.rs`. Towards a
+//! program, whose kernel is none of ours, it is kept.
+
+mod application;
+
+use std::sync::Arc;
+
+use longhaul_core::time::Time;
+
+pub(super) use application::Ask;
+use application::{Answer, Work};
+
+use super::draws::Draws;
+use super::kind::Kind;
+use super::outbox::Way;
+use super::parts::Totals;
+use super::report::{Outcome, RttFigures, WindowPoint};
+use super::side::{EndId, Side};
+use super::spec::Transport;
+use super::table::FlowTable;
+use super::timers::Owner;
+use super::wire::{Count, Envelope, Template};
+use super::world::World;
+use crate::ip::PROTOCOL_TCP;
+use crate::tcp::{Endpoint, Event, Flags, RoundTrips, State};
+
+/// See the module's first lines.
+#[derive(Debug)]
+pub(super) struct End {
+    endpoint: Endpoint,
+    count: Count,
+    template: Template,
+    way: Way,
+    id: EndId,
+    slot: u32,
+    /// Where the timer has its earliest place.
+    armed: Time,
+    /// When the application acts next.
+    act_at: Time,
+    stop: Time,
+    kind: Arc<Kind>,
+    work: Work,
+    /// Round trips of the flow's earlier connections.
+    earlier: RoundTrips,
+    /// Whether the connection may begin.
+    is_open: bool,
+    /// What becomes of the connection from now on is nothing to its flow.
+    is_settled: bool,
+    has_failed: bool,
+    /// What the next connection of the flow has to do, once that may begin.
+    pub(super) successor: Option<Box<Ask>>,
+}
+
+impl End {
+    /// An end in a slot, which goes on with `ask` where it is an opener that succeeds another;
+    /// `None` where the flow has no connections.
+    pub(super) fn new(
+        table: &FlowTable,
+        (id, slot): (EndId, u32),
+        draws: Draws,
+        ask: Option<Ask>,
+        now: Time,
+    ) -> Option<Self> {
+        let (flow, side) = (id.flow(), id.side());
+        let kind = Arc::clone(table.kind(flow));
+        let Transport::Tcp(config, _) = &kind.transport else {
+            return None;
+        };
+        let opening = draws.opening(&kind, id.connection(), side);
+        let [own, remote] = table.sockets(id);
+        let mut endpoint = match side {
+            Side::Opener => Endpoint::connect(now, config.clone(), opening.seed),
+            Side::Acceptor => Endpoint::listen(config.clone(), opening.seed),
+        };
+        let earlier = ask.as_ref().map_or_else(RoundTrips::default, Ask::trips);
+        let work = match (side, ask) {
+            (Side::Opener, Some(ask)) => Work::Ask(ask),
+            (Side::Opener, None) => {
+                Work::open(&kind, table.flow(flow).bytes, now, draws, opening.rest)
+            }
+            (Side::Acceptor, _) if kind.is_dialogue() => {
+                Work::Answer(Answer::new(id.connection(), draws))
+            }
+            (Side::Acceptor, _) => Work::Sink,
+        };
+        endpoint.set_auto_read(!kind.is_dialogue());
+        Some(Self {
+            endpoint,
+            count: Count {
+                ours: opening.number,
+                ..Count::default()
+            },
+            template: Template::new(PROTOCOL_TCP, own, remote),
+            way: Way {
+                host: own.node,
+                to: remote.node,
+            },
+            id,
+            slot,
+            armed: Time::MAX,
+            act_at: Time::MAX,
+            stop: kind.stop.unwrap_or(Time::MAX),
+            kind,
+            work,
+            earlier,
+            is_open: side == Side::Acceptor,
+            is_settled: false,
+            has_failed: false,
+            successor: None,
+        })
+    }
+
+    /// Reads a little of each part that a segment will need; see
+    /// [`Traffic::look_ahead`](super::Traffic::look_ahead).
+    pub(super) fn look(&self) -> u64 {
+        let (nxt, awaited) = self.endpoint.next_numbers();
+        let (cwnd, _) = self.endpoint.window();
+        let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
+        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.way.to.0)
+    }
+
+    /// A segment has arrived.
+    #[inline]
+    pub(super) fn handle(
+        &mut self,
+        world: &mut World,
+        now: Time,
+        envelope: &Envelope,
+        headers: &[u8],
+    ) {
+        if !self.is_open {
+            return;
+        }
+        let next = self.endpoint.next_numbers();
+        let ticks = now.as_ns() / 1_000_000 + 1;
+        if let Some(segment) = envelope.segment(headers, &mut self.count, next, ticks) {
+            self.endpoint.handle_segment(now, &segment);
+            self.serve(world, now);
+        }
+    }
+
+    /// A router says that a segment with the number `seq` has not arrived.
+    pub(super) fn handle_error(&mut self, world: &mut World, seq: u32, now: Time) {
+        if self.endpoint.state() == State::SynSent && seq == self.count.ours {
+            self.fail(world, Outcome::Unreachable, now);
+            self.endpoint.abort();
+        }
+    }
+
+    /// A timer's place has come: what is due happens, the endpoint's part first.
+    pub(super) fn handle_timer(&mut self, world: &mut World, at: Time) {
+        if self.armed != at {
+            return; // it has been moved earlier
+        }
+        self.armed = Time::MAX;
+        if self.endpoint.poll_timeout().is_some_and(|due| due <= at) {
+            self.endpoint.handle_timeout(at);
+            self.serve(world, at);
+        }
+        if self.act_at <= at {
+            self.act(world, at);
+        }
+        self.arm(world);
+    }
+
+    #[inline]
+    fn arm(&mut self, world: &mut World) {
+        let due = self.endpoint.poll_timeout().unwrap_or(Time::MAX);
+        let owner = Owner {
+            end: self.id,
+            slot: self.slot,
+        };
+        world
+            .timers
+            .set(owner, &mut self.armed, due.min(self.act_at));
+    }
+
+    /// Does what the end has to do.
+    fn serve(&mut self, world: &mut World, now: Time) {
+        loop {
+            while let Some(event) = self.endpoint.poll_event() {
+                self.take_event(world, event, now);
+            }
+            while let Some(segment) = self.endpoint.poll_transmit(now) {
+                if let Some(syn) = segment.syn {
+                    self.count.our_shift = syn.window_scale;
+                }
+                let (template, count) = (&self.template, &self.count);
+                let write = |out: &mut Vec<u8>| template.write_tcp(&segment, count, out);
+                world.outbox.push(self.way, now, write);
+            }
+            if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+                self.endpoint.handle_timeout(now);
+            } else if !self.endpoint.has_event() {
+                break;
+            }
+        }
+        if !self.is_over() {
+            self.arm(world);
+        }
+        if self.id.side() == Side::Opener {
+            if self.kind.series {
+                self.note_window(world, now);
+            }
+            self.check_finish(world, now);
+        }
+    }
+
+    fn note_window(&self, world: &mut World, at: Time) {
+        let (cwnd, ssthresh) = self.endpoint.window();
+        let series = world.parts.series.entry(self.id.flow()).or_default();
+        let is_same = |last: &WindowPoint| (last.cwnd, last.ssthresh) == (cwnd, ssthresh);
+        if !series.last().is_some_and(is_same) {
+            series.push(WindowPoint { at, cwnd, ssthresh });
+        }
+    }
+
+    /// A transfer is over for its opener when the other end has acknowledged its end.
+    fn check_finish(&self, world: &mut World, now: Time) {
+        if matches!(self.work, Work::Done) && !self.is_settled {
+            let state = self.endpoint.state();
+            if matches!(state, State::FinWait2 | State::TimeWait | State::Closed) {
+                world.end(self.id, Outcome::Finished, now);
+            }
+        }
+    }
+
+    fn take_event(&mut self, world: &mut World, event: Event, now: Time) {
+        match event {
+            Event::Readable => self.read(world, now),
+            Event::Writable => self.write(),
+            Event::PeerClosed => self.take_close(world, now),
+            Event::Reset => self.fail(world, Outcome::Reset, now),
+            Event::TimedOut => self.fail(world, Outcome::TimedOut, now),
+            Event::Connected | Event::Closed => {}
+        }
+    }
+
+    /// The other end has sent its last byte.
+    fn take_close(&mut self, world: &mut World, now: Time) {
+        self.endpoint.close();
+        if self.id.side() == Side::Acceptor {
+            if !self.kind.is_dialogue() {
+                world.end(self.id, Outcome::Finished, now);
+            }
+            self.is_settled = true;
+        }
+    }
+
+    fn fail(&mut self, world: &mut World, outcome: Outcome, now: Time) {
+        if !self.is_settled {
+            world.end(self.id, outcome, now);
+            self.has_failed = true;
+        }
+        self.work = Work::Done;
+    }
+
+    /// Whether nothing more can happen. What may still come late needs no end.
+    pub(super) fn is_over(&self) -> bool {
+        match self.endpoint.state() {
+            State::Closed => true,
+            State::TimeWait => self.kind.program.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is over because it was reset or has given up.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// What it has done so far.
+    pub(super) fn totals(&self) -> Totals {
+        let info = self.endpoint.info();
+        let bytes = match (self.id.side(), self.kind.program) {
+            (Side::Acceptor, _) => info.received,
+            // What a program got is what it has acknowledged; what it says of its own accord is no
+            // part of a transfer.
+            (Side::Opener, Some(_)) if self.kind.is_dialogue() => info.received + info.acknowledged,
+            (Side::Opener, Some(_)) => info.acknowledged,
+            (Side::Opener, None) => info.received,
+        };
+        let is_told = self.id.side() == Side::Opener && !self.is_settled;
+        let trips = || RttFigures::pack(self.earlier.with(self.endpoint.round_trips()));
+        Totals {
+            bytes,
+            retransmissions: info.retransmitted,
+            trips: is_told.then(trips),
+            datagrams: None,
+        }
+    }
+
+    /// Whether a segment with such flags asks for a connection.
+    pub(super) fn opens(flags: u8) -> bool {
+        let flags = Flags(flags);
+        flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST)
+    }
+}

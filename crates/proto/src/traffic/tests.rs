@@ -1,0 +1,125 @@
+//! What only the inside shows: that flows which are over leave nothing behind.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use longhaul_core::time::Span;
+
+use super::*;
+use crate::tcp::Config;
+
+/// One way between the two hosts.
+const WAY: Span = Span::from_us(500);
+
+fn host(number: u32) -> Host {
+    Host {
+        node: NodeId(number),
+        ipv4: Ipv4Addr::from_bits(0x0a00_0001 + number),
+        ipv6: Ipv6Addr::from_bits((0xfd00 << 112) + u128::from(number) + 1),
+    }
+}
+
+fn spec(number: u32, transport: Transport, application: Application, start: Time) -> FlowSpec {
+    FlowSpec {
+        name: Name {
+            group: "f".into(),
+            number: Some(number),
+        },
+        from: NodeId(0),
+        to: Peer::Model(NodeId(1)),
+        transport,
+        application,
+        start,
+        stop: None,
+        series: false,
+    }
+}
+
+fn tcp() -> Transport {
+    Transport::Tcp(Arc::new(Config::default()), IpVersion::V4)
+}
+
+/// The most slots, keys and timers that there were at once.
+fn run(flows: Vec<FlowSpec>) -> ([usize; 3], Traffic) {
+    let mut traffic = Traffic::new(vec![host(0), host(1)], flows, 1).unwrap();
+    let mut coming: BTreeMap<(Time, u64), (NodeId, Vec<u8>, u32)> = BTreeMap::new();
+    let (mut number, mut most) = (0, [0; 3]);
+    loop {
+        let packet = coming.keys().next().map(|(at, _)| *at);
+        let Some(next) = packet.into_iter().chain(traffic.poll_timeout()).min() else {
+            return (most, traffic);
+        };
+        while let Some(entry) = coming.first_entry().filter(|entry| entry.key().0 == next) {
+            let (to, headers, ip_len) = entry.remove();
+            traffic.handle_packet(next, to, &headers, ip_len);
+        }
+        traffic.handle_timeout(next);
+        while let Some(packet) = traffic.poll_transmit() {
+            let (key, to) = ((packet.at + WAY, number), packet.to);
+            coming.insert(key, (to, packet.headers.to_vec(), packet.ip_len));
+            number += 1;
+        }
+        let now = [
+            traffic.slots.len(),
+            traffic.slots.keys(),
+            traffic.world.timers.len(),
+        ];
+        most = [0, 1, 2].map(|n| now[n].max(most[n]));
+    }
+}
+
+fn check(flows: Vec<FlowSpec>, [slots, keys, timers]: [usize; 3]) {
+    let count = flows.len();
+    let (most, traffic) = run(flows);
+    let finished = traffic
+        .flows()
+        .filter(|flow| flow.outcome == Outcome::Finished);
+    assert_eq!(finished.count(), count);
+    assert_eq!((traffic.awaited(), traffic.progress()), (0, (count, count)));
+    assert_eq!((traffic.slots.keys(), traffic.world.timers.len()), (0, 0));
+    assert!(
+        most[0] <= slots && most[1] <= keys && most[2] <= timers,
+        "{most:?}"
+    );
+}
+
+#[test]
+fn short_connections_in_turn_leave_nothing_behind() {
+    let bulk = Application::Bulk {
+        bytes: Some(3000.into()),
+    };
+    // Each takes four round trips of 1 ms; a timer's place stays for the 200 ms of a time-out.
+    let start = |number: u32| Time::ZERO + Span::from_ms(u64::from(number));
+    let flow = |number| spec(number, tcp(), bulk.clone(), start(number));
+    let flows: Vec<_> = (0..100_000).map(flow).collect();
+    check(flows, [16, 16, 5000]);
+}
+
+#[test]
+fn requests_with_connections_of_their_own_leave_nothing_behind() {
+    let dialogue = Application::Requests {
+        requests: Some(100_000),
+        request: 100.into(),
+        response: 3000.into(),
+        think: Span::from_us(1).into(),
+        new_connection: true,
+    };
+    check(vec![spec(0, tcp(), dialogue, Time::ZERO)], [8, 8, 5000]);
+}
+
+#[test]
+fn datagrams_in_turn_leave_nothing_behind() {
+    let transport = Transport::Udp {
+        payload: 500,
+        ip: IpVersion::V6,
+    };
+    let constant = Application::Constant {
+        rate: longhaul_core::units::Rate::from_bits_per_s(4_000_000).unwrap(),
+        bytes: Some(1000),
+    };
+    // Two datagrams, 1 ms apart; then each sender waits 10 s for errors.
+    let start = |number: u32| Time::ZERO + Span::from_ms(10 * u64::from(number));
+    let flow = |number| spec(number, transport.clone(), constant.clone(), start(number));
+    check((0..10_000).map(flow).collect(), [1010, 1010, 2020]);
+}

@@ -1,0 +1,441 @@
+//! The hosts of a run, spread over several `Traffic`s: who holds which end changes nothing, and an
+//! end knows only what has come to its host.
+
+use std::sync::Arc;
+
+use longhaul_core::rng::Stream;
+use longhaul_core::units::Rate;
+use longhaul_core::{NodeId, Span, Time};
+use longhaul_proto::tcp::Config;
+use longhaul_proto::traffic::{
+    Amount, Application, FIRST_PORT, FlowSpec, IpVersion, Outcome, Part, Peer, Side, Traffic,
+    Transport,
+};
+use proptest::prelude::*;
+
+use super::wires::{Fate, Packet, Wires, hosts};
+
+const HOSTS: u32 = 5;
+
+/// A configuration that gives up soon.
+fn hasty() -> Config {
+    Config {
+        syn_retries: 2,
+        synack_retries: 2,
+        retries2: 3,
+        ..Config::default()
+    }
+}
+
+/// A flow: its hosts, what it does, a size, its start in hundredths of a second.
+type Draft = (u32, u32, u8, u64, u64);
+
+fn spec(number: usize, &(from, to, kind, size, start): &Draft) -> FlowSpec {
+    // Many short transfers, whose places others take over, and many datagrams at the same times.
+    let (kind, size) = match kind {
+        ..10 => (kind, size),
+        10..14 => (0, size / 50 + 1),
+        _ => (5, size),
+    };
+    // Round, so that much happens at the same times.
+    let rate = Rate::from_bits_per_s(800_000).unwrap();
+    let dialogue = |new_connection| Application::Requests {
+        requests: (!size.is_multiple_of(5)).then_some(1 + size % 6),
+        request: Amount::Exponential(2000.0),
+        response: Amount::Exponential(9000.0),
+        think: Amount::Exponential(2e7),
+        new_connection,
+    };
+    let bytes = (!size.is_multiple_of(3)).then_some(size);
+    let application = match kind {
+        0 => Application::Bulk {
+            bytes: Some(size.into()),
+        },
+        1 => Application::Bulk {
+            bytes: Some(Amount::Exponential(20_000.0)),
+        },
+        2 | 3 => dialogue(kind == 3),
+        4 | 5 => Application::Constant { rate, bytes },
+        6 | 7 => Application::Poisson { rate, bytes },
+        _ => Application::OnOff {
+            rate,
+            bytes,
+            on: Amount::Exponential(3e7),
+            off: Span::from_ms(20).into(),
+        },
+    };
+    let ip = match size % 2 {
+        0 => IpVersion::V4,
+        _ => IpVersion::V6,
+    };
+    let is_tcp = kind < 4 || kind.is_multiple_of(2);
+    let to = NodeId((from + 1 + to % (HOSTS - 1)) % HOSTS);
+    let start = Time::ZERO + Span::from_ms(10 * start);
+    FlowSpec {
+        name: format!("flow {number}").as_str().into(),
+        from: NodeId(from),
+        to: match is_tcp && size.is_multiple_of(11) {
+            true => Peer::Program(to, 80),
+            false => Peer::Model(to),
+        },
+        transport: match is_tcp {
+            true => Transport::Tcp(Arc::new(hasty()), ip),
+            false => Transport::Udp { payload: 1000, ip },
+        },
+        application,
+        start,
+        stop: (!size.is_multiple_of(7)).then_some(start + Span::from_ms(400)),
+        series: size.is_multiple_of(2),
+    }
+}
+
+/// Delays of whole milliseconds, fixed for each pair of hosts; of the packets of a host, some are
+/// lost, some come twice, whatever else happens. Nothing passes between two of the hosts.
+fn fate(seed: u64, (loss, twice): (u64, u64)) -> Fate {
+    let draw = move |name: &str| Stream::new(seed, name).draw();
+    Box::new(move |packet: &mut Packet| {
+        let Packet { from, to, .. } = &*packet;
+        let way = Span::from_ms(1 + draw(&format!("{from:?}>{to:?}")) % 4);
+        let luck = draw(&format!("{from:?} {}", packet.number)) % 100;
+        if (from.0.min(to.0), from.0.max(to.0)) == (1, 3) || luck < loss {
+            return Vec::new();
+        }
+        match luck < loss + twice {
+            true => vec![way, way + Span::from_ms(2)],
+            false => vec![way],
+        }
+    })
+}
+
+/// Everything that a run can be told by, at several times of it.
+fn outcome(wires: &mut Wires) -> Vec<String> {
+    let times = [50, 200, 500, 1500, 20_000, 400_000];
+    let mut told = Vec::new();
+    for ms in times {
+        wires.run(Time::ZERO + Span::from_ms(ms));
+        told.push(format!(
+            "{:?} {:?} {:?} {:?}",
+            wires.results(),
+            wires.strays(),
+            wires.awaited(),
+            wires.progress()
+        ));
+    }
+    told.extend(wires.sent.iter().flatten().map(|sent| format!("{sent:?}")));
+    told
+}
+
+fn part<'a>(wires: &'a Wires, side: Side) -> Part<'a> {
+    let mut parts = wires.shares.iter().flat_map(|share| share.parts());
+    parts
+        .find(|part| (part.flow, part.side) == (0, side))
+        .expect("an end")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// However the hosts are spread, and in whatever windows the shares go on: the same packets at
+    /// the same times, byte by byte, and the same results.
+    #[test]
+    fn who_holds_which_end_changes_nothing(
+        drafts in prop::collection::vec(
+            (0..HOSTS, 0..HOSTS, 0..18_u8, 1..60_000_u64, 0..30_u64), 1..32),
+        owner in prop::collection::vec(0..4_usize, HOSTS as usize),
+        width_us in 0..1000_u64,
+        bad in (0..25_u64, 0..10_u64),
+        seed: u64,
+    ) {
+        let specs: Vec<FlowSpec> =
+            drafts.iter().enumerate().map(|(n, draft)| spec(n, draft)).collect();
+        let alone = vec![0; HOSTS as usize];
+        let mut one = Wires::new(specs.clone(), seed, alone, fate(seed, bad));
+        let expected = outcome(&mut one);
+        let mut many = Wires::new(specs.clone(), seed, owner, fate(seed, bad));
+        many.width = Span::from_us(width_us);
+        prop_assert_eq!(&outcome(&mut many), &expected);
+        // What ends by itself has ended, and each flow that is over is counted.
+        let (over, all) = many.progress();
+        prop_assert_eq!(all, specs.len());
+        let finished = many.results().iter().filter(|flow| flow.finish.is_some()).count();
+        prop_assert!(over <= finished, "{over} {finished}");
+    }
+}
+
+fn bulk(config: Config, bytes: Option<u64>) -> FlowSpec {
+    FlowSpec {
+        name: "one".into(),
+        from: NodeId(0),
+        to: Peer::Model(NodeId(1)),
+        transport: Transport::Tcp(Arc::new(config), IpVersion::V4),
+        application: Application::Bulk {
+            bytes: bytes.map(Into::into),
+        },
+        start: Time::ZERO,
+        stop: None,
+        series: false,
+    }
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// Both ends apart, 5 ms each way, but for what host 1 sends between two times.
+fn mute(spec: FlowSpec, from: Time, to: Time) -> Wires {
+    let fate =
+        move |packet: &mut Packet| match packet.from.0 == 1 && (from..to).contains(&packet.at) {
+            true => Vec::new(),
+            false => vec![Span::from_ms(5)],
+        };
+    Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate))
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_its_server_waiting() {
+    let mut wires = mute(bulk(hasty(), None), at(100), Time::MAX);
+    wires.run(at(600_000));
+    let [client, server] = [Side::Opener, Side::Acceptor].map(|side| part(&wires, side));
+    assert_eq!(client.outcome, Outcome::TimedOut);
+    assert!(client.finish > Some(at(400)), "{client:?}");
+    // No packet has told it.
+    assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
+    assert!(server.bytes > 0);
+    let result = &wires.results()[0];
+    assert_eq!(
+        (result.outcome, result.finish),
+        (Outcome::TimedOut, client.finish)
+    );
+    assert_eq!(result.bytes, server.bytes);
+    assert_eq!((wires.progress(), wires.next()), ((1, 1), None));
+}
+
+#[test]
+fn a_server_is_reset_by_the_host_whose_client_has_given_up() {
+    let config = Config {
+        syn_retries: 1,
+        synack_retries: 5,
+        ..Config::default()
+    };
+    // The client hears none of the first SYN-ACKs, and gives up after its SYNs at 0 and 1 s.
+    let mut wires = mute(bulk(config, None), Time::ZERO, at(5000));
+    wires.run(at(6000));
+    let [client, server] = [Side::Opener, Side::Acceptor].map(|side| part(&wires, side));
+    assert_eq!(
+        (client.outcome, client.finish),
+        (Outcome::TimedOut, Some(at(3000)))
+    );
+    assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
+    wires.run(at(10_000));
+    let server = part(&wires, Side::Acceptor);
+    // To the client's host and back, from the first SYN-ACK on that arrives.
+    let told = wires.sent[1]
+        .iter()
+        .map(|sent| sent.at)
+        .find(|sent| *sent >= at(5000));
+    let told = told.expect("another SYN-ACK") + Span::from_ms(10);
+    assert_eq!(
+        (server.outcome, server.finish),
+        (Outcome::Reset, Some(told))
+    );
+    let result = &wires.results()[0];
+    assert_eq!(
+        (result.outcome, result.finish),
+        (Outcome::TimedOut, Some(at(3000)))
+    );
+    let strays = wires.strays();
+    assert_eq!((strays.unknown, strays.answered), (1, 1));
+}
+
+fn requests(config: Config, [request, response]: [u64; 2], think: Span) -> FlowSpec {
+    let mut spec = bulk(config, None);
+    spec.application = Application::Requests {
+        requests: None,
+        request: request.into(),
+        response: response.into(),
+        think: think.into(),
+        new_connection: true,
+    };
+    spec
+}
+
+/// A client that somebody has reset is gone; its server hears of that by what it sends itself.
+#[test]
+fn a_server_that_sends_to_a_client_which_was_reset_is_reset() {
+    let spec = requests(Config::default(), [100, 10_000_000], Span::ZERO);
+    let mut forged = false;
+    let fate = move |packet: &mut Packet| {
+        // One segment of the response arrives as a reset, with the number that is awaited.
+        if packet.from.0 == 1 && packet.at >= at(40) && !forged {
+            let words = &packet.headers[34 + 12..34 + 14];
+            let length_and_reset = u16::from_be_bytes([words[0], 0x14]);
+            packet.set_word(16, 12, length_and_reset);
+            forged = true;
+        }
+        vec![Span::from_ms(5)]
+    };
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    wires.run(at(44));
+    assert_eq!(part(&wires, Side::Opener).outcome, Outcome::Running);
+    wires.run(at(60_000));
+    let [client, server] = [Side::Opener, Side::Acceptor].map(|side| part(&wires, side));
+    assert_eq!(
+        (client.outcome, server.outcome),
+        (Outcome::Reset, Outcome::Reset)
+    );
+    // The next segment, to the client's host and back.
+    let (client, server) = (client.finish.unwrap(), server.finish.unwrap());
+    assert!(
+        client >= at(45) && server > client && server < at(65),
+        "{client:?} {server:?}"
+    );
+    assert!(wires.results()[0].bytes < 1_000_000);
+    assert_eq!(wires.next(), None, "nobody sends any more");
+}
+
+/// The client has its response and asks anew; that its last word on the old connection is lost for
+/// ever concerns the server alone.
+#[test]
+fn a_connection_that_dies_behind_its_response_is_nothing_to_its_flow() {
+    let spec = requests(hasty(), [100, 1000], Span::from_s(20));
+    let fate = |packet: &mut Packet| {
+        let is_first = packet.from.0 == 0 && packet.port() == FIRST_PORT;
+        // The handshake and the request get through, and the first FIN.
+        match is_first && packet.at > at(25) {
+            true => Vec::new(),
+            false => vec![Span::from_ms(5)],
+        }
+    };
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    wires.run(at(19_000));
+    // It sends its FIN again, and gives up.
+    let fins = wires.sent[1].len();
+    assert!(fins > 5, "{fins}");
+    for (ms, completed) in [(19_000, 1), (50_000, 3)] {
+        wires.run(at(ms));
+        let [client, server] = [Side::Opener, Side::Acceptor].map(|side| part(&wires, side));
+        assert_eq!(
+            (client.outcome, server.outcome),
+            (Outcome::Running, Outcome::Running)
+        );
+        assert_eq!(client.requests.unwrap().completed, completed);
+        assert_eq!(wires.results()[0].outcome, Outcome::Running);
+    }
+}
+
+/// A receiver knows what can have been sent.
+#[test]
+fn datagrams_that_were_never_sent_are_not_counted() {
+    let flow = |gaps: fn(Rate) -> Application| FlowSpec {
+        transport: Transport::Udp {
+            payload: 1000,
+            ip: IpVersion::V4,
+        },
+        application: gaps(Rate::from_bits_per_s(800_000).unwrap()),
+        ..bulk(Config::default(), None)
+    };
+    let sources: [fn(Rate) -> Application; 2] = [
+        |rate| Application::Constant { rate, bytes: None },
+        |rate| Application::Poisson { rate, bytes: None },
+    ];
+    for gaps in sources {
+        let mut spec = flow(gaps);
+        spec.stop = Some(at(1000));
+        // Of every third, the number is that of the next one.
+        let fate = |packet: &mut Packet| {
+            if packet.number.is_multiple_of(3) {
+                packet.set_word(6, 8 + 6, packet.number as u16 + 1);
+            }
+            vec![Span::from_us(10)]
+        };
+        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+        wires.run(at(60_000));
+        let result = &wires.results()[0];
+        let figures = result.datagrams.as_ref().unwrap();
+        let forged = figures.sent.div_ceil(3);
+        assert!(figures.sent > 50);
+        // None comes early: the next one is sent much more than 10 us later, but for few.
+        assert!(figures.received <= figures.sent - forged + 2, "{figures:?}");
+        assert!(figures.duplicates <= 2, "{figures:?}");
+        // And as some are missing, the flow lasts 10 s longer.
+        assert_eq!(result.outcome, Outcome::Finished);
+        assert_eq!(wires.strays().damaged, 0);
+    }
+}
+
+/// The last acknowledgement is lost, and its end is gone: its host answers the FIN that comes again.
+#[test]
+fn a_fin_that_comes_again_is_acknowledged_without_an_end() {
+    for ip in [IpVersion::V4, IpVersion::V6] {
+        let mut spec = bulk(Config::default(), Some(1000));
+        spec.transport = Transport::Tcp(Arc::new(Config::default()), ip);
+        // SYN, the acknowledgement of the SYN-ACK with data and FIN, that of the server's FIN.
+        let mut lost = 0;
+        let fate = move |packet: &mut Packet| {
+            let is_last = packet.from.0 == 0 && packet.at >= at(20);
+            lost += u64::from(is_last);
+            match is_last && lost <= 2 {
+                true => Vec::new(),
+                false => vec![Span::from_ms(5)],
+            }
+        };
+        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+        wires.run(at(60_000));
+        let result = &wires.results()[0];
+        assert_eq!((result.outcome, result.bytes), (Outcome::Finished, 1000));
+        let late: Vec<_> = wires.sent[0]
+            .iter()
+            .filter(|sent| sent.at >= at(20))
+            .collect();
+        // One that is lost from the end, one more from the host, and one that arrives.
+        assert_eq!(late.len(), 3, "{late:?}");
+        let strays = wires.strays();
+        assert_eq!((strays.unknown, strays.answered), (2, 2));
+        // The server has heard it, and does not send its FIN a fourth time.
+        let fins = wires.sent[1].iter().filter(|sent| sent.at >= at(15));
+        assert_eq!(fins.count(), 3);
+        assert_eq!(wires.next(), None);
+        assert_eq!(part(&wires, Side::Acceptor).outcome, Outcome::Finished);
+    }
+}
+
+/// Which of two ends was made first, and so has the lower slot, is not told by what they do.
+#[test]
+fn timers_at_one_time_follow_host_flow_and_side() {
+    let rate = Rate::from_bits_per_s(800_000).unwrap();
+    let flow = |name: &str, from: u32, to: u32, start_ms: u64| FlowSpec {
+        name: name.into(),
+        from: NodeId(from),
+        to: Peer::Model(NodeId(to)),
+        transport: Transport::Udp {
+            payload: 1000,
+            ip: IpVersion::V4,
+        },
+        application: Application::Constant { rate, bytes: None },
+        start: at(start_ms),
+        stop: None,
+        series: false,
+    };
+    // One datagram every 10 ms each, all at the same times from 40 ms on.
+    for starts in [[10, 20, 30, 40], [40, 30, 20, 10], [30, 10, 40, 20], [0; 4]] {
+        let ends = [(2, 0), (1, 0), (2, 1), (1, 2)];
+        let flows = ends.iter().zip(starts).zip(["a", "b", "c", "d"]);
+        let flows = flows.map(|((&(from, to), start), name)| flow(name, from, to, start));
+        let mut traffic = Traffic::new(hosts(3), flows, 1).unwrap();
+        let mut sent = Vec::new();
+        for ms in (0..=60).step_by(10) {
+            traffic.handle_timeout(at(ms));
+            while let Some(packet) = traffic.poll_transmit() {
+                assert_eq!(packet.at, at(ms));
+                sent.push((ms, packet.host.0, packet.to.0));
+            }
+        }
+        // Where all begin together, also as they begin.
+        let from = if starts == [0; 4] { 0 } else { 50 };
+        for ms in (from..=60).step_by(10) {
+            let of_now = sent.iter().filter(|sent| sent.0 == ms);
+            let of_now: Vec<_> = of_now.map(|&(_, host, to)| (host, to)).collect();
+            assert_eq!(of_now, [(1, 0), (1, 2), (2, 0), (2, 1)], "{starts:?}");
+        }
+    }
+}
