@@ -105,7 +105,7 @@ impl Load {
     }
 
     /// Arrivals since t = 0 that were older when they were read than their first pipe (up to
-    /// [`BACKLOG`](door)) and half of the tolerance allow for.
+    /// `BACKLOG` of the door) and half of the tolerance allow for.
     pub(super) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
