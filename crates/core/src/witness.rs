@@ -5,9 +5,10 @@
 //! by the record in `engine/record.rs`, whichever of its ways a packet took; a run that nobody
 //! watches pays one comparison.
 //!
-//! **Order.** What happens in one pipe, and at one node, is told in the order in which it happens
-//! there. Between pipes the order follows how the engine arranges its work, so a witness that needs
-//! all in order of time sorts by the time that it is told.
+//! **Order.** The fates of one packet are told in their order. Otherwise the order follows how the
+//! engine arranges its work, and a loss is told when the packet would have come out, so a witness that
+//! needs all in order of time sorts by the time that it is told. A pipe between two cores is watched at
+//! both: packets enter and are lost at one engine, and come out at the other.
 //!
 //! Left out: what witnesses do with it.
 

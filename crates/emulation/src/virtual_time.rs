@@ -2,7 +2,8 @@
 //!
 //! Each core has a [lane]: an emulation of its share of the network. With one lane, what is decided
 //! ([`control`]) is done at once; with several, threads go on in rounds ([`threads`]). All results
-//! are the same for every number of cores and every split.
+//! are the same for every number of cores and every split, but for a run that needs more packets at
+//! once than there is room for: it ends with [`Stop::Full`], and when depends on the split.
 //!
 //! Left out: the clock that people wait by, and everything that is written down.
 
@@ -143,7 +144,8 @@ impl VirtualRun {
 
     /// The time up to which all events are handled.
     pub fn now(&self) -> Time {
-        self.of(CoreId(0)).now()
+        let all = self.emulations().map(Emulation::now);
+        all.min().unwrap_or(Time::ZERO)
     }
 
     /// When something happens next, if ever.

@@ -117,6 +117,11 @@ impl Engine {
     }
 
     fn take_in(&mut self, traveller: &Traveller, bytes: &[u8]) -> Option<()> {
+        let into = self.share.local(traveller.pipe)?;
+        debug_assert!(
+            !self.share.is_own(into),
+            "a packet comes over into a far end"
+        );
         let Some(index) = self.pool.take(Origin::default()) else {
             self.record.counters.pool_exhausted += 1;
             return None;
@@ -126,7 +131,6 @@ impl Engine {
         self.pool[index].travel(&traveller.packet);
         self.pool.write(index, bytes);
         self.record.came_over(index, traveller.identity);
-        let into = self.share.local(traveller.pipe)?;
         let pipe = &mut self.pipes[into.index()];
         let is_first = pipe.last().is_none();
         pipe.hold(index, &mut self.pool);

@@ -19,7 +19,7 @@
 //! has at least [`LEAST_WIDTH`]; pipes with less stand in the heap. So do all heads while there
 //! are few of them.
 //!
-//! Left out: widths that follow changes of delays; several cores, which need just these windows.
+//! Left out: widths that follow changes of delays; cores ([`crate::parallel`]).
 
 mod lookout;
 

@@ -21,6 +21,8 @@ pub enum Stop {
     Idle,
     /// Time does not pass any more: hosts answer each other without any delay.
     Stuck,
+    /// A pipe between two cores has come to take no time, so that neither may go on before the other.
+    NoLookAhead,
     /// A packet found no memory. How many there is room for depends on the number of cores, so that
     /// whatever came after would, too.
     Full,

@@ -65,7 +65,8 @@ impl Lane {
 
     /// When a packet comes out or a timer is due next here, as far as this core knows.
     pub(super) fn next(&self) -> Option<Time> {
-        self.emulation.next_packet_or_timer()
+        let next = self.emulation.next_packet_or_timer();
+        next.filter(|next| *next < Time::MAX)
     }
 
     /// Does what the file has scheduled at `at`, after everything before.
@@ -89,17 +90,19 @@ impl Lane {
                 until
             }
         };
-        if self.emulation.now() > before {
-            self.at_once = 0;
-        }
-        self.at_once += 1 + self.emulation.serve(until);
+        let served = self.emulation.serve(until);
+        self.at_once = match self.emulation.now() > before {
+            true => 0,
+            false => self.at_once + 1 + served,
+        };
     }
 
-    /// Does everything before `until`.
+    /// Does everything before `until`, or up to where time does not pass any more.
     pub(super) fn advance_before(&mut self, until: Time) {
-        while let Some(next) = self.next().filter(|next| *next < until)
-            && !self.is_stuck()
-        {
+        while let Some(next) = self.next().filter(|next| *next < until) {
+            if self.is_stuck() {
+                return;
+            }
             self.round(next, until);
         }
         self.emulation.advance_before(until);

@@ -21,7 +21,7 @@ use std::time::Duration;
 use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
 use longhaul_core::{Span, Time};
 
-use super::control::{Control, Joint, Move};
+use super::control::{Control, Joint, Move, Stop};
 use super::lane::Lane;
 use super::{Outcome, ROUNDS_PER_LOOK, Watch};
 
@@ -188,9 +188,15 @@ pub(super) fn run(
         return Outcome::More;
     };
     let (outcome, end) = std::thread::scope(|scope| {
+        // From here on, whoever panics must not leave the others at a gate.
+        let _guard = Guard(&shared.gate);
         for lane in others {
             let mut worker = Worker::new(lane, split, &shared, (start, now));
-            scope.spawn(move || worker.run(horizon, &mut || false));
+            let gate = &shared.gate;
+            scope.spawn(move || {
+                let _guard = Guard(gate);
+                worker.run(horizon, &mut || false)
+            });
         }
         let mut worker = Worker::new(first, split, &shared, (start, now));
         let outcome = worker.run(horizon, watch.pauses);
@@ -247,7 +253,6 @@ impl<'a> Worker<'a> {
     }
 
     fn go_on(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
-        let _guard = Guard(&self.shared.gate);
         self.measure_arms();
         let mut horizons = None;
         for round in 0_u64.. {
@@ -267,6 +272,9 @@ impl<'a> Worker<'a> {
             let distances = horizons.get_or_insert_with(|| self.shared.horizons());
             match self.control.decide(&joint, horizon) {
                 Move::Go(bound) => {
+                    if !self.has_look_ahead(bound, distances) {
+                        return Outcome::Over(Stop::NoLookAhead);
+                    }
                     if !self.go(bound, distances) {
                         return Outcome::More;
                     }
@@ -322,6 +330,13 @@ impl<'a> Worker<'a> {
         for (published, arm) in published.arms.iter().zip(arms) {
             published.store(arm, Ordering::Relaxed);
         }
+    }
+
+    /// Whether any core may go on: none may where a pipe between cores has come to take no time. All
+    /// cores see the same.
+    fn has_look_ahead(&self, bound: Time, horizons: &Horizons) -> bool {
+        let mut cores = self.next.iter().enumerate();
+        cores.any(|(core, next)| *next < horizons.horizon(core, &self.next).min(bound))
     }
 
     /// Goes on to this core's horizon, at most to `bound`; false where the gate is broken.

@@ -1,8 +1,8 @@
 //! One execution of a plan on the virtual clock: build, drive, write down.
 //!
-//! No namespaces, no programs, no waiting: one thread computes as fast as it can, so a virtual run
-//! works wherever the binary does. It is faithful by construction; only packets that found no
-//! memory could break that, and they are counted and judged as in any run.
+//! No namespaces, no programs, no waiting: one thread or several compute as fast as they can, so a virtual run
+//! works wherever the binary does. It is faithful by construction; a run in which a packet finds no
+//! memory ends with an error.
 //!
 //! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed that
 //! it reports: nothing of what is simulated depends on it. It asks the [`Machine`] for that, and
@@ -252,7 +252,8 @@ impl<'a> Simulation<'a> {
 fn warning(stop: Stop) -> Option<&'static str> {
     match stop {
         Stop::Idle => Some("nothing was left to happen before all traffic had ended"),
-        Stop::Done | Stop::Duration | Stop::Stuck | Stop::Full => None,
+        Stop::Done | Stop::Duration => None,
+        Stop::Stuck | Stop::NoLookAhead | Stop::Full => None,
     }
 }
 
@@ -262,6 +263,10 @@ fn problem(stop: Stop) -> Option<&'static str> {
         Stop::Stuck => Some(
             "time does not pass any more: hosts answer each other on a path without any delay and \
              rate; give one of its links a `delay`",
+        ),
+        Stop::NoLookAhead => Some(
+            "a link between two cores has no delay any more: give `--threads 1`, or a partition that \
+             does not cut it",
         ),
         Stop::Full => Some(
             "a packet found no memory: give the links shorter queues or delays, so that fewer packets \
