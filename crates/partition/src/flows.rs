@@ -13,7 +13,9 @@
 //! are the same links where routes are symmetric.
 //!
 //! **Bounds.** Work is bounded by [`MOST_VISITS`]: with more destinations an even sample of them
-//! stands for all, and the flow of a link is the mean of its directions. Turns, which grow with the
+//! stands for all. What goes towards a destination that few others lie behind is then known badly,
+//! what comes from there well; so of a link's two directions the one on the way to more of the
+//! sample counts for both. Turns, which grow with the
 //! squares of degrees, are listed up to [`MOST_TURNS`] and left out beyond.
 //!
 //! Left out: packets for groups and for all, errors, and what hosts send to themselves.
@@ -21,7 +23,7 @@
 mod block;
 
 use longhaul_core::topology::NodeKind;
-use longhaul_core::{PipeId, Topology};
+use longhaul_core::{NodeId, PipeId, Topology};
 use rustc_hash::FxHashMap;
 
 use crate::matrix::{self, Block, TrafficMatrix};
@@ -81,14 +83,14 @@ impl Flows {
     ) -> Self {
         let turns = turns && turns_are_few(topology);
         let most = (most_visits / visits(topology)).max(16);
-        let blocks = blocks(matrix, topology);
+        let blocks = Blocks::new(matrix, topology, most);
         let mut pass = Pass::new(topology, most, turns);
-        blocks.each(|block| pass.forward(block));
-        if let Some(ratios) = overload(topology, pass.pipes()) {
+        blocks.forward(|block, sampled| pass.forward(block, sampled));
+        if let Some(ratios) = overload(topology, &pass.pipes()) {
             pass.restart(ratios);
-            blocks.each(|block| pass.forward(block));
+            blocks.forward(|block, sampled| pass.forward(block, sampled));
         }
-        blocks.each(|block| pass.replies(block));
+        blocks.replies(|block, sampled| pass.replies(block, sampled));
         pass.finish()
     }
 }
@@ -103,7 +105,7 @@ pub(crate) fn visits(topology: &Topology) -> usize {
 /// Whether the turns of a topology are few enough to be listed.
 pub fn turns_are_few(topology: &Topology) -> bool {
     let nodes = topology.nodes().len() as u32;
-    let degrees = (0..nodes).map(|node| topology.outgoing(longhaul_core::NodeId(node)).len());
+    let degrees = (0..nodes).map(|node| topology.outgoing(NodeId(node)).len());
     let turns = degrees.fold(0usize, |sum, degree| sum.saturating_add(degree * degree));
     turns <= MOST_TURNS
 }
@@ -138,46 +140,106 @@ fn overload(topology: &Topology, asked: &[f64]) -> Option<Vec<f64>> {
 /// All traffic in product form.
 struct Blocks<'a> {
     matrix: &'a TrafficMatrix,
-    /// Single pairs, one block for each receiver and ratio of replies.
-    pairs: Vec<Block>,
+    /// Single pairs, one block for each receiver.
+    pairs: Vec<(Block, Sampled)>,
+    /// Their replies, one block for each receiver of them.
+    replies: Vec<(Block, Sampled)>,
 }
 
-impl Blocks<'_> {
-    fn each(&self, mut act: impl FnMut(&Block)) {
-        self.matrix.blocks.iter().for_each(&mut act);
-        self.pairs.iter().for_each(act);
-    }
+/// Whether a block of pairs is in the sample of destinations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sampled {
+    /// There is no sample of blocks.
+    All,
+    /// It stands for so many.
+    For(f64),
+    /// Others stand for it.
+    Not,
 }
 
-fn blocks<'a>(matrix: &'a TrafficMatrix, topology: &Topology) -> Blocks<'a> {
-    let attached = leaves(topology);
-    let at = |node: longhaul_core::NodeId| attached[node.index()].map_or(node, |leaf| leaf.at);
-    let mut list: Vec<_> = matrix
-        .pairs
-        .iter()
-        .filter(|pair| pair.from != pair.to)
-        .collect();
-    // Receivers of one node stand together, so that they find its table made.
-    list.sort_by(|a, b| {
-        let key = |pair: &matrix::Pair| (at(pair.to), pair.to);
-        let replies = a.replies.total_cmp(&b.replies);
-        key(a).cmp(&key(b)).then(replies).then(a.from.cmp(&b.from))
-    });
-    let mut pairs: Vec<Block> = Vec::new();
-    for pair in list {
-        match pairs.last_mut() {
-            Some(block) if block.to[0].0 == pair.to && block.replies == pair.replies => {
-                match block.from.last_mut() {
-                    Some((from, packets)) if *from == pair.from => *packets += pair.packets,
-                    _ => block.from.push((pair.from, pair.packets)),
-                }
-            }
-            _ => pairs.push(Block {
-                from: vec![(pair.from, pair.packets)],
-                to: vec![(pair.to, 1.0)],
-                replies: pair.replies,
-            }),
+impl<'a> Blocks<'a> {
+    fn new(matrix: &'a TrafficMatrix, topology: &Topology, most: usize) -> Self {
+        let attached = leaves(topology);
+        let at = |node: NodeId| attached[node.index()].map_or(node, |leaf| leaf.at);
+        let pairs = || matrix.pairs.iter().filter(|pair| pair.from != pair.to);
+        let forward = pairs().map(|pair| (pair.from, pair.to, pair.packets));
+        let back = pairs().map(|pair| (pair.to, pair.from, pair.packets * pair.replies));
+        let back = back.filter(|(.., packets)| *packets > 0.0);
+        Self {
+            matrix,
+            pairs: by_receiver(forward.collect(), at, most),
+            replies: by_receiver(back.collect(), at, most),
         }
     }
-    Blocks { matrix, pairs }
+
+    fn forward(&self, mut act: impl FnMut(&Block, Sampled)) {
+        let blocks = self.matrix.blocks.iter();
+        blocks.for_each(|block| act(block, Sampled::All));
+        self.pairs
+            .iter()
+            .for_each(|(block, sampled)| act(block, *sampled));
+    }
+
+    fn replies(&self, mut act: impl FnMut(&Block, Sampled)) {
+        for block in self
+            .matrix
+            .blocks
+            .iter()
+            .filter(|block| block.replies > 0.0)
+        {
+            let scaled = block
+                .to
+                .iter()
+                .map(|&(host, weight)| (host, weight * block.replies));
+            let replies = Block {
+                from: scaled.collect(),
+                to: block.from.clone(),
+                replies: 0.0,
+            };
+            act(&replies, Sampled::All);
+        }
+        self.replies
+            .iter()
+            .for_each(|(block, sampled)| act(block, *sampled));
+    }
+}
+
+/// Blocks of pairs (from, to, packets), one for each receiver. Pairs at no more than `most`
+/// destinations are worked out, of more an even sample.
+fn by_receiver(
+    mut pairs: Vec<(NodeId, NodeId, f64)>,
+    at: impl Fn(NodeId) -> NodeId,
+    most: usize,
+) -> Vec<(Block, Sampled)> {
+    // Receivers of one node stand together, so that they find its table made.
+    pairs.sort_by_key(|&(from, to, _)| (at(to), to, from));
+    let groups = pairs.chunk_by(|a, b| at(a.1) == at(b.1));
+    let step = groups.clone().count().div_ceil(most).max(1);
+    let mut blocks = Vec::new();
+    for (number, group) in groups.enumerate() {
+        let sampled = match number % step {
+            _ if step == 1 => Sampled::All,
+            0 => Sampled::For(step as f64),
+            _ => Sampled::Not,
+        };
+        let alike = group.chunk_by(|a, b| a.1 == b.1);
+        blocks.extend(alike.map(|pairs| (of_one(pairs), sampled)));
+    }
+    blocks
+}
+
+/// Pairs with one receiver, in the order of their senders.
+fn of_one(pairs: &[(NodeId, NodeId, f64)]) -> Block {
+    let mut from: Vec<(NodeId, f64)> = Vec::new();
+    for &(sender, _, packets) in pairs {
+        match from.last_mut() {
+            Some((last, sum)) if *last == sender => *sum += packets,
+            _ => from.push((sender, packets)),
+        }
+    }
+    Block {
+        from,
+        to: vec![(pairs[0].1, 1.0)],
+        replies: 0.0,
+    }
 }

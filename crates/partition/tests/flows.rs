@@ -151,3 +151,78 @@ fn a_sample_of_destinations_stands_for_all() {
         );
     }
 }
+
+/// A router that joins 60 others with two hosts each, with links that carry what is asked of them.
+fn stubs() -> Topology {
+    let mut wires = Vec::new();
+    for n in 0..60 {
+        let stub = format!("r{n:02}");
+        let mut up = wire(&stub, "rcore", 100);
+        up.rate = [300; 2];
+        wires.push(up);
+        for host in ["a", "b"] {
+            wires.push(wire(&format!("h{n:02}{host}"), &stub, 1));
+        }
+    }
+    wired(&wires)
+}
+
+fn assert_near(topology: &Topology, exact: &Flows, sample: &Flows, within: f64) {
+    assert!(
+        (sample.packets / exact.packets - 1.0).abs() < 0.01,
+        "{}",
+        sample.packets
+    );
+    for (pipe, (a, b)) in exact.pipes.iter().zip(&sample.pipes).enumerate() {
+        let name = &topology.pipes()[pipe].name;
+        assert!((b / a - 1.0).abs() < within, "{name}: {a} {b}");
+    }
+}
+
+#[test]
+fn a_sample_overloads_no_link_on_the_way_to_its_destinations() {
+    let topology = stubs();
+    let matrix = TrafficMatrix::all_pairs(&topology, &hosts(&topology));
+    let exact = Flows::expected(&topology, &matrix, false);
+    let sample = Flows::bounded(&topology, &matrix, false, 0);
+    assert_eq!(sample.sample, Some((15, 60)));
+    assert_near(&topology, &exact, &sample, 0.1);
+}
+
+#[test]
+fn pairs_at_many_destinations_are_sampled_too() {
+    // Every host to the one 37 places on: a permutation.
+    let topology = stubs();
+    let all = hosts(&topology);
+    let pair = |n: usize| Pair {
+        from: all[n],
+        to: all[(n + 37) % all.len()],
+        packets: 100.0,
+        replies: 0.5,
+    };
+    let pairs = (0..all.len()).map(pair).collect();
+    let matrix = TrafficMatrix {
+        blocks: Vec::new(),
+        pairs,
+    };
+    let exact = Flows::expected(&topology, &matrix, false);
+    let sample = Flows::bounded(&topology, &matrix, false, 0);
+    assert!(sample.sample.is_some());
+    // Ends are exact; of links a fourth or so is known, and the others are as good as idle.
+    let ends = sample.sent.iter().zip(&exact.sent);
+    for (a, b) in ends.chain(sample.received.iter().zip(&exact.received)) {
+        assert!(close(*a, *b), "{a} of {b}");
+    }
+    let inner = |flows: &Flows| -> f64 {
+        let pipes = topology.pipes().iter().zip(&flows.pipes);
+        pipes
+            .filter(|(pipe, _)| !pipe.name.contains('h'))
+            .map(|(_, packets)| packets)
+            .sum()
+    };
+    assert!(
+        (inner(&sample) / inner(&exact) - 1.0).abs() < 0.3,
+        "{}",
+        inner(&sample) / inner(&exact)
+    );
+}

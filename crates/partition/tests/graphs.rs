@@ -78,7 +78,7 @@ fn metis_comes_close_to_the_best_of_all_partitions() {
     }
     let mean = sum / GRAPHS as f64;
     println!("{GRAPHS} graphs: {optimal} optimal, mean ratio {mean:.4}, worst {worst:.4}");
-    assert!(mean <= 1.02 && worst <= 1.5 && optimal * 10 >= GRAPHS * 8);
+    assert!(mean <= 1.02 && worst <= 2.0 && optimal * 10 >= GRAPHS * 9);
 }
 
 /// A grid with a random load and weight at each place.

@@ -3,7 +3,7 @@
 use longhaul_core::route::Routes;
 use longhaul_core::{NodeId, PipeId, Topology};
 
-use super::{Flows, ROUTE_ENTRIES, TurnSums, sorted};
+use super::{Flows, ROUTE_ENTRIES, Sampled, TurnSums, sorted};
 use crate::matrix::Block;
 use crate::tree::{Leaf, Tree, leaves};
 
@@ -27,10 +27,23 @@ pub(super) struct Pass<'a> {
     /// By pipe: the part of what it is asked for that it carries; empty for all of it.
     ratios: Vec<f64>,
     flows: Flows,
+    /// By pipe: what a sample of pairs stands for. Empty where there is none.
+    sampled_pairs: Vec<f64>,
+    /// By pipe: the destinations that it is on the way to.
+    used: Vec<u32>,
     turns: Option<TurnSums>,
     node: Vec<AtNode>,
     /// Of the destination at hand: what comes out of pipes, as lists by the node they lead to.
     arrivals: Vec<(PipeId, f64, u32)>,
+}
+
+/// What a unit of weight on either side comes to, by what it is counted for.
+#[derive(Debug, Clone, Copy)]
+struct Scales {
+    /// Flows along the tree.
+    tree: f64,
+    /// What its sources send in all.
+    out: f64,
 }
 
 /// What a pass keeps of a node.
@@ -92,15 +105,34 @@ impl<'a> Pass<'a> {
                 turns: None,
                 sample: None,
             },
+            sampled_pairs: Vec::new(),
+            used: vec![0; pipes],
             turns: turns.then(TurnSums::default),
             node: vec![NOTHING; nodes],
             arrivals: Vec::new(),
         }
     }
 
-    /// What pipes are asked for so far.
-    pub(super) fn pipes(&self) -> &[f64] {
-        &self.flows.pipes
+    /// What pipes carry so far; of links between nodes in trees, where there is a sample, what
+    /// the direction does that is on the way to more of it. Without sampled pairs, which are too
+    /// few on any one link to say whether it is asked for too much.
+    pub(super) fn pipes(&self) -> Vec<f64> {
+        let own = &self.flows.pipes;
+        if self.flows.sample.is_none() {
+            return own.clone();
+        }
+        let is_leaf = |node: NodeId| self.leaves[node.index()].is_some();
+        let pipes = self.topology.pipes().iter().enumerate();
+        let estimate = |(id, pipe): (usize, &longhaul_core::topology::Pipe)| {
+            let back = pipe.back.index();
+            match self.used[id].cmp(&self.used[back]) {
+                _ if is_leaf(pipe.from) || is_leaf(pipe.to) => own[id],
+                std::cmp::Ordering::Greater => own[id],
+                std::cmp::Ordering::Less => own[back],
+                std::cmp::Ordering::Equal => (own[id] + own[back]) / 2.0,
+            }
+        };
+        pipes.map(estimate).collect()
     }
 
     /// Begins again, where pipes carry only a part of what they are asked for.
@@ -112,21 +144,17 @@ impl<'a> Pass<'a> {
         }
         flows.packets = 0.0;
         flows.sample = None;
+        self.used.fill(0);
+        self.sampled_pairs.clear();
         if let Some(turns) = &mut self.turns {
             turns.clear();
         }
     }
 
     pub(super) fn finish(mut self) -> Flows {
-        if self.flows.sample.is_some() {
-            for pipe in 0..self.flows.pipes.len() {
-                let back = self.topology.pipe(PipeId(pipe as u32)).back.index();
-                if pipe < back {
-                    let mean = (self.flows.pipes[pipe] + self.flows.pipes[back]) / 2.0;
-                    self.flows.pipes[pipe] = mean;
-                    self.flows.pipes[back] = mean;
-                }
-            }
+        self.flows.pipes = self.pipes();
+        for (sum, packets) in self.flows.pipes.iter_mut().zip(&self.sampled_pairs) {
+            *sum += packets;
         }
         // A sample knows no turns of the destinations that it leaves out.
         let turns = self.turns.filter(|_| self.flows.sample.is_none());
@@ -135,15 +163,13 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds a block.
-    pub(super) fn forward(&mut self, block: &Block) {
-        self.add(&block.from, &block.to, 1.0, Along::Path);
+    pub(super) fn forward(&mut self, block: &Block, sampled: Sampled) {
+        self.add(block, Along::Path, sampled);
     }
 
-    /// Adds the replies to a block.
-    pub(super) fn replies(&mut self, block: &Block) {
-        if block.replies > 0.0 {
-            self.add(&block.to, &block.from, block.replies, Along::Back);
-        }
+    /// Adds a block that answers others.
+    pub(super) fn replies(&mut self, block: &Block, sampled: Sampled) {
+        self.add(block, Along::Back, sampled);
     }
 
     /// The node that a host's ways begin and end at.
@@ -151,31 +177,49 @@ impl<'a> Pass<'a> {
         self.leaves[host.index()].map_or(host, |leaf| leaf.at)
     }
 
-    fn add(&mut self, from: &[(NodeId, f64)], to: &[(NodeId, f64)], scale: f64, along: Along) {
+    fn add(&mut self, block: &Block, along: Along, sampled: Sampled) {
+        let (from, to) = (&block.from, &block.to);
         let mut ends = self.turns.is_some().then(Ends::default);
         let sources = self.gather(from, |node| &mut node.from, 0);
         let all = self.gather(to, |node| &mut node.to, 1);
         let step = all.len().div_ceil(self.most).max(1);
-        let sample: Vec<NodeId> = all.iter().copied().step_by(step).collect();
+        let sample: Vec<NodeId> = match sampled {
+            Sampled::Not => Vec::new(),
+            _ => all.iter().copied().step_by(step).collect(),
+        };
         let weight = |pass: &Self, list: &[NodeId]| -> f64 {
             list.iter().map(|node| pass.node[node.index()].to).sum()
         };
-        let (whole, part) = (weight(self, &all), weight(self, &sample));
-        let mut scale_out = scale;
-        if step > 1 {
+        let stretch = match weight(self, &sample) {
+            0.0 => 0.0,
+            part => weight(self, &all) / part,
+        };
+        let tree = match sampled {
+            Sampled::For(all) => all,
+            _ => stretch,
+        };
+        let scales = Scales { tree, out: stretch };
+        if step > 1 || sampled != Sampled::All {
             let known = self.flows.sample.unwrap_or((0, 0));
             self.flows.sample = Some((known.0 + sample.len(), known.1 + all.len()));
-            scale_out *= if part > 0.0 { whole / part } else { 0.0 };
+        }
+        let few = matches!(sampled, Sampled::For(_));
+        if few {
+            self.sampled_pairs.resize(self.used.len(), 0.0);
+            std::mem::swap(&mut self.flows.pipes, &mut self.sampled_pairs);
         }
         for &destination in &sample {
-            self.destination(destination, &sources, scale_out, along, ends.as_mut());
+            self.destination(destination, &sources, scales, along, ends.as_mut());
         }
-        if step > 1 {
-            self.fill_in(&all, &sample, scale_out / scale);
+        if few {
+            std::mem::swap(&mut self.flows.pipes, &mut self.sampled_pairs);
         }
-        self.at_ends(from, to, scale);
+        if sample.len() < all.len() {
+            self.fill_in(&sources, &all, &sample);
+        }
+        self.at_ends(from, to);
         if let Some(ends) = ends {
-            self.turns_at_ends(from, to, scale, &ends);
+            self.turns_at_ends(from, to, &ends);
         }
         for node in sources.iter().chain(&all) {
             self.node[node.index()] = NOTHING;
@@ -211,7 +255,7 @@ impl<'a> Pass<'a> {
         &mut self,
         to: NodeId,
         sources: &[NodeId],
-        scale: f64,
+        scales: Scales,
         along: Along,
         ends: Option<&mut Ends>,
     ) {
@@ -224,14 +268,14 @@ impl<'a> Pass<'a> {
             (at.starts, at.through, at.first) = (0.0, 0.0, u32::MAX);
         }
         self.hold_back(along);
-        let weight = self.node[to.index()].to * scale;
+        let weight = self.node[to.index()].to;
         let mut inward = 0.0;
         for &source in sources {
             if source != to && self.tree.leads_from(source) {
                 let at = &mut self.node[source.index()];
-                at.out += weight * at.ratio;
-                at.starts = at.from * weight * at.ratio;
-                inward += at.from * scale * at.ratio;
+                at.out += weight * scales.out * at.ratio;
+                at.starts = at.from * weight * scales.tree * at.ratio;
+                inward += at.from * at.ratio;
             }
         }
         self.node[to.index()].inward = inward;
@@ -278,6 +322,7 @@ impl<'a> Pass<'a> {
             for &pipe in next {
                 let packets = (at.starts + at.through) * share;
                 self.flows.pipes[pipe.index()] += packets;
+                self.used[pipe.index()] += 1;
                 let peer = &mut self.node[self.topology.pipe(pipe).to.index()];
                 peer.through += packets;
                 if let (Some(turns), Some(ends)) = (&mut self.turns, ends.as_deref_mut()) {
@@ -296,22 +341,30 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Receivers that the sample leaves out get what those in it get in the mean.
-    fn fill_in(&mut self, all: &[NodeId], sample: &[NodeId], stretch: f64) {
+    /// Receivers that the sample leaves out get what those in it get in the mean; without a sample
+    /// all gets through.
+    fn fill_in(&mut self, sources: &[NodeId], all: &[NodeId], sample: &[NodeId]) {
         let inward = |node: &NodeId| self.node[node.index()].inward;
-        // The stretch made up for those left out of the senders' sums, not of one receiver's.
-        let mean = sample.iter().map(inward).sum::<f64>() / sample.len().max(1) as f64 / stretch;
-        for node in all {
-            self.node[node.index()].inward = mean;
+        if !sample.is_empty() {
+            let mean = sample.iter().map(inward).sum::<f64>() / sample.len() as f64;
+            all.iter()
+                .for_each(|node| self.node[node.index()].inward = mean);
+            return;
+        }
+        for source in sources {
+            for node in all.iter().filter(|node| *node != source) {
+                self.node[source.index()].out += self.node[node.index()].to;
+                self.node[node.index()].inward += self.node[source.index()].from;
+            }
         }
     }
 
     /// What hosts send and receive, and what the pipes of leaves carry.
-    fn at_ends(&mut self, from: &[(NodeId, f64)], to: &[(NodeId, f64)], scale: f64) {
+    fn at_ends(&mut self, from: &[(NodeId, f64)], to: &[(NodeId, f64)]) {
         for &(host, weight) in from {
             let leaf = self.leaves[host.index()];
             let at = self.node[self.at(host).index()];
-            let local = (at.to - self.node[host.index()].own[1]).max(0.0) * scale;
+            let local = (at.to - self.node[host.index()].own[1]).max(0.0);
             let packets = weight * (at.out + if leaf.is_some() { local } else { 0.0 });
             if let Some(leaf) = leaf {
                 self.flows.pipes[leaf.up.index()] += packets;
@@ -322,7 +375,7 @@ impl<'a> Pass<'a> {
         for &(host, weight) in to {
             let leaf = self.leaves[host.index()];
             let at = self.node[self.at(host).index()];
-            let local = (at.from - self.node[host.index()].own[0]).max(0.0) * scale;
+            let local = (at.from - self.node[host.index()].own[0]).max(0.0);
             let packets = weight * (at.inward + if leaf.is_some() { local } else { 0.0 });
             if let Some(leaf) = leaf {
                 self.flows.pipes[leaf.down.index()] += packets;
@@ -332,13 +385,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What turns from and into the pipes of leaves.
-    fn turns_at_ends(
-        &mut self,
-        from: &[(NodeId, f64)],
-        to: &[(NodeId, f64)],
-        scale: f64,
-        ends: &Ends,
-    ) {
+    fn turns_at_ends(&mut self, from: &[(NodeId, f64)], to: &[(NodeId, f64)], ends: &Ends) {
         let Some(turns) = &mut self.turns else { return };
         let pipes = |node: NodeId| (node, PipeId(0))..=(node, PipeId(u32::MAX));
         let mut receivers: std::collections::BTreeMap<NodeId, Vec<(NodeId, PipeId, f64)>> =
@@ -364,7 +411,7 @@ impl<'a> Pass<'a> {
             }
             for &(other, down, to) in receivers.get(&leaf.at).into_iter().flatten() {
                 if other != host {
-                    *turns.entry((leaf.up, down)).or_default() += weight * to * scale;
+                    *turns.entry((leaf.up, down)).or_default() += weight * to;
                 }
             }
         }
