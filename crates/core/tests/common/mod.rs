@@ -117,14 +117,23 @@ pub(crate) fn send(engine: &mut Engine, from: &str, to: &str, stamp: u64, ip_len
     engine.arrive(from, Time::from_ns(stamp), &frame).unwrap();
 }
 
-/// Answers every cause with a 56-byte packet to the source, and fragments without mercy: every
-/// piece is a packet of its own with a plain header.
+/// Answers every cause but its own answers with a 56-byte packet to the source, and fragments
+/// without mercy: every piece is a packet of its own with a plain header.
 pub(crate) struct Plain;
+
+/// The protocol of its answers. Were they answered, two routers would do so for ever once a bit
+/// error has made one the source of a packet to the other.
+const ANSWER: u8 = 1;
 
 impl Responder for Plain {
     fn respond(&mut self, router: &Node, _: Cause, cause: &[u8], out: &mut [u8]) -> Option<usize> {
+        if cause[23] == ANSWER {
+            return None;
+        }
         let source: [u8; 4] = cause[26..30].try_into().unwrap();
-        let reply = frame(router.ipv4, source.into(), 56, 64, true);
+        let mut reply = frame(router.ipv4, source.into(), 56, 64, true);
+        reply[23] = ANSWER;
+        seal(&mut reply[14..34]);
         out[..reply.len()].copy_from_slice(&reply);
         Some(reply.len())
     }
