@@ -78,8 +78,10 @@ struct Makers<'a> {
     by_profile: Vec<&'a TcpProfile>,
     /// By group and the profiles of the two hosts.
     configs: HashMap<(usize, u32, u32), Arc<Config>>,
-    /// The group and its name for the flows of the pair that came last.
-    name: (Option<(usize, NodeId, NodeId)>, Arc<str>, u32),
+    /// The name of the pair that came last, by its group and hosts.
+    name: (Option<(usize, NodeId, NodeId)>, Arc<str>),
+    /// How many flows each pair has had.
+    numbers: HashMap<(usize, NodeId, NodeId), u32>,
 }
 
 impl<'a> Makers<'a> {
@@ -98,7 +100,8 @@ impl<'a> Makers<'a> {
             profiles,
             by_profile,
             configs: HashMap::new(),
-            name: (None, "".into(), 0),
+            name: (None, "".into()),
+            numbers: HashMap::new(),
         }
     }
 
@@ -153,12 +156,12 @@ impl<'a> Makers<'a> {
                 let node = |id| self.plan.topology.node(id).name.as_str();
                 let _ = write!(name, "@{}>{}", node(flow.from), node(flow.to));
             }
-            self.name = (Some(pair), name.into(), 0);
+            self.name = (Some(pair), name.into());
         }
-        let (_, shared, number) = &mut self.name;
+        let number = self.numbers.entry(pair).or_default();
         *number += 1;
         Name {
-            group: Arc::clone(shared),
+            group: Arc::clone(&self.name.1),
             number: Some(*number - 1),
         }
     }

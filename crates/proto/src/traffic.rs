@@ -50,7 +50,6 @@ use std::sync::Arc;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::time::Time;
 use longhaul_core::topology::NodeId;
-use rustc_hash::FxHashMap;
 
 pub use outbox::Transmit;
 pub use report::{
@@ -66,8 +65,7 @@ pub use table::FlowTable;
 
 use crate::router::RouterReplies;
 use datagrams::{Receiver, Sender};
-use end::{Ask, End};
-use parts::Totals;
+use end::{Afterwards, Ask, End};
 use slots::{Active, Key, Slots};
 use timers::Owner;
 use wire::Envelope;
@@ -145,18 +143,25 @@ impl Traffic {
                 end.is_over() || end.successor.is_some()
             }
             Active::Receiver(receiver) => {
-                if let Some(numbers) = envelope.numbers(headers) {
-                    receiver.handle(&mut self.world, now, numbers);
-                }
+                let numbers = envelope.numbers(headers);
+                let is_ours =
+                    numbers.is_some_and(|numbers| receiver.handle(&mut self.world, now, numbers));
+                self.strays.unknown += u64::from(!is_ours);
                 receiver.is_over()
             }
-            Active::Sender(_) | Active::Free => false,
+            Active::Sender(_) => {
+                self.strays.unknown += 1; // nobody answers datagrams
+                false
+            }
+            Active::Free => false,
             Active::Listening if End::opens(envelope.flags(headers)) => {
                 self.accept(slot, now, &envelope, headers);
                 false
             }
-            Active::Listening => return self.refuse(now, host, headers, ip_len, &envelope),
-            Active::Failed => return self.answer(now, host, headers, ip_len),
+            // Of a connection that this end knows nothing of (RFC 9293 §3.10.7.1 and 2).
+            Active::Listening | Active::Failed => {
+                return self.answer(now, host, headers, ip_len);
+            }
         };
         if is_over {
             self.clean(slot, now);
@@ -223,20 +228,20 @@ impl Traffic {
         self.world.table.host(host).is_some() && port.is_some_and(|port| port >= FIRST_PORT)
     }
 
-    /// How many ends held here are still awaited: those that will know that a flow is over which ends
-    /// by itself, one for each such flow. The traffic of a run is done when the sum over all
-    /// that hold parts of it is 0.
+    /// How many flows that end by themselves are not over yet, of those whose deciding end is held
+    /// here. Each flow has one such end, so the traffic of a run is done when the sum over all its
+    /// shares is 0.
     pub fn awaited(&self) -> usize {
         self.world.parts.awaited
     }
 
-    /// Whether none is: all flows that end by themselves are over, where all are held here.
+    /// Whether all flows that end by themselves are over, where all ends are held here.
     pub fn is_done(&self) -> bool {
         self.awaited() == 0
     }
 
-    /// How many flows are over by the word of ends held here, and how many will ever be so. Both
-    /// add up over all that hold parts of a run's traffic, the latter to the number of its flows.
+    /// How many flows are over, and how many there are, of those whose deciding end is held here.
+    /// Both may be added up over the shares of a run.
     pub fn progress(&self) -> (usize, usize) {
         let parts = &self.world.parts;
         (parts.decided - parts.unfinished, parts.decided)
@@ -249,10 +254,10 @@ impl Traffic {
 
     /// What the ends held here have done so far, by flow and side.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        let mut under_way = self.under_way();
+        let under_way = self.under_way();
         let flows = 0..self.world.table.len() as u32;
         let ends = flows.flat_map(|flow| Side::BOTH.map(|side| (flow, side)));
-        ends.filter_map(move |end| self.part(end, &mut under_way))
+        ends.filter_map(move |end| self.part(end, &under_way))
     }
 
     /// What flows have done so far, in the order in which they were given, where all their ends are
@@ -261,29 +266,33 @@ impl Traffic {
         results([self])
     }
 
-    /// What the ends have done that are under way.
-    fn under_way(&self) -> UnderWay {
-        let mut under_way = UnderWay::default();
-        for (end, active) in self.slots.iter() {
-            if let Some(totals) = active.totals() {
-                let entry = under_way.entry((end.flow(), end.side()));
-                entry.or_default().add(totals);
-            }
-        }
-        under_way
+    /// The slots of the ends under way, by flow and side.
+    fn under_way(&self) -> Vec<((u32, Side), u32)> {
+        let ends = self.slots.under_way();
+        let mut slots: Vec<_> = ends
+            .map(|(end, slot)| ((end.flow(), end.side()), slot))
+            .collect();
+        slots.sort_unstable();
+        slots
     }
 
-    fn part(&self, end: (u32, Side), under_way: &mut UnderWay) -> Option<Part<'_>> {
+    fn part(&self, end: (u32, Side), under_way: &[((u32, Side), u32)]) -> Option<Part<'_>> {
         let World { table, parts, .. } = &self.world;
         if end.1 == Side::Acceptor && table.kind(end.0).program.is_some() {
             return None;
         }
-        parts.part(table, end, under_way.remove(&end))
+        let first = under_way.partition_point(|(other, _)| *other < end);
+        let slots = under_way[first..]
+            .iter()
+            .take_while(|(other, _)| *other == end);
+        let totals = slots.filter_map(|&(_, slot)| self.slots.get(slot).totals());
+        let sum = totals.reduce(|mut sum, one| {
+            sum.add(one);
+            sum
+        });
+        parts.part(table, end, sum)
     }
 }
-
-/// Totals of ends under way.
-type UnderWay = FxHashMap<(u32, Side), Totals>;
 
 /// What the flows of a run have done so far, in the order in which they were given: of all that hold
 /// parts of its traffic, and share one table.
@@ -291,16 +300,19 @@ pub fn results<'a>(
     shares: impl IntoIterator<Item = &'a Traffic>,
 ) -> impl Iterator<Item = FlowResult<'a>> {
     let shares: Vec<&Traffic> = shares.into_iter().collect();
-    let mut under_way: Vec<UnderWay> = shares.iter().map(|share| share.under_way()).collect();
+    let under_way: Vec<_> = shares.iter().map(|share| share.under_way()).collect();
     let table = shares.first().map(|share| &share.world.table);
     let flows = 0..table.map_or(0, |table| table.len()) as u32;
     flows.filter_map(move |flow| {
-        let mut part = |side| {
-            let mut shares = shares.iter().copied().zip(&mut under_way);
+        let part = |side| {
+            let mut shares = shares.iter().copied().zip(&under_way);
             shares.find_map(|(share, under_way)| share.part((flow, side), under_way))
         };
         let (opener, acceptor) = (part(Side::Opener)?, part(Side::Acceptor));
-        Some(FlowResult::join(table?, opener, acceptor))
+        let table = table?;
+        let is_whole = acceptor.is_some() || table.kind(flow).program.is_some();
+        debug_assert!(is_whole, "results of a run without one of its shares");
+        is_whole.then(|| FlowResult::join(table, opener, acceptor))
     })
 }
 
@@ -343,11 +355,16 @@ impl Traffic {
     }
 
     /// A slot for an end of a connection. Where its port's turn has come again, what is left of its
-    /// last user ends.
+    /// last user ends, which is an earlier connection of the same flow.
     fn take_slot(&mut self, flow: u32, side: Side, connection: u32) -> (u32, side::EndId) {
         let end = self.world.table.end(flow, side, connection);
         let key = self.world.table.key(end);
         if let Some(last) = self.slots.find(&key) {
+            debug_assert_eq!(
+                self.slots.end(last).flow(),
+                flow,
+                "two flows of one pair of ports"
+            );
             self.release(last);
         }
         (self.slots.add(key, end), end)
@@ -359,7 +376,7 @@ impl Traffic {
         let draws = self.world.draws(flow);
         if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, ask, now) {
             end.act(&mut self.world, now);
-            *self.slots.get_mut(slot) = Active::Tcp(Box::new(end));
+            *self.slots.get_mut(slot) = Active::Tcp(end);
         }
         self.clean(slot, now);
     }
@@ -371,7 +388,7 @@ impl Traffic {
         let draws = self.world.draws(flow);
         if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, None, now) {
             end.handle(&mut self.world, now, envelope, headers);
-            *self.slots.get_mut(slot) = Active::Tcp(Box::new(end));
+            *self.slots.get_mut(slot) = Active::Tcp(end);
         }
         if self.world.table.kind(flow).has_another(connection) {
             self.take_slot(flow, Side::Acceptor, connection + 1);
@@ -399,41 +416,48 @@ impl Traffic {
     }
 
     fn ring(&mut self, owner: Owner, at: Time) {
-        if self.slots.end(owner.slot) != owner.end {
+        let slot = owner.slot();
+        if self.slots.end(slot) != owner.end {
             return; // it is gone
         }
-        match self.slots.get_mut(owner.slot) {
-            Active::Tcp(end) => end.handle_timer(&mut self.world, at),
+        match self.slots.get_mut(slot) {
+            Active::Tcp(end) => end.handle_timer(&mut self.world, owner.timer(), at),
             Active::Sender(sender) => sender.handle_timer(&mut self.world, at),
             Active::Receiver(receiver) => receiver.handle_timer(&mut self.world, at),
             Active::Listening | Active::Failed | Active::Free => return,
         }
-        self.clean(owner.slot, at);
+        self.clean(slot, at);
     }
 
-    /// Frees the slot of an end that is over, and lets a successor begin. Of one that has failed,
-    /// the port remains: it answers with resets.
+    /// Ends an end that is over, and lets a successor begin.
     fn clean(&mut self, slot: u32, now: Time) {
-        let (is_over, has_failed, successor) = match self.slots.get_mut(slot) {
-            Active::Tcp(end) => (end.is_over(), end.has_failed(), end.successor.take()),
-            Active::Sender(sender) => (sender.is_over(), false, None),
-            Active::Receiver(receiver) => (receiver.is_over(), false, None),
+        let (is_over, afterwards, successor) = match self.slots.get_mut(slot) {
+            Active::Tcp(end) => (end.is_over(), end.afterwards(), end.successor.take()),
+            Active::Sender(sender) => (sender.is_over(), Afterwards::Free, None),
+            Active::Receiver(receiver) => (receiver.is_over(), Afterwards::Free, None),
             Active::Listening | Active::Failed | Active::Free => return,
         };
         let id = self.slots.end(slot);
-        if is_over && has_failed {
-            self.keep(slot);
-            *self.slots.get_mut(slot) = Active::Failed;
-        } else if is_over {
-            self.release(slot);
+        if is_over {
+            match afterwards {
+                Afterwards::Free => self.release(slot),
+                Afterwards::Refuses => self.leave_port(slot, Active::Failed),
+                Afterwards::Listens => self.leave_port(slot, Active::Listening),
+            }
         }
         if let Some(ask) = successor {
             self.connect(id.flow(), id.connection() + 1, Some(*ask), now);
         }
     }
 
-    /// Keeps what an end has done.
-    fn keep(&mut self, slot: u32) {
+    /// An end is gone, and its port remains.
+    fn leave_port(&mut self, slot: u32, port: Active) {
+        self.record(slot);
+        *self.slots.get_mut(slot) = port;
+    }
+
+    /// Adds what an end has done to its flow's results.
+    fn record(&mut self, slot: u32) {
         if let Some(totals) = self.slots.get(slot).totals() {
             let World { table, parts, .. } = &mut self.world;
             parts.take(table, self.slots.end(slot), totals);
@@ -441,7 +465,7 @@ impl Traffic {
     }
 
     fn release(&mut self, slot: u32) {
-        self.keep(slot);
+        self.record(slot);
         let key = self.world.table.key(self.slots.end(slot));
         self.slots.remove(&key, slot);
     }

@@ -110,6 +110,15 @@ pub struct Config {
     pub time_wait: Span,
 }
 
+impl Config {
+    /// No sender goes on longer than this without an answer: each of its tries waits for
+    /// [`rto_max`](Self::rto_max) at most.
+    pub fn longest_silence(&self) -> Span {
+        let tries = u64::from(self.retries2) + 1;
+        Span::from_ns(self.rto_max.as_ns().saturating_mul(tries))
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

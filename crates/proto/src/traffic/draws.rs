@@ -35,12 +35,11 @@ pub(super) struct Opening {
     pub(super) rest: Stream,
 }
 
-/// A request, its response, and the time until the next request.
+/// Bytes of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exchange {
     pub(super) request: u64,
     pub(super) response: u64,
-    pub(super) think: Span,
 }
 
 impl Draws {
@@ -73,29 +72,41 @@ impl Draws {
         }
     }
 
-    /// The exchange number `number` of a dialogue.
-    pub(super) fn exchange(&self, kind: &Kind, number: u64) -> Exchange {
-        let of_each = draws_of_exchange(kind);
+    /// The stream before the exchange `number` of a dialogue.
+    fn before(&self, kind: &Kind, number: u64) -> Stream {
         let connections = match kind.has_connection_each() {
             true => number.wrapping_add(1),
             false => 1,
         };
-        let before = OF_A_CONNECTION
-            .wrapping_mul(connections)
-            .wrapping_add(of_each.wrapping_mul(number));
-        let mut stream = self.behind(before);
-        let [request, response, think] = kind.exchange().map(|amount| amount.draw(&mut stream));
+        let opened = OF_A_CONNECTION.wrapping_mul(connections);
+        self.behind(opened.wrapping_add(draws_of_exchange(kind).wrapping_mul(number)))
+    }
+
+    /// The exchange `number` of a dialogue.
+    pub(super) fn exchange(&self, kind: &Kind, number: u64) -> Exchange {
+        let [request, response, _] = kind.exchange();
+        let mut stream = self.before(kind, number);
         Exchange {
-            request: request.max(1),
-            response: response.max(1),
-            think: Span::from_ns(think),
+            request: request.draw(&mut stream).max(1),
+            response: response.draw(&mut stream).max(1),
         }
+    }
+
+    /// The thought behind it.
+    pub(super) fn think(&self, kind: &Kind, number: u64) -> Span {
+        let [request, response, think] = kind.exchange();
+        let mut stream = self.before(kind, number);
+        stream.skip([request, response].map(draws_of).iter().sum());
+        Span::from_ns(think.draw(&mut stream))
     }
 }
 
+fn draws_of(amount: &Amount) -> u64 {
+    u64::from(!matches!(amount, Amount::Fixed(_)))
+}
+
 fn draws_of_exchange(kind: &Kind) -> u64 {
-    let is_drawn = |amount: &&Amount| !matches!(amount, Amount::Fixed(_));
-    kind.exchange().into_iter().filter(is_drawn).count() as u64
+    kind.exchange().map(draws_of).iter().sum()
 }
 
 #[cfg(test)]
@@ -157,11 +168,12 @@ mod tests {
                 }
                 let [request, response, think] = [0, 1, 2].map(|n| amounts[n].draw(&mut stream));
                 let (request, response) = (request.max(1), response.max(1));
-                exchanges.push(Exchange { request, response, think: Span::from_ns(think) });
+                exchanges.push((Exchange { request, response }, Span::from_ns(think)));
             }
             let ends = [(); 2].map(|()| Draws::new(seed, "x"));
             for number in order {
-                let [one, other] = ends.each_ref().map(|draws| draws.exchange(&kind, number));
+                let drawn = |draws: &Draws| (draws.exchange(&kind, number), draws.think(&kind, number));
+                let [one, other] = ends.each_ref().map(drawn);
                 prop_assert_eq!(one, exchanges[number as usize]);
                 prop_assert_eq!(one, other);
                 let connection = number % openings.len() as u64;

@@ -6,7 +6,14 @@
 //!
 //! The opener of a transfer has finished when its last byte and its FIN are acknowledged, the
 //! acceptor when it has them all; that of a dialogue with the last response. An end that is reset or
-//! gives up has failed, unless all was over for it before.
+//! gives up has failed, unless all was over for it before. An acceptor whose connection never came to
+//! be has not: it listens again (RFC 9293 §3.10.7.4), and its opener says what became of the flow.
+//!
+//! **Silence.** Who waits for a response has nothing to send, and so no timer of TCP's. It gives up
+//! when it has heard nothing for as long as the other end may go on trying
+//! ([`Config::longest_silence`](crate::tcp::Config::longest_silence), 32 minutes). That timer is set
+//! only where a connection has outlived its last retransmission time-out, so that short ones leave no
+//! timer behind. An acceptor waits without end, as a server without keep-alives does.
 //!
 //! What applications do is in `application.rs`. TIME-WAIT takes no end: see `late.rs`. Towards a
 //! program, whose kernel is none of ours, it is kept.
@@ -15,7 +22,7 @@ mod application;
 
 use std::sync::Arc;
 
-use longhaul_core::time::Time;
+use longhaul_core::time::{Span, Time};
 
 pub(super) use application::Ask;
 use application::{Answer, Work};
@@ -28,11 +35,22 @@ use super::report::{Outcome, RttFigures, WindowPoint};
 use super::side::{EndId, Side};
 use super::spec::Transport;
 use super::table::FlowTable;
-use super::timers::Owner;
+use super::timers::{Owner, Timer};
 use super::wire::{Count, Envelope, Template};
 use super::world::World;
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Endpoint, Event, Flags, RoundTrips, State};
+
+/// What an end's port is for once the end is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Afterwards {
+    /// All was said: the port is free.
+    Free,
+    /// The end was reset or has given up: the port answers with resets.
+    Refuses,
+    /// Its connection never came to be: the port waits for another one.
+    Listens,
+}
 
 /// See the module's first lines.
 #[derive(Debug)]
@@ -43,10 +61,8 @@ pub(super) struct End {
     way: Way,
     id: EndId,
     slot: u32,
-    /// Where the timer has its earliest place.
-    armed: Time,
-    /// When the application acts next.
-    act_at: Time,
+    /// Where each timer has its earliest place.
+    armed: [Time; 3],
     stop: Time,
     kind: Arc<Kind>,
     work: Work,
@@ -56,7 +72,8 @@ pub(super) struct End {
     is_open: bool,
     /// What becomes of the connection from now on is nothing to its flow.
     is_settled: bool,
-    has_failed: bool,
+    was_connected: bool,
+    afterwards: Afterwards,
     /// What the next connection of the flow has to do, once that may begin.
     pub(super) successor: Option<Box<Ask>>,
 }
@@ -70,7 +87,7 @@ impl End {
         draws: Draws,
         ask: Option<Ask>,
         now: Time,
-    ) -> Option<Self> {
+    ) -> Option<Box<Self>> {
         let (flow, side) = (id.flow(), id.side());
         let kind = Arc::clone(table.kind(flow));
         let Transport::Tcp(config, _) = &kind.transport else {
@@ -94,7 +111,7 @@ impl End {
             (Side::Acceptor, _) => Work::Sink,
         };
         endpoint.set_auto_read(!kind.is_dialogue());
-        Some(Self {
+        Some(Box::new(Self {
             endpoint,
             count: Count {
                 ours: opening.number,
@@ -107,17 +124,17 @@ impl End {
             },
             id,
             slot,
-            armed: Time::MAX,
-            act_at: Time::MAX,
+            armed: [Time::MAX; 3],
             stop: kind.stop.unwrap_or(Time::MAX),
             kind,
             work,
             earlier,
             is_open: side == Side::Acceptor,
             is_settled: false,
-            has_failed: false,
+            was_connected: false,
+            afterwards: Afterwards::Free,
             successor: None,
-        })
+        }))
     }
 
     /// Reads a little of each part that a segment will need; see
@@ -141,6 +158,9 @@ impl End {
         if !self.is_open {
             return;
         }
+        if let Work::Ask(ask) = &mut self.work {
+            ask.heard(now);
+        }
         let next = self.endpoint.next_numbers();
         let ticks = now.as_ns() / 1_000_000 + 1;
         if let Some(segment) = envelope.segment(headers, &mut self.count, next, ticks) {
@@ -157,32 +177,53 @@ impl End {
         }
     }
 
-    /// A timer's place has come: what is due happens, the endpoint's part first.
-    pub(super) fn handle_timer(&mut self, world: &mut World, at: Time) {
-        if self.armed != at {
+    /// A timer's place has come.
+    pub(super) fn handle_timer(&mut self, world: &mut World, timer: Timer, at: Time) {
+        if self.armed[timer as usize] != at {
             return; // it has been moved earlier
         }
-        self.armed = Time::MAX;
-        if self.endpoint.poll_timeout().is_some_and(|due| due <= at) {
-            self.endpoint.handle_timeout(at);
-            self.serve(world, at);
+        self.armed[timer as usize] = Time::MAX;
+        match timer {
+            Timer::Application => self.act(world, at),
+            Timer::Silence => self.watch_silence(world, at),
+            Timer::Endpoint => match self.endpoint.poll_timeout() {
+                Some(due) if due <= at => {
+                    self.endpoint.handle_timeout(at);
+                    self.serve(world, at);
+                }
+                Some(due) => self.arm(world, timer, due),
+                None => self.watch_silence(world, at),
+            },
         }
-        if self.act_at <= at {
-            self.act(world, at);
+    }
+
+    /// Gives up where a response is awaited and nothing has come for too long; else looks again.
+    fn watch_silence(&mut self, world: &mut World, now: Time) {
+        let Work::Ask(ask) = &self.work else { return };
+        let Some(since) = ask.waits_since() else {
+            return;
+        };
+        let until = since + self.longest_silence();
+        if until > now {
+            return self.arm(world, Timer::Silence, until);
         }
-        self.arm(world);
+        self.fail(world, Outcome::TimedOut, now);
+        self.endpoint.abort();
+        self.serve(world, now);
+    }
+
+    fn longest_silence(&self) -> Span {
+        match &self.kind.transport {
+            Transport::Tcp(config, _) => config.longest_silence(),
+            Transport::Udp { .. } => Span::ZERO, // it has no end of this type
+        }
     }
 
     #[inline]
-    fn arm(&mut self, world: &mut World) {
-        let due = self.endpoint.poll_timeout().unwrap_or(Time::MAX);
-        let owner = Owner {
-            end: self.id,
-            slot: self.slot,
-        };
-        world
-            .timers
-            .set(owner, &mut self.armed, due.min(self.act_at));
+    fn arm(&mut self, world: &mut World, timer: Timer, at: Time) {
+        let owner = Owner::new(self.id, self.slot, timer);
+        let armed = &mut self.armed[timer as usize];
+        world.timers.set(owner, armed, at);
     }
 
     /// Does what the end has to do.
@@ -199,14 +240,19 @@ impl End {
                 let write = |out: &mut Vec<u8>| template.write_tcp(&segment, count, out);
                 world.outbox.push(self.way, now, write);
             }
-            if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
-                self.endpoint.handle_timeout(now);
-            } else if !self.endpoint.has_event() {
+            match self.endpoint.poll_timeout() {
+                Some(due) if due <= now => {
+                    self.endpoint.handle_timeout(now);
+                    continue;
+                }
+                // TIME-WAIT's, which is gone before.
+                Some(_) if self.is_over() => {}
+                Some(due) => self.arm(world, Timer::Endpoint, due),
+                None => {}
+            }
+            if !self.endpoint.has_event() {
                 break;
             }
-        }
-        if !self.is_over() {
-            self.arm(world);
         }
         if self.id.side() == Side::Opener {
             if self.kind.series {
@@ -242,27 +288,41 @@ impl End {
             Event::PeerClosed => self.take_close(world, now),
             Event::Reset => self.fail(world, Outcome::Reset, now),
             Event::TimedOut => self.fail(world, Outcome::TimedOut, now),
-            Event::Connected | Event::Closed => {}
+            Event::Connected => self.was_connected = true,
+            Event::Closed => {}
         }
     }
 
     /// The other end has sent its last byte.
     fn take_close(&mut self, world: &mut World, now: Time) {
-        self.endpoint.close();
-        if self.id.side() == Side::Acceptor {
-            if !self.kind.is_dialogue() {
-                world.end(self.id, Outcome::Finished, now);
+        match (self.id.side(), &self.work) {
+            (Side::Acceptor, _) => {
+                if !self.kind.is_dialogue() {
+                    world.end(self.id, Outcome::Finished, now);
+                }
+                self.is_settled = true;
             }
-            self.is_settled = true;
+            // No response can come any more.
+            (Side::Opener, Work::Ask(_)) => self.fail(world, Outcome::Reset, now),
+            // A program that says no more may still listen.
+            (Side::Opener, Work::Bulk { .. } | Work::Source { .. }) => return,
+            (Side::Opener, _) => {}
         }
+        self.endpoint.close();
     }
 
     fn fail(&mut self, world: &mut World, outcome: Outcome, now: Time) {
-        if !self.is_settled {
-            world.end(self.id, outcome, now);
-            self.has_failed = true;
-        }
         self.work = Work::Done;
+        if self.is_settled {
+            return;
+        }
+        self.afterwards = match (self.id.side(), self.was_connected) {
+            (Side::Acceptor, false) => Afterwards::Listens,
+            _ => {
+                world.end(self.id, outcome, now);
+                Afterwards::Refuses
+            }
+        };
     }
 
     /// Whether nothing more can happen. What may still come late needs no end.
@@ -274,9 +334,9 @@ impl End {
         }
     }
 
-    /// Whether it is over because it was reset or has given up.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
+    /// What its port is for once it is over.
+    pub(super) fn afterwards(&self) -> Afterwards {
+        self.afterwards
     }
 
     /// What it has done so far.

@@ -22,7 +22,7 @@ use super::wire::{Count, Envelope, Socket, Template};
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Flags, Segment, Timestamps};
 
-/// The window that is told: as large as it is without a shift, so that nobody probes it.
+/// The window that the answer advertises: the largest without scaling, so that nobody probes it.
 const WINDOW: u64 = 0xffff;
 
 impl Traffic {

@@ -3,7 +3,7 @@
 //! Of each flow, the end at its opener keeps 24 bytes here and the other one 8, where they are held,
 //! so that with the 32 of the table a flow that is not under way takes 64. What most ends have in
 //! common is not kept: one that is over and has received just what it was to receive has no entry in
-//! [`Parts::more`].
+//! [`Parts::unexpected`].
 
 use longhaul_core::time::Time;
 use longhaul_core::topology::NodeId;
@@ -24,9 +24,9 @@ const OUTCOMES: [Outcome; 6] = [
 
 /// An outcome, and since when it stands, in 64 bits: times beyond 73 years are cut off there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing(u64);
+struct OutcomeAt(u64);
 
-impl Standing {
+impl OutcomeAt {
     const WAITING: Self = Self(Outcome::Waiting as u64);
 
     fn new(outcome: Outcome, since: Time) -> Self {
@@ -48,21 +48,21 @@ impl Standing {
 /// What is kept of an opener.
 #[derive(Debug, Clone, Copy)]
 struct OpenerPart {
-    standing: Standing,
+    outcome_at: OutcomeAt,
     retransmissions: u32,
     trips: [u32; 3],
 }
 
 /// What is kept of an acceptor.
 #[derive(Debug, Clone, Copy)]
-struct AcceptorPart(Standing);
+struct AcceptorPart(OutcomeAt);
 
 const _: () =
     assert!(size_of::<Flow>() + size_of::<OpenerPart>() + size_of::<AcceptorPart>() <= 64);
 
-/// What few ends have.
+/// Of an end whose bytes are not those that its outcome implies, or that has sent segments again.
 #[derive(Debug, Clone, Copy, Default)]
-struct More {
+struct Unexpected {
     bytes: u64,
     /// Of an acceptor.
     retransmissions: u64,
@@ -130,7 +130,7 @@ pub(super) struct Parts {
     held: [Held; 2],
     openers: Vec<OpenerPart>,
     acceptors: Vec<AcceptorPart>,
-    more: FxHashMap<(u32, Side), More>,
+    unexpected: FxHashMap<(u32, Side), Unexpected>,
     /// Datagrams sent, and errors about them.
     sent: FxHashMap<u32, [u64; 2]>,
     /// What receivers of datagrams have counted.
@@ -150,15 +150,15 @@ impl Parts {
         let held = Side::BOTH.map(|side| Held::new(table, side, holds));
         let [openers, acceptors] = &held;
         let waiting = OpenerPart {
-            standing: Standing::WAITING,
+            outcome_at: OutcomeAt::WAITING,
             retransmissions: 0,
             trips: [0; 3],
         };
         let mut parts = Self {
             openers: vec![waiting; openers.len(table)],
-            acceptors: vec![AcceptorPart(Standing::WAITING); acceptors.len(table)],
+            acceptors: vec![AcceptorPart(OutcomeAt::WAITING); acceptors.len(table)],
             held,
-            more: FxHashMap::default(),
+            unexpected: FxHashMap::default(),
             sent: FxHashMap::default(),
             received: FxHashMap::default(),
             requests: FxHashMap::default(),
@@ -183,35 +183,35 @@ impl Parts {
         self.held[side as usize].place(flow).is_some()
     }
 
-    fn standing(&self, flow: u32, side: Side) -> Option<Standing> {
+    fn outcome_at(&self, flow: u32, side: Side) -> Option<OutcomeAt> {
         let place = self.held[side as usize].place(flow)?;
         Some(match side {
-            Side::Opener => self.openers[place].standing,
+            Side::Opener => self.openers[place].outcome_at,
             Side::Acceptor => self.acceptors[place].0,
         })
     }
 
-    fn set_standing(&mut self, flow: u32, side: Side, standing: Standing) {
+    fn set_outcome_at(&mut self, flow: u32, side: Side, outcome_at: OutcomeAt) {
         match (side, self.held[side as usize].place(flow)) {
-            (Side::Opener, Some(place)) => self.openers[place].standing = standing,
-            (Side::Acceptor, Some(place)) => self.acceptors[place].0 = standing,
+            (Side::Opener, Some(place)) => self.openers[place].outcome_at = outcome_at,
+            (Side::Acceptor, Some(place)) => self.acceptors[place].0 = outcome_at,
             (_, None) => {}
         }
     }
 
     /// An end begins.
     pub(super) fn begin(&mut self, flow: u32, side: Side, at: Time) {
-        self.set_standing(flow, side, Standing::new(Outcome::Running, at));
+        self.set_outcome_at(flow, side, OutcomeAt::new(Outcome::Running, at));
     }
 
     /// A flow is over for an end, unless it was before.
     pub(super) fn end(&mut self, table: &FlowTable, end: EndId, outcome: Outcome, at: Time) {
         let (flow, side) = (end.flow(), end.side());
-        let standing = self.standing(flow, side).map(Standing::outcome);
-        if standing != Some(Outcome::Running) {
+        let before = self.outcome_at(flow, side).map(OutcomeAt::outcome);
+        if before != Some(Outcome::Running) {
             return;
         }
-        self.set_standing(flow, side, Standing::new(outcome, at));
+        self.set_outcome_at(flow, side, OutcomeAt::new(outcome, at));
         let kind = table.kind(flow);
         if kind.decides() == side {
             self.unfinished -= 1;
@@ -242,17 +242,17 @@ impl Parts {
             (_, None) => {}
         }
         let is_as_expected = totals.bytes == self.bytes_expected(table, flow, side);
-        let is_known = self.more.contains_key(&(flow, side));
+        let is_known = self.unexpected.contains_key(&(flow, side));
         if is_known || !is_as_expected || totals.retransmissions > 0 {
-            let more = self.more.entry((flow, side)).or_default();
-            more.bytes += totals.bytes;
-            more.retransmissions += totals.retransmissions;
+            let unexpected = self.unexpected.entry((flow, side)).or_default();
+            unexpected.bytes += totals.bytes;
+            unexpected.retransmissions += totals.retransmissions;
         }
     }
 
     /// What an end has received of which nothing else is known.
     fn bytes_expected(&self, table: &FlowTable, flow: u32, side: Side) -> u64 {
-        let outcome = self.standing(flow, side).map(Standing::outcome);
+        let outcome = self.outcome_at(flow, side).map(OutcomeAt::outcome);
         match outcome {
             Some(Outcome::Finished) if table.kind(flow).receives() == side => {
                 table.flow(flow).bytes
@@ -269,15 +269,15 @@ impl Parts {
         under_way: Option<Totals>,
     ) -> Option<Part<'_>> {
         let place = self.held[side as usize].place(flow)?;
-        let standing = self.standing(flow, side)?;
-        let more = self.more.get(&(flow, side));
+        let outcome_at = self.outcome_at(flow, side)?;
+        let unexpected = self.unexpected.get(&(flow, side));
         let mut totals = Totals {
-            bytes: match (more, &under_way) {
-                (Some(more), _) => more.bytes,
+            bytes: match (unexpected, &under_way) {
+                (Some(unexpected), _) => unexpected.bytes,
                 (None, Some(_)) => 0,
                 (None, None) => self.bytes_expected(table, flow, side),
             },
-            retransmissions: more.map_or(0, |more| more.retransmissions),
+            retransmissions: unexpected.map_or(0, |unexpected| unexpected.retransmissions),
             ..Totals::default()
         };
         let (mut requests, mut series) = (None, &[][..]);
@@ -300,8 +300,8 @@ impl Parts {
         Some(Part {
             flow,
             side,
-            outcome: standing.outcome(),
-            finish: standing.finish(),
+            outcome: outcome_at.outcome(),
+            finish: outcome_at.finish(),
             bytes: totals.bytes,
             retransmissions: totals.retransmissions,
             rtt: totals.trips.and_then(RttFigures::unpack),
@@ -320,10 +320,10 @@ mod tests {
     fn outcomes_and_times_are_kept() {
         for outcome in OUTCOMES {
             let at = Time::from_ns(123_456_789_012);
-            let standing = Standing::new(outcome, at);
-            assert_eq!(standing.outcome(), outcome);
-            assert_eq!(standing.finish(), outcome.is_over().then_some(at));
-            let late = Standing::new(outcome, Time::MAX);
+            let outcome_at = OutcomeAt::new(outcome, at);
+            assert_eq!(outcome_at.outcome(), outcome);
+            assert_eq!(outcome_at.finish(), outcome.is_over().then_some(at));
+            let late = OutcomeAt::new(outcome, Time::MAX);
             assert_eq!(late.outcome(), outcome);
         }
     }

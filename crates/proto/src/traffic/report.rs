@@ -20,7 +20,7 @@ pub enum Outcome {
     Running,
     /// All that it was to carry has arrived, or for UDP, no more is awaited.
     Finished,
-    /// Its connection was reset or refused.
+    /// Its connection was reset or refused, or closed before the response had come.
     Reset,
     /// The other side no longer answered.
     TimedOut,
@@ -32,10 +32,6 @@ impl Outcome {
     /// Whether nothing more will come of it.
     pub(super) const fn is_over(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
-    }
-
-    const fn is_failure(self) -> bool {
-        self.is_over() && !matches!(self, Self::Finished)
     }
 }
 
@@ -98,11 +94,11 @@ impl<'a> FlowResult<'a> {
     /// What a flow has done, by its two ends' parts, wherever they were held. Where the other end is
     /// a program, there is none.
     ///
-    /// A flow has finished when the end that receives says so, whatever the other one knows;
-    /// else it has failed as soon as one end has given up.
+    /// What is said first of a flow stands: that it has finished, by the end that receives, or that it
+    /// has failed, by the first end that gave up.
     pub fn join(table: &FlowTable, opener: Part<'a>, acceptor: Option<Part<'a>>) -> Self {
         let flow = opener.flow;
-        let (outcome, finish) = stand(table.kind(flow).finishes(), &opener, acceptor.as_ref());
+        let (outcome, finish) = outcome_of(table.kind(flow).finishes(), &opener, acceptor.as_ref());
         let mut result = Self {
             name: table.name(flow),
             from: table.node(flow, Side::Opener),
@@ -133,19 +129,16 @@ impl<'a> FlowResult<'a> {
     }
 }
 
-/// How a flow stands, and since when it is over; `finishes` is the end that tells when all has
-/// arrived.
-fn stand(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
-    let by_side = match finishes {
-        Side::Opener => Some(opener),
-        Side::Acceptor => acceptor,
-    };
-    if let Some(end) = by_side.filter(|end| end.outcome == Outcome::Finished) {
-        return (end.outcome, end.finish);
-    }
+/// What has become of a flow, and since when it is over; `finishes` is the end that tells when all
+/// has arrived. Later news of the other end never changes it.
+fn outcome_of(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
     let ends = [Some(opener), acceptor].into_iter().flatten();
-    let failed = ends.filter(|end| end.outcome.is_failure());
-    match failed.min_by_key(|end| end.finish) {
+    let decisive = ends.filter(|end| match end.outcome {
+        Outcome::Finished => end.side == finishes,
+        outcome => outcome.is_over(),
+    });
+    // At one time, that it has finished goes first.
+    match decisive.min_by_key(|end| (end.finish, end.outcome != Outcome::Finished)) {
         Some(end) => (end.outcome, end.finish),
         None if opener.outcome == Outcome::Waiting => (Outcome::Waiting, None),
         None => (Outcome::Running, None),

@@ -146,8 +146,17 @@ impl Slots {
         self.keys.len()
     }
 
-    /// All that is under way.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (EndId, &Active)> {
-        self.slots.iter().map(|slot| (slot.end, &slot.active))
+    /// The ends under way, and their slots.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (EndId, u32)> {
+        let slots = self.slots.iter().zip(0..);
+        let is_end = |active: &Active| {
+            matches!(
+                active,
+                Active::Tcp(_) | Active::Sender(_) | Active::Receiver(_)
+            )
+        };
+        slots
+            .filter(move |(slot, _)| is_end(&slot.active))
+            .map(|(slot, number)| (slot.end, number))
     }
 }

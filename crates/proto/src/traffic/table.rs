@@ -30,7 +30,7 @@ pub(super) struct Flow {
     /// The places of its hosts.
     from: u32,
     to: u32,
-    /// Which of the ports of its two hosts it has.
+    /// Which pair of ports its first connection has, of those between its two hosts.
     ports: u32,
     kind: u32,
 }
@@ -228,12 +228,17 @@ impl FlowTable {
         }
     }
 
-    /// The ports of a flow's connection, the opener's first.
+    /// The ports of a flow's connection, the opener's first. Pairs of ports are counted for two
+    /// hosts whichever of them opens, so which host has which of the two ports must not depend on it.
     fn ports(&self, flow: u32, connection: u32) -> [u16; 2] {
-        let kind = self.kind(flow);
+        let (Flow { from, to, .. }, kind) = (self.flow(flow), self.kind(flow));
         let number = self.flow(flow).ports + connection % kind.turns.max(1);
-        let source = FIRST_PORT + (number % PORTS as u32) as u16;
-        let destination = FIRST_PORT.saturating_add((number / PORTS as u32) as u16);
-        [source, kind.program.unwrap_or(destination)]
+        let port = |number: u32| FIRST_PORT + (number % PORTS as u32) as u16;
+        let (fast, slow) = (port(number), port(number / PORTS as u32));
+        match kind.program {
+            Some(program) => [fast, program],
+            None if from < to => [fast, slow],
+            None => [slow, fast],
+        }
     }
 }

@@ -84,6 +84,28 @@ fn check(flows: Vec<FlowSpec>, [slots, keys, timers]: [usize; 3]) {
     );
 }
 
+/// More flows each way between two hosts than a host has ports: no two ends have one key, and all
+/// finish.
+#[test]
+fn flows_of_both_directions_have_ports_of_their_own() {
+    let bulk = Application::Bulk {
+        bytes: Some(10.into()),
+    };
+    let flow = |number: u32| {
+        let mut flow = spec(number, tcp(), bulk.clone(), Time::ZERO);
+        if number.is_multiple_of(3) {
+            (flow.from, flow.to) = (NodeId(1), Peer::Model(NodeId(0)));
+        }
+        flow
+    };
+    let flows: Vec<_> = (0..10_000).map(flow).collect();
+    let table = FlowTable::new(vec![host(0), host(1)], flows.clone()).unwrap();
+    let ends = (0..10_000).flat_map(|flow| Side::BOTH.map(|side| table.end(flow, side, 0)));
+    let keys: std::collections::HashSet<Key> = ends.map(|end| table.key(end)).collect();
+    assert_eq!(keys.len(), 20_000);
+    check(flows, [20_000, 20_000, 60_000]);
+}
+
 #[test]
 fn short_connections_in_turn_leave_nothing_behind() {
     let bulk = Application::Bulk {

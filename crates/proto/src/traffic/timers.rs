@@ -5,26 +5,80 @@
 //! moved earlier gets a second place, and the first one then means nothing. So all that is paid
 //! for a move is a comparison, and the heap holds about one place for each timer.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use longhaul_core::time::Time;
 
 use super::side::EndId;
 
+/// Which of an end's timers; of two at one time, the endpoint's is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// That of its TCP endpoint.
+    Endpoint,
+    /// That of its application.
+    Application,
+    /// The longest time without a word from the other end.
+    Silence,
+}
+
 /// Whose timer it is. As there is one end of an id, slots never decide about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) end: EndId,
-    /// Where it is, or was.
-    pub(super) slot: u32,
+    /// The slot where the end is, or was, times 4, and which timer.
+    place: u32,
+}
+
+impl Owner {
+    pub(super) const fn new(end: EndId, slot: u32, timer: Timer) -> Self {
+        Self {
+            end,
+            place: slot << 2 | timer as u32,
+        }
+    }
+
+    pub(super) const fn slot(self) -> u32 {
+        self.place >> 2
+    }
+
+    pub(super) const fn timer(self) -> Timer {
+        match self.place % 4 {
+            0 => Timer::Endpoint,
+            1 => Timer::Application,
+            _ => Timer::Silence,
+        }
+    }
 }
 
 /// A timer's place; equal times are in the order of ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     at: Time,
     owner: Owner,
+}
+
+// By hand, for few times are equal: one comparison decides nearly always, and the heap makes many.
+impl Ord for Place {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cold]
+        fn of_owners(a: &Owner, b: &Owner) -> Ordering {
+            a.cmp(b)
+        }
+        match self.at.cmp(&other.at) {
+            Ordering::Equal => of_owners(&self.owner, &other.owner),
+            order => order,
+        }
+    }
+}
+
+impl PartialOrd for Place {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 const _: () = assert!(size_of::<Place>() <= 24);

@@ -349,7 +349,7 @@ impl Envelope {
 
     /// The segment, for an end whose next numbers are `next` (its own, and the one that it
     /// awaits), at `ticks` of its clock. `None` where it is not sound.
-    #[inline]
+    #[inline(always)] // into the path of every segment; the other caller is cold
     pub(super) fn segment(
         &self,
         headers: &[u8],

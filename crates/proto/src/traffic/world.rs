@@ -1,5 +1,5 @@
-//! What the ends that are held here have in common: the table, the timers, the packets that leave,
-//! the results. None of it tells one end of another.
+//! What all ends of one [`Traffic`](super::Traffic) use: the table of flows, the timers, the outbox,
+//! the results. No end learns of another one through it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -211,7 +211,7 @@ fn a_client_that_gives_up_leaves_its_server_waiting() {
 }
 
 #[test]
-fn a_server_is_reset_by_the_host_whose_client_has_given_up() {
+fn a_server_that_never_had_a_connection_listens_again_when_it_is_reset() {
     let config = Config {
         syn_retries: 1,
         synack_retries: 5,
@@ -226,18 +226,13 @@ fn a_server_is_reset_by_the_host_whose_client_has_given_up() {
         (Outcome::TimedOut, Some(at(3000)))
     );
     assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
-    wires.run(at(10_000));
+    wires.run(at(60_000));
+    // The first SYN-ACK that arrives is answered with a reset, and no other is sent: the server
+    // listens again, which says nothing of the flow.
+    let told = wires.sent[1].iter().filter(|sent| sent.at >= at(5000));
+    assert_eq!((told.count(), wires.next()), (1, None));
     let server = part(&wires, Side::Acceptor);
-    // To the client's host and back, from the first SYN-ACK on that arrives.
-    let told = wires.sent[1]
-        .iter()
-        .map(|sent| sent.at)
-        .find(|sent| *sent >= at(5000));
-    let told = told.expect("another SYN-ACK") + Span::from_ms(10);
-    assert_eq!(
-        (server.outcome, server.finish),
-        (Outcome::Reset, Some(told))
-    );
+    assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
     let result = &wires.results()[0];
     assert_eq!(
         (result.outcome, result.finish),
@@ -245,6 +240,138 @@ fn a_server_is_reset_by_the_host_whose_client_has_given_up() {
     );
     let strays = wires.strays();
     assert_eq!((strays.unknown, strays.answered), (1, 1));
+}
+
+/// Its port still takes connections: the client's SYN is one that has been on its way for long.
+#[test]
+fn a_server_that_listens_again_takes_a_connection() {
+    let config = Config {
+        syn_retries: 6,
+        synack_retries: 0,
+        ..Config::default()
+    };
+    // The server gives up 1 s after its SYN-ACK, before the client's second SYN at 1 s has come.
+    let mut wires = mute(bulk(config, Some(5000)), Time::ZERO, at(900));
+    wires.run(at(60_000));
+    let result = &wires.results()[0];
+    assert_eq!((result.outcome, result.bytes), (Outcome::Finished, 5000));
+}
+
+/// Its request is acknowledged, so that nothing is left to send again; then the network is cut.
+#[test]
+fn a_client_that_hears_no_more_gives_up_after_its_server() {
+    let patience = hasty().longest_silence();
+    assert_eq!(patience, Span::from_s(480));
+    for (cut, is_cut_for_good) in [(at(40), true), (at(24), true), (at(40), false)] {
+        let spec = requests(hasty(), [100, 10_000_000], Span::from_s(1000));
+        let mended = match is_cut_for_good {
+            true => Time::MAX,
+            false => at(1500),
+        };
+        let mut wires = mute(spec, cut, mended);
+        let heard = wires_heard(&mut wires, cut);
+        wires.run(heard + patience - Span::from_ns(1));
+        assert_eq!(part(&wires, Side::Opener).outcome, Outcome::Running);
+        let server = part(&wires, Side::Acceptor).outcome;
+        assert_eq!(
+            server,
+            if is_cut_for_good {
+                Outcome::TimedOut
+            } else {
+                Outcome::Running
+            }
+        );
+        wires.run(heard + patience + Span::from_s(1));
+        let client = part(&wires, Side::Opener);
+        if is_cut_for_good {
+            let told = (client.outcome, client.finish);
+            assert_eq!(told, (Outcome::TimedOut, Some(heard + patience)));
+            assert_eq!((wires.progress(), wires.next()), ((1, 1), None));
+        } else {
+            assert_eq!(client.outcome, Outcome::Running, "the server sends again");
+        }
+    }
+}
+
+/// When the client heard its server last, where that is mute from `cut` on.
+fn wires_heard(wires: &mut Wires, cut: Time) -> Time {
+    wires.run(cut);
+    let sent = wires.sent[1].iter().map(|sent| sent.at);
+    sent.filter(|sent| *sent < cut).max().expect("a segment") + Span::from_ms(5)
+}
+
+#[test]
+fn a_server_that_closes_before_its_response_is_out_fails_the_flow() {
+    let spec = requests(Config::default(), [100, 10_000_000], Span::ZERO);
+    let mut forged = false;
+    let fate = move |packet: &mut Packet| {
+        // One segment of the response arrives as one without payload, and as the last one.
+        let is_response = packet.from.0 == 1 && packet.at >= at(40);
+        if is_response && !forged {
+            let words = &packet.headers[34 + 12..34 + 14];
+            let length_and_fin = u16::from_be_bytes([words[0], 0x11]);
+            packet.set_word(16, 12, length_and_fin);
+            forged = true;
+        }
+        vec![Span::from_ms(5)]
+    };
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    wires.run(at(60_000));
+    let client = part(&wires, Side::Opener);
+    assert_eq!(client.outcome, Outcome::Reset);
+    assert!(client.finish < Some(at(100)), "{:?}", client.finish);
+    assert_eq!(wires.results()[0].outcome, Outcome::Reset);
+    assert_eq!(wires.next(), None, "nobody sends any more");
+}
+
+/// The client gives up, and later what it sent arrives: what has been said of the flow stands.
+#[test]
+fn what_is_said_of_a_flow_stands() {
+    let fate = |packet: &mut Packet| match (packet.from.0, packet.at > at(8)) {
+        (0, true) => vec![Span::from_s(900)],
+        (1, true) => Vec::new(),
+        _ => vec![Span::from_ms(5)],
+    };
+    let spec = bulk(hasty(), Some(1000));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    wires.run(at(800_000));
+    let client = part(&wires, Side::Opener).finish.expect("an end");
+    let said = |wires: &Wires| (wires.results()[0].outcome, wires.results()[0].finish);
+    assert_eq!(said(&wires), (Outcome::TimedOut, Some(client)));
+    wires.run(at(2_000_000));
+    assert_eq!(said(&wires), (Outcome::TimedOut, Some(client)));
+}
+
+/// A copy that comes when its number is no longer remembered is no reason to wait for fewer.
+#[test]
+fn old_copies_do_not_stand_for_what_is_lost() {
+    let rate = Rate::from_bits_per_s(8_000_000).unwrap();
+    let bytes = Some(3_000_000);
+    let spec = FlowSpec {
+        transport: Transport::Udp {
+            payload: 1000,
+            ip: IpVersion::V4,
+        },
+        application: Application::Constant { rate, bytes },
+        ..bulk(Config::default(), None)
+    };
+    // Number 7 is lost, and number 3 comes once more 2 s later; the last one leaves at 2.999 s.
+    let fate = |packet: &mut Packet| match packet.number {
+        7 => Vec::new(),
+        3 => vec![Span::from_ms(5), Span::from_s(2)],
+        _ => vec![Span::from_ms(5)],
+    };
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    wires.run(at(12_990));
+    assert_eq!(wires.awaited(), 1);
+    wires.run(at(13_000));
+    assert_eq!(wires.awaited(), 0);
+    let results = wires.results();
+    let figures = results[0].datagrams.as_ref().expect("datagrams");
+    assert_eq!(
+        (figures.sent, figures.received, figures.reordered),
+        (3000, 3000, 1)
+    );
 }
 
 fn requests(config: Config, [request, response]: [u64; 2], think: Span) -> FlowSpec {

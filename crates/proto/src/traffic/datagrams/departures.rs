@@ -56,6 +56,13 @@ impl Departures {
         self.source.advance(&mut self.stream);
     }
 
+    /// All leave that have left by `now`.
+    pub(super) fn follow(&mut self, now: Time) {
+        while self.next().is_some_and(|at| at <= now) {
+            self.advance();
+        }
+    }
+
     /// How many have left.
     pub(super) fn count(&self) -> u64 {
         self.count

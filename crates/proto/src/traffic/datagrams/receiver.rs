@@ -12,7 +12,7 @@ use crate::traffic::parts::Totals;
 use crate::traffic::report::{DatagramFigures, Outcome};
 use crate::traffic::side::EndId;
 use crate::traffic::table::FlowTable;
-use crate::traffic::timers::Owner;
+use crate::traffic::timers::{Owner, Timer};
 use crate::traffic::world::World;
 
 /// See the module's first lines.
@@ -20,12 +20,15 @@ use crate::traffic::world::World;
 pub(in crate::traffic) struct Receiver {
     id: EndId,
     slot: u32,
-    departures: Departures,
+    /// Of a flow that ends by itself.
+    departures: Option<Box<Departures>>,
+    /// Payload of a datagram, but for the last one.
+    payload: u32,
     armed: Time,
-    /// Whether the flow ends by itself.
-    is_bounded: bool,
     seen: Seen,
     figures: DatagramFigures,
+    /// Of those received, how many came too late to tell them from copies.
+    uncertain: u64,
     /// Payload received.
     received: u64,
     last_delay: Option<Span>,
@@ -41,14 +44,17 @@ impl Receiver {
         draws: &Draws,
         now: Time,
     ) -> Option<Self> {
+        let departures = Departures::new(table, id.flow(), draws, now)?;
+        let kind = table.kind(id.flow());
         Some(Self {
             id,
             slot,
-            departures: Departures::new(table, id.flow(), draws, now)?,
+            departures: kind.is_bounded().then(|| Box::new(departures)),
+            payload: kind.segment,
             armed: Time::MAX,
-            is_bounded: table.kind(id.flow()).is_bounded(),
             seen: Seen::default(),
             figures: DatagramFigures::default(),
+            uncertain: 0,
             received: 0,
             last_delay: None,
             last_at: now,
@@ -56,27 +62,16 @@ impl Receiver {
         })
     }
 
-    /// Lets those leave that have left by `now`.
-    fn follow(&mut self, now: Time) {
-        while self.departures.next().is_some_and(|at| at <= now) {
-            self.departures.advance();
-        }
-    }
-
     /// Looks whether all is over, and when to look again.
     pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
-        if !self.is_bounded {
+        let Some(departures) = &mut self.departures else {
             return;
-        }
-        self.follow(now);
+        };
+        departures.follow(now);
+        let next = departures.next().unwrap_or(departures.last()) + LINGER;
         self.check_end(world, now);
         if !self.is_over {
-            let departures = &self.departures;
-            let next = departures.next().unwrap_or(departures.last()) + LINGER;
-            let owner = Owner {
-                end: self.id,
-                slot: self.slot,
-            };
+            let owner = Owner::new(self.id, self.slot, Timer::Application);
             world.timers.set(owner, &mut self.armed, next);
         }
     }
@@ -89,28 +84,36 @@ impl Receiver {
         }
     }
 
-    /// A datagram has arrived.
+    /// A datagram has arrived; returns whether it is one of the flow.
     pub(in crate::traffic) fn handle(
         &mut self,
         world: &mut World,
         now: Time,
         [number, sent]: [u64; 2],
-    ) {
-        self.follow(now);
-        if number >= self.departures.count() {
-            return; // none of ours
+    ) -> bool {
+        let mut payload = self.payload.into();
+        if let Some(departures) = &mut self.departures {
+            departures.follow(now);
+            if number >= departures.count() {
+                return false;
+            }
+            payload = departures.payload(number);
         }
         let figures = &mut self.figures;
         match self.seen.take(number) {
             Arrival::Again => {
                 figures.duplicates += 1;
-                return;
+                return true;
             }
             Arrival::Late => figures.reordered += 1,
+            Arrival::Forgotten => {
+                figures.reordered += 1;
+                self.uncertain += 1;
+            }
             Arrival::New => {}
         }
         figures.received += 1;
-        self.received += self.departures.payload(number);
+        self.received += payload;
         let delay = now.since(Time::from_ns(sent));
         figures.least_delay = Some(figures.least_delay.map_or(delay, |least| least.min(delay)));
         figures.most_delay = figures.most_delay.max(delay);
@@ -121,14 +124,17 @@ impl Receiver {
         }
         self.last_at = now;
         self.check_end(world, now);
+        true
     }
 
     fn check_end(&mut self, world: &mut World, now: Time) {
-        let departures = &self.departures;
+        let Some(departures) = &self.departures else {
+            return;
+        };
         if self.is_over || departures.next().is_some() {
             return;
         }
-        let all_here = self.figures.received >= departures.count();
+        let all_here = self.figures.received - self.uncertain >= departures.count();
         if all_here || now >= departures.last() + LINGER {
             self.is_over = true;
             world.end(self.id, Outcome::Finished, self.last_at);

@@ -1,5 +1,5 @@
-//! Which of the last numbers have come: the last 1024 are remembered. What is older counts as
-//! late, and a copy of it as come for the first time.
+//! Which of the last numbers have come: the last 1024 are remembered. Of what is older nobody knows
+//! whether it is a copy.
 
 const WORDS: usize = 16;
 const REMEMBERED: u64 = 64 * WORDS as u64;
@@ -16,8 +16,13 @@ pub(super) struct Seen {
 /// What a number is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
+    /// Higher than all before.
     New,
+    /// Lower than another one, and come for the first time.
     Late,
+    /// Too low to know.
+    Forgotten,
+    /// A copy.
     Again,
 }
 
@@ -42,7 +47,7 @@ impl Seen {
             return Arrival::New;
         }
         if self.next - number > REMEMBERED {
-            return Arrival::Late;
+            return Arrival::Forgotten;
         }
         let was_seen = self.bits[word] & mask != 0;
         self.bits[word] |= mask;

@@ -11,7 +11,7 @@ use crate::traffic::parts::Totals;
 use crate::traffic::report::{DatagramFigures, Outcome};
 use crate::traffic::side::{EndId, Side};
 use crate::traffic::table::FlowTable;
-use crate::traffic::timers::Owner;
+use crate::traffic::timers::{Owner, Timer};
 use crate::traffic::wire::Template;
 use crate::traffic::world::World;
 
@@ -71,10 +71,7 @@ impl Sender {
         });
         self.is_over = next <= now;
         if !self.is_over {
-            let owner = Owner {
-                end: self.id,
-                slot: self.slot,
-            };
+            let owner = Owner::new(self.id, self.slot, Timer::Application);
             world.timers.set(owner, &mut self.armed, next);
         }
     }

@@ -8,7 +8,7 @@
 //! Both sides of a dialogue count the same exchanges, each by itself.
 
 use longhaul_core::rng::Stream;
-use longhaul_core::time::{Span, Time};
+use longhaul_core::time::Time;
 
 use super::End;
 use crate::tcp::RoundTrips;
@@ -17,6 +17,7 @@ use crate::traffic::kind::Kind;
 use crate::traffic::report::Outcome;
 use crate::traffic::source::Source;
 use crate::traffic::spec::{Amount, Application};
+use crate::traffic::timers::Timer;
 use crate::traffic::world::World;
 
 /// What the application has still to do.
@@ -67,7 +68,7 @@ impl Work {
                 to_write: 0,
                 awaited: 0,
                 asked_at: now,
-                think: Span::ZERO,
+                heard_at: now,
                 trips: RoundTrips::default(),
             }),
             application => match Source::new(application, kind.segment, now, &mut stream) {
@@ -100,9 +101,10 @@ pub(in crate::traffic) struct Ask {
     to_write: u64,
     /// Bytes of the response that are still to be read.
     awaited: u64,
-    /// When the request under way began, and the time to think behind it.
+    /// When the request under way began.
     asked_at: Time,
-    think: Span,
+    /// When the other end was heard last, or the request began.
+    heard_at: Time,
     /// Round trips of earlier connections.
     trips: RoundTrips,
 }
@@ -110,6 +112,16 @@ pub(in crate::traffic) struct Ask {
 impl Ask {
     pub(super) fn trips(&self) -> RoundTrips {
         self.trips
+    }
+
+    /// A segment of the other end has come.
+    pub(super) fn heard(&mut self, now: Time) {
+        self.heard_at = now;
+    }
+
+    /// Since when there has been no word of a response that is awaited.
+    pub(super) fn waits_since(&self) -> Option<Time> {
+        (self.awaited > 0).then_some(self.heard_at)
     }
 }
 
@@ -187,12 +199,6 @@ impl End {
             self.write();
             self.serve(world, now);
         }
-        self.act_at = self.next_act(now);
-        self.arm(world);
-    }
-
-    /// When the application acts next, after `now`.
-    fn next_act(&self, now: Time) -> Time {
         let next = match &self.work {
             Work::Source { left: 0, .. } => Time::MAX,
             Work::Source { source, .. } => source.next().min(self.stop),
@@ -200,7 +206,9 @@ impl End {
             Work::Bulk { .. } => self.stop,
             Work::Answer(_) | Work::Sink | Work::Done => Time::MAX,
         };
-        if next > now { next } else { Time::MAX }
+        if next > now {
+            self.arm(world, Timer::Application, next);
+        }
     }
 
     /// Writes what there is to write, and closes behind the last byte.
@@ -257,8 +265,7 @@ impl End {
         ask.number += 1;
         ask.to_write = exchange.request;
         ask.awaited = exchange.response;
-        ask.think = exchange.think;
-        ask.asked_at = now;
+        (ask.asked_at, ask.heard_at) = (now, now);
         let requests = &mut world.parts.requests;
         requests.entry(self.id.flow()).or_default().begun += 1;
     }
@@ -301,14 +308,14 @@ impl End {
         if ask.left == 0 {
             return self.finish(world, now);
         }
-        ask.next_at = now + ask.think;
+        ask.next_at = now + ask.draws.think(&self.kind, ask.number - 1);
         if !self.kind.has_connection_each() {
-            if ask.next_at <= now {
+            let next_at = ask.next_at;
+            if next_at <= now {
                 self.ask(world, now);
-                self.write();
+                return self.write();
             }
-            self.act_at = self.next_act(now);
-            return;
+            return self.arm(world, Timer::Application, next_at.min(self.stop));
         }
         let trips = self.earlier.with(self.endpoint.round_trips());
         self.successor = Some(Box::new(Ask {
