@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use longhaul_core::{Span, Topology};
-use longhaul_lab::partition::Network;
+use longhaul_lab::partition::{Network, Weighing};
 use longhaul_linux::{clock, cpu};
+use longhaul_partition::costs::Costs;
 use longhaul_partition::predict::Prediction;
 use longhaul_partition::saved::{MAX_BYTES, Saved};
 use longhaul_partition::{MAX_CORES, Method, Partition};
@@ -49,6 +50,13 @@ pub(crate) struct Args {
     /// the paper
     #[arg(long, value_name = "WHAT", default_value = "node", value_parser = PossibleValuesParser::new(["node", "pipe"]))]
     by: String,
+    /// What `metis` and `best` are given: expected traffic where it is known, or in any case the
+    /// paper's conservative weights, as if nothing were known
+    #[arg(long, value_name = "WEIGHTS", default_value = "expected", value_parser = PossibleValuesParser::new(["expected", "conservative"]))]
+    weights: String,
+    /// What work costs: on threads of this machine, or on the cores of the paper
+    #[arg(long, value_name = "MACHINE", default_value = "threads", value_parser = PossibleValuesParser::new(["threads", "paper"]))]
+    costs: String,
     /// Write the partition to a file; of several methods, that of `best`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -58,6 +66,18 @@ pub(crate) struct Args {
     /// Print JSON: an object for one method, a list for all
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn weighing(&self) -> Weighing {
+        Weighing {
+            costs: match self.costs.as_str() {
+                "paper" => Costs::PAPER,
+                _ => Costs::THREADS,
+            },
+            conservative: self.weights == "conservative",
+        }
+    }
 }
 
 /// Numbers of cores on the command line.
@@ -89,7 +109,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         );
         return Exit::Wrong;
     }
-    let network = Network::of(&plan, by_pipe);
+    let network = Network::weighed(&plan, by_pipe, args.weighing());
     notes(&network, args.cores);
     let chosen = args.method.as_deref().and_then(Method::find);
     let methods = chosen.map_or(Method::ALL.to_vec(), |method| vec![method]);

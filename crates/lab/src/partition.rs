@@ -22,6 +22,26 @@ use longhaul_plan::schedule::Action;
 
 use traffic::Expected;
 
+/// What a network is weighed by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighing {
+    /// What work costs.
+    pub costs: Costs,
+    /// METIS is given the paper's conservative weights even where traffic is known: as if it were
+    /// not, though predictions know it.
+    pub conservative: bool,
+}
+
+impl Default for Weighing {
+    /// As runs on threads of this machine are split.
+    fn default() -> Self {
+        Self {
+            costs: Costs::THREADS,
+            conservative: false,
+        }
+    }
+}
+
 /// A plan's network, ready to be split.
 #[derive(Debug, Clone)]
 pub struct Network<'a> {
@@ -31,6 +51,7 @@ pub struct Network<'a> {
     conservative: Option<Conservative>,
     by_node: Problem,
     by_pipe: Option<Problem>,
+    costs: Costs,
     /// What was assumed, as sentences for the user.
     pub notes: Vec<String>,
 }
@@ -38,12 +59,20 @@ pub struct Network<'a> {
 impl<'a> Network<'a> {
     /// The network of a plan; with `pipes`, ready to be split pipe by pipe too.
     pub fn of(plan: &'a Plan, pipes: bool) -> Self {
+        Self::weighed(plan, pipes, Weighing::default())
+    }
+
+    /// The same, weighed otherwise.
+    pub fn weighed(plan: &'a Plan, pipes: bool, weighing: Weighing) -> Self {
         let topology = &*plan.topology;
         let Expected {
             matrix,
-            unknown,
+            mut unknown,
             mut notes,
         } = Expected::of(plan);
+        if weighing.conservative {
+            unknown = plan.hosts.iter().map(|host| host.node).collect();
+        }
         let least_delays = delays(plan);
         let flows = Flows::expected(topology, &matrix, pipes);
         if let Some((sample, all)) = flows.sample {
@@ -59,12 +88,20 @@ impl<'a> Network<'a> {
             least_delays: &least_delays,
             flows: &flows,
             conservative: conservative.as_ref(),
-            costs: Costs::THREADS,
+            costs: weighing.costs,
         };
         let by_node = Problem::by_node(&parts);
         let by_pipe = pipes.then(|| Problem::by_pipe(&parts)).flatten();
+        if weighing.conservative && conservative.is_none() {
+            notes.push(
+                "this network is too large for the paper's weights: expected traffic stands for \
+                 them"
+                    .to_owned(),
+            );
+        }
         Self {
             topology,
+            costs: weighing.costs,
             by_node,
             by_pipe,
             least_delays,
@@ -85,7 +122,7 @@ impl<'a> Network<'a> {
             least_delays: &self.least_delays,
             flows: &self.flows,
             conservative: self.conservative.as_ref(),
-            costs: Costs::THREADS,
+            costs: self.costs,
         }
     }
 

@@ -148,3 +148,41 @@ fn what_cannot_be_split_is_said() {
     );
     assert!(Network::of(&small, false).limits(2).is_empty());
 }
+
+#[test]
+fn conservative_weights_stand_for_traffic_that_is_known() {
+    let network = "name: p\nduration: 10 s\ntopology: { generate: { kind: tree, trees: 3, degree: 2, height: 3, access_rate: 3 Mbit/s } }\n";
+    let blind = plan(network);
+    // Pairs across trees, and nothing within them.
+    let traffic = "traffic: { t: { from: [h0, h1, h2, h3], to: [h8, h9, h16, h17], bytes: 1 GB } }\n";
+    let known = plan(&format!("{network}{traffic}"));
+    let conservative = Weighing {
+        conservative: true,
+        ..Weighing::default()
+    };
+    let split = |network: Network<'_>| network.split(Method::Metis, 3, 1).owner;
+    let as_if_blind = split(Network::weighed(&known, false, conservative));
+    assert_eq!(as_if_blind, split(Network::of(&blind, false)));
+    assert_ne!(as_if_blind, split(Network::of(&known, false)));
+}
+
+#[test]
+fn loads_follow_the_costs_of_the_machine() {
+    // 100 datagrams a second over two pipes, each sent and received.
+    let text = "name: p\nduration: 10 s\n\
+         topology:\n  nodes: { a: {}, r: { kind: router }, b: {} }\n  links: [ { ends: [a, r], delay: 1 ms }, { ends: [r, b], delay: 1 ms } ]\n\
+         traffic: { t: { from: a, to: b, model: udp, rate: 1.2 Mbit/s, size: 1472 B } }\n";
+    let plan = plan(text);
+    let load = |costs| {
+        let weighing = Weighing {
+            costs,
+            ..Weighing::default()
+        };
+        let network = Network::weighed(&plan, false, weighing);
+        let packets = flow(&plan, "a>r");
+        assert!(packets > 90.0, "{packets}");
+        network.predict(&Partition::single(3)).max_load() / packets
+    };
+    assert_close(load(Costs::PAPER) * 1e9, 2.0 * 500.0 + 2.0 * 4_000.0);
+    assert_close(load(Costs::THREADS) * 1e9, 2.0 * 100.0 + 2.0 * 400.0);
+}
