@@ -20,7 +20,7 @@ METHODS = [
     ("random", "random", "expected"),
     ("k-cluster", "k-cluster", "expected"),
     ("metis", "metis", "conservative"),
-    ("metis, flows known", "metis", "expected"),
+    ("metis (flows known)", "metis", "expected"),
     ("best", "best", "expected"),
 ]
 DRAWN = ["random", "k-cluster", "metis", "best"]
@@ -79,6 +79,12 @@ def claims(found, cores):
     run_data.claim(ratio("internet", 8, "efficiency", "metis", "random") >= 1.65, "internet, 8 cores: METIS is not 65 % more efficient than random")
     run_data.claim(found["h2", 2]["random"]["max"] > 1 and found["h2", 2]["metis"]["max"] > 1, "h2 with 2 cores is not overloaded")
     run_data.claim(all(found["h5", n]["random"]["max"] > 1 for n in cores), "h5 at random is not overloaded")
+    run_data.claim(found["h5", 8]["metis"]["max"] < 1, "h5 with 8 cores and METIS is overloaded")
+    run_data.claim(all(found["internet", 4][method]["max"] < 1 for method in ("k-cluster", "metis", "best")), "internet with 4 cores is overloaded")
+    for name, count in (("h5", 4), ("internet", 8)):
+        run_data.claim(ratio(name, count, "by_pipe", "best", "metis") >= 1.1, f"{name}, {count} cores, by pipe: best is not 10 % above METIS")
+    for (name, count), at in found.items():
+        run_data.claim(at["best"]["by_pipe_excess"] <= 0.15, f"{name}, {count} cores, by pipe: the busiest core of best is {at['best']['by_pipe_excess']:.3f} above the mean")
 
 
 def models(figure):
@@ -105,7 +111,7 @@ def models(figure):
         ["3", "packets/s of a core (thousands)", "117", model.CORE / 1e3],
         ["3 left", "caching over shipping, 1 crossing", "below 1", over(model.cpu, 1)],
         ["3 left", "the same, 8 crossings", "near 1", over(model.cpu, 8)],
-        ["3 right", "the same on two cores, 4 crossings", "no penalty", over(model.two_cores, 4)],
+        ["3 right", "the same on two cores, the least of 0 to 15", "no penalty", min(over(model.two_cores, n) for n in steps)],
         ["3 right", "the same, 10 crossings", "1.2", over(model.two_cores, 10)],
         ["4", "one core, packets/s (thousands)", "75", model.capacity(1, 10, 1) / 1e3],
         ["4", "4 cores at their worst (thousands)", "below one core", model.capacity(4, 10, 0.1) / 1e3],
@@ -133,7 +139,7 @@ def curves(found, name, cores, top):
     return panels
 
 
-def tables(found, cores, figure):
+def tables(found, cores, figure, networks):
     """The tables of the README."""
     last, four = max(cores), 4
     for name in ("h2", "h5", "internet"):
@@ -153,6 +159,7 @@ def tables(found, cores, figure):
         line("h5, 4 cores, METIS over k-cluster", "1.36", "h5", four, "metis", "k-cluster"),
         line(f"internet, {last} cores, METIS over random", "1.65", "internet", last, "metis", "random"),
         line(f"internet, {last} cores, METIS over k-cluster", "as good or better", "internet", last, "metis", "k-cluster"),
+        line(f"internet, {last} cores, METIS (flows known) over random", "1.65", "internet", last, "metis (flows known)", "random"),
         line("h5, 4 cores, best over METIS", "", "h5", four, "best", "metis"),
         line(f"internet, {last} cores, best over METIS", "", "internet", last, "best", "metis"),
     ]
@@ -163,6 +170,9 @@ def tables(found, cores, figure):
         ("h5", "random", "none up to 8"), ("h5", "k-cluster", ""), ("h5", "metis", "max load 0.71 or less"), ("h5", "best", ""),
         ("internet", "random", "8"), ("internet", "k-cluster", "4"), ("internet", "metis", "4"), ("internet", "best", ""),
     )]
+    busiest = lambda network: max(network.through().items(), key=lambda pair: pair[1])
+    hubs = [[name, *busiest(network), network.entered / network.seconds, busiest(network)[1] * (loads.HOP + 2 * loads.SIDE)] for name, network in networks.items()]
+    chart.save_table(figure.with_name("hubs.md"), ["network", "busiest router", "packets/s through it", "edge packets/s", "load of a core with it alone"], hubs)
     chart.save_table(figure.with_name("overload.md"), ["network", "method", "paper", "cores without overload", f"max load, {last} cores"], rows)
 
 
@@ -176,13 +186,13 @@ def main():
         owner, _ = network.split(cores[-1], "k-cluster", "expected", 1)
         network.confirm(owner)
     figure = run / "figures" / "partitioning"
-    rows = models(figure) if figure.parent.mkdir(exist_ok=True) is None else []
-    rows += [curves(found, name, cores, 3 if name != "h2" else 2) for name in found_networks]
+    figure.parent.mkdir(exist_ok=True)
+    rows = models(figure) + [curves(found, name, cores, 3 if name != "h2" else 2) for name in found_networks]
     chart.save(figure.with_suffix(".svg"), "Partitions of a network over cores", rows)
     lines = [[name, count, method, *row.values()] for (name, count), at in found.items() for method, row in at.items()]
     fields = list(next(iter(found.values()))["random"])
     chart.save_csv(figure.with_suffix(".csv"), ["network", "cores", "method", *fields], lines)
-    tables(found, cores, figure)
+    tables(found, cores, figure, found_networks)
     claims(found, cores)
     print(figure.with_suffix(".svg"))
 

@@ -71,6 +71,14 @@ class Counted:
                 loads[there] += packets * SIDE
         return self.entered / (self.entered + crossings), crossings, [load / self.seconds for load in loads]
 
+    def through(self):
+        """By router: packets a second that leave it."""
+        sums = {}
+        for start, _, packets, _, _ in self.pipes:
+            if not is_host(start):
+                sums[start] = sums.get(start, 0) + packets / self.seconds
+        return sums
+
     def split(self, cores, method, weights, seed):
         """A partition by nodes: its cores by name, and what it is expected to cost."""
         path = self.folder / "partition.json"

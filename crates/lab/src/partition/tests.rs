@@ -154,7 +154,8 @@ fn conservative_weights_stand_for_traffic_that_is_known() {
     let network = "name: p\nduration: 10 s\ntopology: { generate: { kind: tree, trees: 3, degree: 2, height: 3, access_rate: 3 Mbit/s } }\n";
     let blind = plan(network);
     // Pairs across trees, and nothing within them.
-    let traffic = "traffic: { t: { from: [h0, h1, h2, h3], to: [h8, h9, h16, h17], bytes: 1 GB } }\n";
+    let traffic =
+        "traffic: { t: { from: [h0, h1, h2, h3], to: [h8, h9, h16, h17], bytes: 1 GB } }\n";
     let known = plan(&format!("{network}{traffic}"));
     let conservative = Weighing {
         conservative: true,
@@ -171,7 +172,7 @@ fn loads_follow_the_costs_of_the_machine() {
     // 100 datagrams a second over two pipes, each sent and received.
     let text = "name: p\nduration: 10 s\n\
          topology:\n  nodes: { a: {}, r: { kind: router }, b: {} }\n  links: [ { ends: [a, r], delay: 1 ms }, { ends: [r, b], delay: 1 ms } ]\n\
-         traffic: { t: { from: a, to: b, model: udp, rate: 1.2 Mbit/s, size: 1472 B } }\n";
+         traffic: { t: { from: a, to: b, model: udp, rate: 1.2 Mbit/s, packet: 1472 B } }\n";
     let plan = plan(text);
     let load = |costs| {
         let weighing = Weighing {
