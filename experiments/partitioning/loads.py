@@ -86,10 +86,10 @@ class Counted:
         said = longhaul("partition", self.file, *self.options, *options, "--save", path, "--json")
         return json.loads(path.read_text())["owner"], json.loads(said)
 
-    def by_pipe(self, cores, method, weights, seed):
-        """What a partition of single pipes is expected to cost, as in the paper."""
+    def by_link(self, cores, method, weights, seed):
+        """What a partition of links is expected to cost, as in the paper."""
         options = ["--cores", cores, "--method", method, "--weights", weights, "--seed", seed, "--costs", "paper"]
-        return json.loads(longhaul("partition", self.file, *self.options, *options, "--by", "pipe", "--json"))
+        return json.loads(longhaul("partition", self.file, *self.options, *options, "--by", "link", "--json"))
 
     def confirm(self, owner):
         """Runs on as many cores as a partition has, whose own counters must say the same."""
