@@ -43,7 +43,7 @@ gallery: build  ## every experiment of experiments/ at full size, with its figur
 		$(BIN) run $$file --out $$run --force; \
 		code=$$?; [ $$code = 0 ] || [ $$code = 3 ] || exit $$code; \
 		for script in reference figure; do \
-			[ ! -e $$folder/$$script.py ] || python3 -B $$folder/$$script.py $$run || [ $$script = reference ] || exit 1; \
+			[ ! -e $$folder/$$script.py ] || LONGHAUL=$(BIN) python3 -B $$folder/$$script.py $$run || [ $$script = reference ] || exit 1; \
 		done; \
 	done
 

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use longhaul_core::{Span, Topology};
-use longhaul_lab::partition::Network;
+use longhaul_lab::partition::{By, Network, Weighing};
 use longhaul_linux::{clock, cpu};
+use longhaul_partition::costs::Costs;
 use longhaul_partition::predict::Prediction;
 use longhaul_partition::saved::{MAX_BYTES, Saved};
 use longhaul_partition::{MAX_CORES, Method, Partition};
@@ -45,10 +46,17 @@ pub(crate) struct Args {
     /// What the draws of methods follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What is assigned: nodes with all pipes that leave them, as runs do, or single pipes, as in
-    /// the paper
-    #[arg(long, value_name = "WHAT", default_value = "node", value_parser = PossibleValuesParser::new(["node", "pipe"]))]
+    /// What is assigned: nodes with all pipes that leave them, as runs do, links with both their
+    /// pipes, as in the paper, or single pipes
+    #[arg(long, value_name = "WHAT", default_value = "node", value_parser = PossibleValuesParser::new(["node", "link", "pipe"]))]
     by: String,
+    /// What `metis` and `best` are given: expected traffic where it is known, or in any case the
+    /// paper's conservative weights, as if nothing were known
+    #[arg(long, value_name = "WEIGHTS", default_value = "expected", value_parser = PossibleValuesParser::new(["expected", "conservative"]))]
+    weights: String,
+    /// What work costs: on threads of this machine, or on the cores of the paper
+    #[arg(long, value_name = "MACHINE", default_value = "threads", value_parser = PossibleValuesParser::new(["threads", "paper"]))]
+    costs: String,
     /// Write the partition to a file; of several methods, that of `best`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -58,6 +66,18 @@ pub(crate) struct Args {
     /// Print JSON: an object for one method, a list for all
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn weighing(&self) -> Weighing {
+        Weighing {
+            costs: match self.costs.as_str() {
+                "paper" => Costs::PAPER,
+                _ => Costs::THREADS,
+            },
+            conservative: self.weights == "conservative",
+        }
+    }
 }
 
 /// Numbers of cores on the command line.
@@ -82,14 +102,17 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
             return Exit::Wrong;
         }
     };
-    let by_pipe = args.by == "pipe";
+    let by = match args.by.as_str() {
+        "link" => By::Link,
+        "pipe" => By::Pipe,
+        _ => By::Node,
+    };
+    let by_pipe = by != By::Node;
     if by_pipe && args.save.is_some() {
-        style::problem(
-            "runs assign nodes, so only such partitions are saved: leave out `--by pipe`",
-        );
+        style::problem("runs assign nodes, so only such partitions are saved: leave out `--by`");
         return Exit::Wrong;
     }
-    let network = Network::of(&plan, by_pipe);
+    let network = Network::weighed(&plan, by, args.weighing());
     notes(&network, args.cores);
     let chosen = args.method.as_deref().and_then(Method::find);
     let methods = chosen.map_or(Method::ALL.to_vec(), |method| vec![method]);
@@ -99,8 +122,8 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     });
     let Some(found) = found.collect::<Option<Vec<Found>>>() else {
         style::problem(
-            "this network has too many pairs of neighbouring pipes to assign pipes one by one: \
-             leave out `--by pipe`",
+            "this network has too many pairs of neighbouring pipes to assign links or pipes: \
+             leave out `--by`",
         );
         return Exit::Wrong;
     };
@@ -169,7 +192,7 @@ pub(crate) fn read(file: &Path, plan: &Plan) -> Result<Partition, String> {
         return Err(named(&"no saved partition is so large"));
     }
     let saved = Saved::from_json(&text).map_err(|error| named(&error))?;
-    let network = Network::of(plan, false);
+    let network = Network::of(plan);
     let partition = saved.partition(&plan.topology, network.least_delays());
     partition.map_err(|error| named(&error))
 }

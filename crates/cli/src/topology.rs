@@ -152,7 +152,7 @@ fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), Strin
         (Some(file), _) => partition::read(file, plan)?,
         (None, Some(cores)) => {
             let method = Method::find(&args.method).unwrap_or(Method::Best);
-            Network::of(plan, false).split(method, cores, 1)
+            Network::of(plan).split(method, cores, 1)
         }
         (None, None) => return Ok(()),
     };

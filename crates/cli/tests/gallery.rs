@@ -57,7 +57,9 @@ fn draw(folder: &Path, run: &Path) {
     if !script.exists() {
         return;
     }
-    let drawn = python(&script).arg(run).output().expect("python3");
+    let mut command = python(&script);
+    command.env("LONGHAUL", env!("CARGO_BIN_EXE_longhaul"));
+    let drawn = command.arg(run).output().expect("python3");
     let said = String::from_utf8_lossy(&drawn.stderr);
     assert!(drawn.status.success(), "{}:\n{said}", script.display());
     let printed = String::from_utf8_lossy(&drawn.stdout);

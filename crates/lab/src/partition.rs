@@ -22,6 +22,37 @@ use longhaul_plan::schedule::Action;
 
 use traffic::Expected;
 
+/// What a network is weighed by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighing {
+    /// What work costs.
+    pub costs: Costs,
+    /// METIS is given the paper's conservative weights even where traffic is known: as if it were
+    /// not, though predictions know it.
+    pub conservative: bool,
+}
+
+impl Default for Weighing {
+    /// As runs on threads of this machine are split.
+    fn default() -> Self {
+        Self {
+            costs: Costs::THREADS,
+            conservative: false,
+        }
+    }
+}
+
+/// What is assigned to cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Nodes with all pipes that leave them, as runs do.
+    Node,
+    /// Links with both their pipes, as in the paper. Nodes can be split too.
+    Link,
+    /// Single pipes. Nodes can be split too.
+    Pipe,
+}
+
 /// A plan's network, ready to be split.
 #[derive(Debug, Clone)]
 pub struct Network<'a> {
@@ -31,21 +62,30 @@ pub struct Network<'a> {
     conservative: Option<Conservative>,
     by_node: Problem,
     by_pipe: Option<Problem>,
+    costs: Costs,
     /// What was assumed, as sentences for the user.
     pub notes: Vec<String>,
 }
 
 impl<'a> Network<'a> {
-    /// The network of a plan; with `pipes`, ready to be split pipe by pipe too.
-    pub fn of(plan: &'a Plan, pipes: bool) -> Self {
+    /// The network of a plan, ready to be split as a run is.
+    pub fn of(plan: &'a Plan) -> Self {
+        Self::weighed(plan, By::Node, Weighing::default())
+    }
+
+    /// The network of a plan, weighed otherwise, and ready to be split otherwise too.
+    pub fn weighed(plan: &'a Plan, by: By, weighing: Weighing) -> Self {
         let topology = &*plan.topology;
         let Expected {
             matrix,
-            unknown,
+            mut unknown,
             mut notes,
         } = Expected::of(plan);
+        if weighing.conservative {
+            unknown = plan.hosts.iter().map(|host| host.node).collect();
+        }
         let least_delays = delays(plan);
-        let flows = Flows::expected(topology, &matrix, pipes);
+        let flows = Flows::expected(topology, &matrix, by != By::Node);
         if let Some((sample, all)) = flows.sample {
             notes.push(format!(
                 "traffic is summed over a sample of {sample} of {all} destinations"
@@ -59,12 +99,24 @@ impl<'a> Network<'a> {
             least_delays: &least_delays,
             flows: &flows,
             conservative: conservative.as_ref(),
-            costs: Costs::THREADS,
+            costs: weighing.costs,
         };
         let by_node = Problem::by_node(&parts);
-        let by_pipe = pipes.then(|| Problem::by_pipe(&parts)).flatten();
+        let by_pipe = match by {
+            By::Node => None,
+            By::Link => Problem::by_link(&parts),
+            By::Pipe => Problem::by_pipe(&parts),
+        };
+        if weighing.conservative && conservative.is_none() {
+            notes.push(
+                "this network is too large for the paper's weights: expected traffic stands for \
+                 them"
+                    .to_owned(),
+            );
+        }
         Self {
             topology,
+            costs: weighing.costs,
             by_node,
             by_pipe,
             least_delays,
@@ -85,7 +137,7 @@ impl<'a> Network<'a> {
             least_delays: &self.least_delays,
             flows: &self.flows,
             conservative: self.conservative.as_ref(),
-            costs: Costs::THREADS,
+            costs: self.costs,
         }
     }
 
@@ -102,7 +154,7 @@ impl<'a> Network<'a> {
         Prediction::by_node(&self.parts(), partition)
     }
 
-    /// A core for each pipe, as in the paper; `None` where the network has too many pairs of
+    /// A core for each pipe; `None` by nodes, and where the network has too many pairs of
     /// neighbouring pipes.
     pub fn split_pipes(&self, method: Method, cores: u16, seed: u64) -> Option<Vec<u16>> {
         let problem = self.by_pipe.as_ref()?;

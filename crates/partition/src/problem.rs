@@ -1,5 +1,5 @@
-//! From flows to the graphs that are split: by node, as this engine runs, and by pipe, as the
-//! paper's figures count.
+//! From flows to the graphs that are split: by node, as this engine runs, and by pipe or by link,
+//! as the paper's figures count.
 //!
 //! Theory: in the paper's flow graph each pipe is a vertex, and an edge joins pipes between which
 //! packets turn. A node's owner has all pipes that leave it, so by node these are one vertex, and
@@ -125,6 +125,16 @@ impl Problem {
 
     /// The vertices are pipes, each on its own; `None` where turns are not listed.
     pub fn by_pipe(parts: &Parts<'_>) -> Option<Self> {
+        Self::of_pipes(parts, false)
+    }
+
+    /// The vertices are links, both pipes of each together: the paper's flow graph is one of
+    /// undirected edges. `None` where turns are not listed.
+    pub fn by_link(parts: &Parts<'_>) -> Option<Self> {
+        Self::of_pipes(parts, true)
+    }
+
+    fn of_pipes(parts: &Parts<'_>, links: bool) -> Option<Self> {
         let Parts {
             topology,
             least_delays,
@@ -136,6 +146,8 @@ impl Problem {
         let delay = |turn: &Turn| least_delays[turn.from.index()];
         let instant = turns.iter().filter(|turn| delay(turn) == Span::ZERO);
         let joined = instant.map(|turn| [turn.from.0, turn.to.0]);
+        let pipes = topology.pipes().iter().zip(0..).filter(|_| links);
+        let joined = joined.chain(pipes.map(|(pipe, id)| [id, pipe.back.0]));
         let groups = Groups::join(topology.pipes().len(), joined);
         let edges = |turns: &[Turn], per_packet: f64| -> Vec<_> {
             let ends = |turn: &Turn| [turn.from, turn.to].map(|pipe| groups.of[pipe.index()]);

@@ -95,6 +95,21 @@ proptest! {
     }
 
     #[test]
+    fn both_pipes_of_a_link_stay_together_by_link(
+        topology in any_network(), method in method(), cores in 1..12u16, seed in any::<u64>(),
+    ) {
+        let known = Known::new(&topology);
+        let problem = Problem::by_link(&known.parts()).expect("turns");
+        let owner = method.split(&problem, cores, seed);
+        for (pipe, core) in topology.pipes().iter().zip(&owner) {
+            prop_assert_eq!(owner[pipe.back.index()], *core);
+        }
+        prop_assert!(owner.iter().all(|&core| core < cores));
+        let found = Prediction::by_pipe(&known.parts(), cores, &owner).expect("turns");
+        prop_assert!(found.look_ahead != Some(Span::ZERO));
+    }
+
+    #[test]
     fn predictions_are_what_a_walk_over_all_pairs_counts(
         topology in any_network(), cores in 1..6u16, seed in any::<u64>(),
     ) {

@@ -116,7 +116,7 @@ fn events_that_shorten_a_delay_count() {
     let plan = sites(
         "events: [ { at: 1 s, link: g-h, set: { delay: 2 ms } }, { at: 2 s, link: a0-g, set: { delay: 0 s } } ]\n",
     );
-    let network = Network::of(&plan, false);
+    let network = Network::of(&plan);
     let least = |name| network.least_delays()[pipe(&plan, name).index()];
     assert_eq!(least("g>h"), Span::from_ms(2));
     assert_eq!(least("a0>g"), Span::ZERO);
@@ -133,7 +133,7 @@ fn events_that_shorten_a_delay_count() {
 fn what_cannot_be_split_is_said() {
     let joined =
         plan("name: p\ntopology:\n  nodes: { a: {}, b: {} }\n  links: [ { ends: [a, b] } ]\n");
-    let notes = Network::of(&joined, false).limits(2);
+    let notes = Network::of(&joined).limits(2);
     assert!(
         notes.len() == 1 && notes[0].contains("stay on one core"),
         "{notes:?}"
@@ -141,10 +141,49 @@ fn what_cannot_be_split_is_said() {
     let small = plan(
         "name: p\ntopology:\n  nodes: { a: {}, b: {} }\n  links: [ { ends: [a, b], delay: 1 ms } ]\n",
     );
-    let notes = Network::of(&small, false).limits(5);
+    let notes = Network::of(&small).limits(5);
     assert!(
         notes.len() == 1 && notes[0].starts_with("2 of 5 cores"),
         "{notes:?}"
     );
-    assert!(Network::of(&small, false).limits(2).is_empty());
+    assert!(Network::of(&small).limits(2).is_empty());
+}
+
+#[test]
+fn conservative_weights_stand_for_traffic_that_is_known() {
+    let network = "name: p\nduration: 10 s\ntopology: { generate: { kind: tree, trees: 3, degree: 2, height: 3, access_rate: 3 Mbit/s } }\n";
+    let blind = plan(network);
+    // Pairs across trees, and nothing within them.
+    let traffic =
+        "traffic: { t: { from: [h0, h1, h2, h3], to: [h8, h9, h16, h17], bytes: 1 GB } }\n";
+    let known = plan(&format!("{network}{traffic}"));
+    let conservative = Weighing {
+        conservative: true,
+        ..Weighing::default()
+    };
+    let split = |network: Network<'_>| network.split(Method::Metis, 3, 1).owner;
+    let as_if_blind = split(Network::weighed(&known, By::Node, conservative));
+    assert_eq!(as_if_blind, split(Network::of(&blind)));
+    assert_ne!(as_if_blind, split(Network::of(&known)));
+}
+
+#[test]
+fn loads_follow_the_costs_of_the_machine() {
+    // 100 datagrams a second over two pipes, each sent and received.
+    let text = "name: p\nduration: 10 s\n\
+         topology:\n  nodes: { a: {}, r: { kind: router }, b: {} }\n  links: [ { ends: [a, r], delay: 1 ms }, { ends: [r, b], delay: 1 ms } ]\n\
+         traffic: { t: { from: a, to: b, model: udp, rate: 1.2 Mbit/s, packet: 1472 B } }\n";
+    let plan = plan(text);
+    let load = |costs| {
+        let weighing = Weighing {
+            costs,
+            ..Weighing::default()
+        };
+        let network = Network::weighed(&plan, By::Node, weighing);
+        let packets = flow(&plan, "a>r");
+        assert!(packets > 90.0, "{packets}");
+        network.predict(&Partition::single(3)).max_load() / packets
+    };
+    assert_close(load(Costs::PAPER) * 1e9, 2.0 * 500.0 + 2.0 * 4_000.0);
+    assert_close(load(Costs::THREADS) * 1e9, 2.0 * 100.0 + 2.0 * 400.0);
 }

@@ -43,7 +43,7 @@ fn too_many(cores: u16, cpus: usize) -> Vec<String> {
 
 /// The partition that is predicted to be fastest.
 fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Vec<String>) {
-    let network = Network::of(plan, false);
+    let network = Network::of(plan);
     let limit = most.min(u16::try_from(cpus).unwrap_or(u16::MAX)).max(1);
     let mut notes = Vec::new();
     if limit < most {
