@@ -30,8 +30,10 @@ use lane::Lane;
 
 pub use control::{GRID, Stop};
 
-/// Rounds between two looks at whether the caller wants to pause.
-const ROUNDS_PER_LOOK: u64 = 256;
+/// Rounds between two looks at whether the caller wants to pause. A look reads the machine's clock,
+/// some 30 ns; a round takes up to a large part of a second where look-ahead and load are large, and
+/// an interrupted run must not go on for many of these.
+const ROUNDS_PER_LOOK: u64 = 16;
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
