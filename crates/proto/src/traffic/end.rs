@@ -186,14 +186,19 @@ impl End {
         match timer {
             Timer::Application => self.act(world, at),
             Timer::Silence => self.watch_silence(world, at),
-            Timer::Endpoint => match self.endpoint.poll_timeout() {
-                Some(due) if due <= at => {
-                    self.endpoint.handle_timeout(at);
-                    self.serve(world, at);
+            Timer::Endpoint => {
+                match self.endpoint.poll_timeout() {
+                    Some(due) if due <= at => {
+                        self.endpoint.handle_timeout(at);
+                        self.serve(world, at);
+                    }
+                    Some(due) => self.arm(world, timer, due),
+                    None => {}
                 }
-                Some(due) => self.arm(world, timer, due),
-                None => self.watch_silence(world, at),
-            },
+                if self.endpoint.poll_timeout().is_none() {
+                    self.watch_silence(world, at);
+                }
+            }
         }
     }
 
