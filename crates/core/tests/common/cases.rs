@@ -247,6 +247,16 @@ pub(crate) struct Manner {
     pub(crate) watched: bool,
 }
 
+/// Parameters that make a pipe of its own mechanism out of a plain one, where `shape` says so: a
+/// chance of damage that never comes.
+pub(crate) fn shaped(params: &PipeParams, shape: bool) -> PipeParams {
+    let mut params = params.clone();
+    if shape && params.is_plain() {
+        params.corrupt = Probability::from_ratio(1, u64::MAX).unwrap();
+    }
+    params
+}
+
 /// Runs a case on the engine.
 pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let Manner { step, eager, .. } = manner;
@@ -301,11 +311,7 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
                 params,
                 shape,
             } => {
-                let mut params = PipeParams::clone(params);
-                if *shape && params.is_plain() {
-                    params.corrupt = Probability::from_ratio(1, u64::MAX).unwrap();
-                }
-                engine.set(named(*pipe), params);
+                engine.set(named(*pipe), shaped(params, *shape));
                 assert_balanced(&engine);
             }
             Action::Up {

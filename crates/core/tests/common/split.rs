@@ -8,7 +8,7 @@ use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
 use longhaul_core::router::{Responder, Silent};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 
-use super::cases::{Action, Case, Manner, Outcome, TICK, outcome_of, target, topology_of};
+use super::cases::{Action, Case, Manner, Outcome, TICK, outcome_of, shaped, target, topology_of};
 use super::{Delivery, Plain, drain, frame};
 
 /// The engines of a split network.
@@ -173,8 +173,12 @@ pub(crate) fn run_split(case: &Case, manner: Manner, cores: usize, pick: u64) ->
         time += ticks * TICK;
         cores.advance_before(Time::from_ns(time));
         match action {
-            Action::Set { pipe, params, .. } => {
-                cores.all(|engine| engine.set(named(*pipe), (**params).clone()));
+            Action::Set {
+                pipe,
+                params,
+                shape,
+            } => {
+                cores.all(|engine| engine.set(named(*pipe), shaped(params, *shape)));
             }
             Action::Up {
                 pipe,
