@@ -13,12 +13,10 @@ use longhaul_core::{Span, Topology};
 use longhaul_partition::conservative::Conservative;
 use longhaul_partition::costs::Costs;
 use longhaul_partition::flows::Flows;
-use longhaul_partition::lookahead::{least_delay, least_delays};
 use longhaul_partition::predict::Prediction;
 use longhaul_partition::problem::{Parts, Problem};
 use longhaul_partition::{Method, Partition};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::schedule::Action;
 
 use traffic::Expected;
 
@@ -84,7 +82,7 @@ impl<'a> Network<'a> {
         if weighing.conservative {
             unknown = plan.hosts.iter().map(|host| host.node).collect();
         }
-        let least_delays = delays(plan);
+        let least_delays = plan.schedule.least_delays(topology);
         let flows = Flows::expected(topology, &matrix, by != By::Node);
         if let Some((sample, all)) = flows.sample {
             notes.push(format!(
@@ -192,25 +190,6 @@ impl<'a> Network<'a> {
         }
         notes
     }
-}
-
-/// By pipe: the least delay at the start and after each event of the file.
-fn delays(plan: &Plan) -> Vec<Span> {
-    let topology = &plan.topology;
-    let mut least = least_delays(topology);
-    for event in &plan.schedule.events {
-        let (pipes, patch) = match &event.action {
-            Action::Set { pipes, patch } => (pipes, patch),
-            Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
-            Action::Down { .. } | Action::Up { .. } => continue,
-        };
-        for &pipe in pipes {
-            // A patch names only what it changes; what it keeps is at least what is known.
-            let after = least_delay(&patch.apply(&topology.pipe(pipe).params));
-            least[pipe.index()] = least[pipe.index()].min(after);
-        }
-    }
-    least
 }
 
 #[cfg(test)]

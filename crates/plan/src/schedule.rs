@@ -56,10 +56,8 @@ impl Schedule {
         let mut events: Vec<&Event> = self.events.iter().collect();
         events.sort_by_key(|event| event.at);
         for event in events {
-            let (pipes, patch) = match &event.action {
-                Action::Set { pipes, patch } => (pipes, patch),
-                Action::Ramp { pipes, ramp } => (pipes, &ramp.to),
-                Action::Down { .. } | Action::Up { .. } => continue,
+            let Some((pipes, patch)) = event.action.patch() else {
+                continue;
             };
             for &pipe in pipes {
                 let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
@@ -70,16 +68,58 @@ impl Schedule {
         }
     }
 
-    /// By pipe: the least delay that it ever has, from its parameters at the start and from those that
-    /// events give it.
+    /// By pipe: a bound that its delay never falls below, in whatever order events repeat. Any delay
+    /// with its jitter that a pipe ever has may meet any trace that it ever has. A trace's least
+    /// delay falls with the pipe's own, so the least of these decides.
     pub fn least_delays(&self, topology: &Topology) -> Vec<Span> {
+        let without_trace = |params: &PipeParams| PipeParams {
+            trace: None,
+            ..params.clone()
+        };
         let pipes = topology.pipes().iter();
         let mut least: Vec<Span> = pipes.map(|pipe| pipe.params.least_delay()).collect();
-        self.for_each_change(topology, |pipe, params| {
+        // Of pipes whose delay changes: parameters with the least one, and no trace.
+        let mut lowest: HashMap<PipeId, PipeParams> = HashMap::new();
+        for (pipe, patch) in self.patches().filter(|(_, patch)| patch.delay.is_some()) {
+            let before = lowest.entry(pipe);
+            let before = before.or_insert_with(|| without_trace(&topology.pipe(pipe).params));
+            let after = without_trace(&patch.apply(before));
+            if after.least_delay() < before.least_delay() {
+                *before = after;
+            }
+        }
+        let mut lower = |pipe: PipeId, params: &PipeParams| {
             let known = &mut least[pipe.index()];
             *known = (*known).min(params.least_delay());
-        });
+        };
+        for (&pipe, params) in &lowest {
+            let trace = topology.pipe(pipe).params.trace.clone();
+            lower(
+                pipe,
+                &PipeParams {
+                    trace,
+                    ..params.clone()
+                },
+            );
+        }
+        for (pipe, patch) in self.patches().filter(|(_, patch)| patch.trace.is_some()) {
+            let own = lowest.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
+            let trace = patch.apply(own).trace;
+            lower(
+                pipe,
+                &PipeParams {
+                    trace,
+                    ..own.clone()
+                },
+            );
+        }
         least
+    }
+
+    /// What events change of which pipe, in the order of the file.
+    fn patches(&self) -> impl Iterator<Item = (PipeId, &Patch)> {
+        let patches = self.events.iter().filter_map(|event| event.action.patch());
+        patches.flat_map(|(pipes, patch)| pipes.iter().map(move |&pipe| (pipe, patch)))
     }
 }
 
@@ -129,6 +169,17 @@ pub enum Action {
         /// Which pipes.
         pipes: Vec<PipeId>,
     },
+}
+
+impl Action {
+    /// What becomes of the parameters of which pipes, if they change.
+    fn patch(&self) -> Option<(&[PipeId], &Patch)> {
+        match self {
+            Self::Set { pipes, patch } => Some((pipes, patch)),
+            Self::Ramp { pipes, ramp } => Some((pipes, &ramp.to)),
+            Self::Down { .. } | Self::Up { .. } => None,
+        }
+    }
 }
 
 impl Action {

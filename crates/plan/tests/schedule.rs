@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::params::PipeParams;
-use longhaul_core::topology::PipeId;
+use longhaul_core::topology::{Link, Node, NodeKind, PipeId, Topology};
+use longhaul_core::trace::{Sample, Series, Trace};
 use longhaul_core::units::Rate;
 use longhaul_core::{Span, Time};
 use longhaul_plan::patch::Patch;
@@ -380,5 +381,67 @@ proptest! {
     fn timelines_agree(list in prop::collection::vec(drawn(), 0..6)) {
         let events: Vec<Event> = list.iter().map(|d| lowered(d, true, d.at)).collect();
         prop_assert_eq!(run(events.clone(), Time::MAX).0, run(events, Time::MAX).0);
+    }
+}
+
+/// A change of delay or of trace, each in ms; 0 ms of a trace is none.
+fn change(kind: u8, value: u64) -> Arc<Patch> {
+    let sample = Sample {
+        at: Span::ZERO,
+        delay: (!value.is_multiple_of(5)).then(|| Span::from_ms(value)),
+        rate: None,
+        loss: None,
+    };
+    let trace = Trace {
+        series: Series::Samples {
+            samples: vec![sample],
+            interpolate: false,
+        },
+        offset: Span::ZERO,
+        period: None,
+    };
+    match kind {
+        0 => delay(value),
+        _ => Arc::new(Patch {
+            trace: Some((value > 0).then(|| Arc::new(trace))),
+            ..Patch::default()
+        }),
+    }
+}
+
+proptest! {
+    /// Whatever repeats in whatever order, no pipe's delay falls below the bound that is told before.
+    #[test]
+    fn no_delay_is_less_than_what_is_told_before(
+        events in prop::collection::vec((0..50_u64, 3..40_u64, 0..2_u8, 0..20_u64), 1..8),
+        begins in 1..20_u64,
+    ) {
+        let host = |name: &str, number| Node {
+            name: name.to_owned(),
+            kind: NodeKind::Host,
+            ipv4: std::net::Ipv4Addr::from_bits(number),
+            ipv6: std::net::Ipv6Addr::from_bits(number.into()),
+        };
+        let own = change(0, begins).apply(&PipeParams::default());
+        let link = Link::new("a", "b", own.clone());
+        let topology = Topology::new(vec![host("a", 1), host("b", 2)], vec![link]).unwrap();
+        let pipe = PipeId(0);
+        let event = |&(at, every, kind, value): &(u64, u64, u8, u64)| {
+            let (pipes, patch) = (vec![pipe], change(kind, value));
+            event(at, Some((every, None)), Action::Set { pipes, patch })
+        };
+        let events: Vec<Event> = events.iter().map(event).collect();
+        let schedule = Schedule { events, convergence: CONVERGENCE };
+        let bound = schedule.least_delays(&topology)[pipe.index()];
+        let mut timeline = Timeline::new(Arc::new(schedule));
+        let mut params = own;
+        while let Some(step) = timeline.pop(ms(2000), |_| params.clone()) {
+            for change in &step.changes {
+                if let Change::Params(_, patch) = change {
+                    params = patch.apply(&params);
+                }
+            }
+            prop_assert!(params.least_delay() >= bound, "{params:?}, {bound:?}");
+        }
     }
 }
