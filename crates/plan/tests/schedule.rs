@@ -414,7 +414,7 @@ proptest! {
     #[test]
     fn no_delay_is_less_than_what_is_told_before(
         events in prop::collection::vec((0..50_u64, 3..40_u64, 0..2_u8, 0..20_u64), 1..8),
-        begins in 1..20_u64,
+        [delay, traced] in [1..20_u64, 0..20],
     ) {
         let host = |name: &str, number| Node {
             name: name.to_owned(),
@@ -422,7 +422,8 @@ proptest! {
             ipv4: std::net::Ipv4Addr::from_bits(number),
             ipv6: std::net::Ipv6Addr::from_bits(number.into()),
         };
-        let own = change(0, begins).apply(&PipeParams::default());
+        let own = change(0, delay).apply(&PipeParams::default());
+        let own = change(1, traced).apply(&own);
         let link = Link::new("a", "b", own.clone());
         let topology = Topology::new(vec![host("a", 1), host("b", 2)], vec![link]).unwrap();
         let pipe = PipeId(0);
