@@ -78,10 +78,8 @@ struct Makers<'a> {
     by_profile: Vec<&'a TcpProfile>,
     /// By group and the profiles of the two hosts.
     configs: HashMap<(usize, u32, u32), Arc<Config>>,
-    /// The name of the pair that came last, by its group and hosts.
-    name: (Option<(usize, NodeId, NodeId)>, Arc<str>),
-    /// How many flows each pair has had.
-    numbers: HashMap<(usize, NodeId, NodeId), u32>,
+    /// By group and pair of hosts: the name of its flows, and how many there have been.
+    names: HashMap<(usize, NodeId, NodeId), (Arc<str>, u32)>,
 }
 
 impl<'a> Makers<'a> {
@@ -100,8 +98,7 @@ impl<'a> Makers<'a> {
             profiles,
             by_profile,
             configs: HashMap::new(),
-            name: (None, "".into()),
-            numbers: HashMap::new(),
+            names: HashMap::new(),
         }
     }
 
@@ -150,19 +147,18 @@ impl<'a> Makers<'a> {
             true => (flow.group, flow.from, flow.to),
             false => (flow.group, NodeId(0), NodeId(0)),
         };
-        if self.name.0 != Some(pair) {
+        let (name, count) = self.names.entry(pair).or_insert_with(|| {
             let mut name = group.name.clone();
             if draws {
                 let node = |id| self.plan.topology.node(id).name.as_str();
                 let _ = write!(name, "@{}>{}", node(flow.from), node(flow.to));
             }
-            self.name = (Some(pair), name.into());
-        }
-        let number = self.numbers.entry(pair).or_default();
-        *number += 1;
+            (name.into(), 0)
+        });
+        *count += 1;
         Name {
-            group: Arc::clone(&self.name.1),
-            number: Some(*number - 1),
+            group: Arc::clone(name),
+            number: Some(*count - 1),
         }
     }
 

@@ -111,11 +111,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// No sender goes on longer than this without an answer: each of its tries waits for
-    /// [`rto_max`](Self::rto_max) at most.
+    /// No sender goes on longer than this without an answer: it waits once before its first try and
+    /// once behind each, [`rto_max`](Self::rto_max) at most, which another one of these allows for loss
+    /// probes and for the way of the last try.
     pub fn longest_silence(&self) -> Span {
-        let tries = u64::from(self.retries2) + 1;
-        Span::from_ns(self.rto_max.as_ns().saturating_mul(tries))
+        let waits = u64::from(self.retries2) + 2;
+        Span::from_ns(self.rto_max.as_ns().saturating_mul(waits))
     }
 }
 

@@ -11,9 +11,9 @@
 //!
 //! **Silence.** Who waits for a response has nothing to send, and so no timer of TCP's. It gives up
 //! when it has heard nothing for as long as the other end may go on trying
-//! ([`Config::longest_silence`](crate::tcp::Config::longest_silence), 32 minutes). That timer is set
-//! only where a connection has outlived its last retransmission time-out, so that short ones leave no
-//! timer behind. An acceptor waits without end, as a server without keep-alives does.
+//! ([`Config::longest_silence`](crate::tcp::Config::longest_silence), 34 minutes). That timer is set
+//! only where a connection has outlived its last retransmission time-out, and for a minute at a time,
+//! so that connections which are over leave little behind. An acceptor waits without end, as a server without keep-alives does.
 //!
 //! What applications do is in `application.rs`. TIME-WAIT takes no end: see `late.rs`. Towards a
 //! program, whose kernel is none of ours, it is kept.
@@ -40,6 +40,9 @@ use super::wire::{Count, Envelope, Template};
 use super::world::World;
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Endpoint, Event, Flags, RoundTrips, State};
+
+/// How far the timer of silence goes at a time; a place in the heap may outlive its end by that.
+const SILENCE_STEP: Span = Span::from_s(60);
 
 /// What an end's port is for once the end is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +213,8 @@ impl End {
         };
         let until = since + self.longest_silence();
         if until > now {
-            return self.arm(world, Timer::Silence, until);
+            let next_look = until.min(now + SILENCE_STEP);
+            return self.arm(world, Timer::Silence, next_look);
         }
         self.fail(world, Outcome::TimedOut, now);
         self.endpoint.abort();

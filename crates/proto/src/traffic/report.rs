@@ -20,7 +20,7 @@ pub enum Outcome {
     Running,
     /// All that it was to carry has arrived, or for UDP, no more is awaited.
     Finished,
-    /// Its connection was reset or refused, or closed before the response had come.
+    /// Its connection was reset or refused, or a dialogue's was closed before that was over.
     Reset,
     /// The other side no longer answered.
     TimedOut,
@@ -94,8 +94,8 @@ impl<'a> FlowResult<'a> {
     /// What a flow has done, by its two ends' parts, wherever they were held. Where the other end is
     /// a program, there is none.
     ///
-    /// What is said first of a flow stands: that it has finished, by the end that receives, or that it
-    /// has failed, by the first end that gave up.
+    /// The outcome is what is said first, and stands: of a dialogue by its opener, of any other flow that
+    /// it has finished by the end that receives, or that it has failed by either end.
     pub fn join(table: &FlowTable, opener: Part<'a>, acceptor: Option<Part<'a>>) -> Self {
         let flow = opener.flow;
         let (outcome, finish) = outcome_of(table.kind(flow).finishes(), &opener, acceptor.as_ref());
@@ -133,9 +133,11 @@ impl<'a> FlowResult<'a> {
 /// has arrived. Later news of the other end never changes it.
 fn outcome_of(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
     let ends = [Some(opener), acceptor].into_iter().flatten();
+    // Only the opener of a dialogue knows whether a connection of its own was the last one.
+    let may_fail = |end: &Part| end.side == finishes || finishes == Side::Acceptor;
     let decisive = ends.filter(|end| match end.outcome {
         Outcome::Finished => end.side == finishes,
-        outcome => outcome.is_over(),
+        outcome => outcome.is_over() && may_fail(end),
     });
     // At one time, that it has finished goes first.
     match decisive.min_by_key(|end| (end.finish, end.outcome != Outcome::Finished)) {
@@ -178,7 +180,8 @@ impl RttFigures {
 pub struct DatagramFigures {
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams received, each counted once.
+    /// Datagrams received, each counted once; but a copy that comes more than 1024 numbers late counts
+    /// again.
     pub received: u64,
     /// Copies of datagrams that had been received.
     pub duplicates: u64,

@@ -30,7 +30,7 @@ pub(super) struct Flow {
     /// The places of its hosts.
     from: u32,
     to: u32,
-    /// Which pair of ports its first connection has, of those between its two hosts.
+    /// Which pair of ports its first connection has, of those that it shares with others.
     ports: u32,
     kind: u32,
 }
@@ -42,6 +42,15 @@ struct Names {
     flow: u32,
     number: Option<u32>,
     group: Arc<str>,
+}
+
+/// Flows that must not have the same pair of ports.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Sharers {
+    /// Those between two hosts, in either direction.
+    OfPair(u32, u32),
+    /// Those from a host to a program's port on another one.
+    OfProgram(u32, u32, u16),
 }
 
 /// See the module's first lines.
@@ -71,7 +80,7 @@ impl FlowTable {
             kinds: Vec::new(),
             names: Vec::new(),
         };
-        // Of each pair of hosts, how many ports are taken.
+        // How many pairs of ports are taken, by those that share them.
         let mut taken = FxHashMap::default();
         for spec in flows {
             table.add(spec, &mut taken)?;
@@ -90,7 +99,7 @@ impl FlowTable {
         self.flows.is_empty()
     }
 
-    fn add(&mut self, spec: FlowSpec, taken: &mut FxHashMap<(u32, u32), u64>) -> Result<(), Error> {
+    fn add(&mut self, spec: FlowSpec, taken: &mut FxHashMap<Sharers, u64>) -> Result<(), Error> {
         spec.check()?;
         let place = |node: NodeId| {
             let flow = || spec.name.to_string();
@@ -102,11 +111,11 @@ impl FlowTable {
         };
         let (from, to) = (place(spec.from)?, place(spec.to.node())?);
         let (kind, bytes) = Kind::of(&spec);
-        let pair = taken.entry((from.min(to), from.max(to))).or_default();
-        let most = match kind.program {
-            Some(_) => PORTS,
-            None => PORTS * PORTS,
+        let (sharers, most) = match kind.program {
+            Some(port) => (Sharers::OfProgram(from, to, port), PORTS),
+            None => (Sharers::OfPair(from.min(to), from.max(to)), PORTS * PORTS),
         };
+        let pair = taken.entry(sharers).or_default();
         if *pair + u64::from(kind.turns) > most {
             let flow = spec.name.to_string();
             return Err(Error::TooManyFlows { flow, most });

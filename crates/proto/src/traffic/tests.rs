@@ -106,6 +106,36 @@ fn flows_of_both_directions_have_ports_of_their_own() {
     check(flows, [20_000, 20_000, 60_000]);
 }
 
+/// Flows to a program's port share ports with nobody else, in whatever order they are listed.
+#[test]
+fn flows_to_programs_have_ports_of_their_own() {
+    let bulk = Application::Bulk {
+        bytes: Some(10.into()),
+    };
+    let modelled = |number| spec(number, tcp(), bulk.clone(), Time::ZERO);
+    let to_port = |number, port| FlowSpec {
+        to: Peer::Program(NodeId(1), port),
+        ..spec(number, tcp(), bulk.clone(), Time::ZERO)
+    };
+    let ports = 4536; // 61000 to 65535
+    let flows = (0..5000).map(modelled);
+    let flows = flows.chain((0..ports).map(|number| to_port(number, 80)));
+    let flows: Vec<_> = flows.chain([to_port(0, 443)]).collect();
+    let all = flows.len() as u32;
+    let table = FlowTable::new(vec![host(0), host(1)], flows.clone()).unwrap();
+    let keys = (0..all).map(|flow| table.key(table.end(flow, Side::Opener, 0)));
+    assert_eq!(
+        keys.collect::<std::collections::HashSet<Key>>().len(),
+        flows.len()
+    );
+    let one_more = flows.into_iter().chain([to_port(0, 80)]);
+    let refused = FlowTable::new(vec![host(0), host(1)], one_more);
+    assert!(matches!(
+        refused,
+        Err(Error::TooManyFlows { most: 4536, .. })
+    ));
+}
+
 #[test]
 fn short_connections_in_turn_leave_nothing_behind() {
     let bulk = Application::Bulk {
@@ -128,6 +158,43 @@ fn requests_with_connections_of_their_own_leave_nothing_behind() {
         new_connection: true,
     };
     check(vec![spec(0, tcp(), dialogue, Time::ZERO)], [8, 8, 5000]);
+}
+
+/// A stop that is far away is no reason to remember each request.
+#[test]
+fn requests_with_a_stop_leave_nothing_behind() {
+    for (new_connection, most) in [(true, [8, 8, 5000]), (false, [2, 2, 10])] {
+        let dialogue = Application::Requests {
+            requests: Some(20_000),
+            request: 100.into(),
+            response: 3000.into(),
+            think: Span::from_us(1).into(),
+            new_connection,
+        };
+        let mut flow = spec(0, tcp(), dialogue, Time::ZERO);
+        flow.stop = Some(Time::ZERO + Span::from_s(1_000_000));
+        check(vec![flow], most);
+    }
+}
+
+/// Each response takes 11 s, longer than a retransmission time-out, so silence is watched; a minute at
+/// a time, in which there are five of them.
+#[test]
+fn long_responses_leave_little_behind() {
+    let dialogue = Application::Requests {
+        requests: Some(1000),
+        request: 100.into(),
+        response: 430_000.into(),
+        think: Span::from_us(1).into(),
+        new_connection: true,
+    };
+    let slow = Config {
+        initcwnd: 1,
+        cwnd_clamp: 1,
+        ..Config::default()
+    };
+    let slow = Transport::Tcp(Arc::new(slow), IpVersion::V4);
+    check(vec![spec(0, slow, dialogue, Time::ZERO)], [8, 8, 30]);
 }
 
 #[test]

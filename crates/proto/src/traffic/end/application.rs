@@ -114,6 +114,10 @@ impl Ask {
         self.trips
     }
 
+    fn is_under_way(&self) -> bool {
+        self.next_at == Time::MAX
+    }
+
     /// A segment of the other end has come.
     pub(super) fn heard(&mut self, now: Time) {
         self.heard_at = now;
@@ -202,6 +206,7 @@ impl End {
         let next = match &self.work {
             Work::Source { left: 0, .. } => Time::MAX,
             Work::Source { source, .. } => source.next().min(self.stop),
+            Work::Ask(ask) if ask.is_under_way() => Time::MAX, // it looks at the stop when it is done
             Work::Ask(ask) => ask.next_at.min(self.stop),
             Work::Bulk { .. } => self.stop,
             Work::Answer(_) | Work::Sink | Work::Done => Time::MAX,
@@ -251,8 +256,8 @@ impl End {
         if now >= self.stop {
             ask.left = 0;
         }
-        if ask.next_at == Time::MAX {
-            return; // one is under way
+        if ask.is_under_way() {
+            return;
         }
         ask.next_at = Time::MAX;
         if ask.left == 0 {
@@ -305,7 +310,7 @@ impl End {
         };
         let figures = world.parts.requests.entry(self.id.flow()).or_default();
         figures.take(now.since(ask.asked_at));
-        if ask.left == 0 {
+        if ask.left == 0 || now >= self.stop {
             return self.finish(world, now);
         }
         ask.next_at = now + ask.draws.think(&self.kind, ask.number - 1);
