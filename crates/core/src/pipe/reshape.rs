@@ -1,0 +1,181 @@
+//! A plain pipe takes the general form, and goes back to the plain one.
+//!
+//! Theory: the general form ([`super::shaped`]) decides at each start of service, a plain pipe at
+//! entry. So what has not departed is handed over as if it had not been served, and what has departed
+//! as it is: no packet's time or fate differs by the form. A pipe goes back only with nothing inside.
+//!
+//! Left out: what the general form does.
+
+use super::delay::{Delay, Moment};
+use super::queue::DropTail;
+use super::rate::Server;
+use super::sender::{Sender, Served};
+use super::shaped::{Past, Shaped};
+use super::{Context, Pipe, SHAPED};
+use crate::pending::{self, Key};
+use crate::pool::{LOST, NIL, Pool};
+use crate::time::Time;
+
+impl Pipe {
+    /// The general form of this pipe with nothing inside.
+    pub(super) fn make_shaped(
+        &self,
+        sender: Sender,
+        name: &str,
+        last: Moment,
+        now: Time,
+    ) -> Box<Shaped> {
+        let past = Past {
+            sender,
+            loss: self.loss.clone(),
+            last,
+            counters: self.counters(now),
+        };
+        let rare = &self.rare;
+        Box::new(Shaped::new(&rare.params, past, now, rare.seed, name))
+    }
+
+    /// Makes a plain pipe shaped at `now`, without a difference to what becomes of its packets
+    /// as long as its parameters stay.
+    pub(super) fn shape(&mut self, name: &str, now: Time, context: &mut Context<'_>) {
+        if self.shaped.is_some() {
+            return;
+        }
+        self.queue.find(self.inside(), now.as_ns(), context.pool);
+        self.unlose(context.pool);
+        let first = self.queue.front();
+        let in_service =
+            (first != NIL).then(|| self.departure_of(first, self.overhead(), context.pool));
+        let sender = Sender::even(&self.server, self.rare.params.rate, in_service);
+        let last = self.due_before(first, context.pool);
+        let mut shaped = self.make_shaped(sender, name, last, now);
+        let mut index = std::mem::replace(&mut self.head, NIL);
+        let mut has_departed = true;
+        while index != NIL {
+            let next = context.pool[index].next;
+            has_departed &= index != first;
+            if !has_departed {
+                self.hand_over(index, index == first, now, &mut shaped, context.pool);
+            } else if context.pool[index].is(LOST) {
+                let sent = context.pool[index].sent();
+                shaped.lose(index, sent, context);
+            } else {
+                shaped.flight.push(index, context.pool);
+            }
+            index = next;
+        }
+        self.inside = 0;
+        self.shaped = Some(shaped);
+        self.traits |= SHAPED;
+    }
+
+    /// Hands a packet that has not departed to the general form, as if it had not been served.
+    fn hand_over(
+        &self,
+        index: u32,
+        is_in_service: bool,
+        now: Time,
+        shaped: &mut Shaped,
+        pool: &mut Pool,
+    ) {
+        let entered = pool[index].entered.min(now);
+        let packet = &mut pool[index];
+        packet.path_delay = packet.path_delay.saturating_sub(self.delay.span);
+        packet.set_due(Moment {
+            time: entered,
+            microstep: 0,
+        });
+        let (sent, sent_in) = (packet.sent(), packet.sent_in());
+        let served = is_in_service.then(|| Served {
+            departure: sent,
+            busy: (now.as_ns().min(sent_in), sent_in),
+        });
+        shaped.adopt(&self.rare.params, index, served, pool);
+    }
+
+    /// Goes back to a plain pipe where that is enough and nothing is inside.
+    pub(super) fn unshape(&mut self, now: Time) {
+        let params = &self.rare.params;
+        let may = params.is_plain() && !self.rare.always_shaped;
+        let Some(shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle(now)) else {
+            return;
+        };
+        self.server = Server::new(params.rate);
+        self.server.restart(now.as_ns(), 0);
+        self.traits &= !SHAPED;
+        self.limit = params.queue;
+        self.queue = DropTail::new();
+        self.delay = Delay::new(params.delay);
+        self.loss = shaped.wire.loss.clone();
+        let counters = shaped.counters(now);
+        self.packets = counters.packets;
+        self.bytes = counters.bytes;
+        self.drops_queue = counters.drops_queue;
+        self.drops_loss = counters.drops_loss;
+        self.busy_ns = counters.busy_ns;
+        self.rare.counters = Some(Box::new(counters));
+    }
+
+    /// Takes the link down at `now`, or up again. See [`shaped`].
+    pub(crate) fn set_up(
+        &mut self,
+        (up, keep_queue): (bool, bool),
+        name: &str,
+        now: Time,
+        context: &mut Context<'_>,
+    ) {
+        if !up {
+            self.shape(name, now, context);
+        }
+        if let Some(shaped) = &mut self.shaped {
+            shaped.set_up(&self.rare.params, up, keep_queue, now, context);
+            self.unshape(now);
+        }
+    }
+
+    /// Whether the link is up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.shaped.as_ref().is_none_or(|shaped| shaped.is_up())
+    }
+
+    /// A packet enters a shaped pipe at `entry`.
+    pub(crate) fn enter_shaped(&mut self, index: u32, entry: Moment, context: &mut Context<'_>) {
+        if let Some(shaped) = &mut self.shaped {
+            shaped.enter(&self.rare.params, index, entry, context);
+        }
+    }
+
+    /// What stands in the pending set under `key` happens in a shaped pipe; gives the packet that
+    /// comes out, if it was that.
+    pub(crate) fn step_shaped(&mut self, key: Key, context: &mut Context<'_>) -> Option<u32> {
+        let shaped = self.shaped.as_mut()?;
+        let params = &self.rare.params;
+        if pending::is_out(key) {
+            return shaped.pop(params, context.pool);
+        }
+        shaped.alarmed();
+        shaped.run_to(params, pending::moment(key).time, context);
+        None
+    }
+
+    /// What has to be put into the pending set of a shaped pipe: its next departure and the head
+    /// of its flight, as far as they are not in there.
+    pub(crate) fn announce(&mut self, pool: &Pool) -> [Option<Key>; 2] {
+        let Some(shaped) = &mut self.shaped else {
+            return [None, None];
+        };
+        let departure = shaped.announce();
+        let head = shaped.flight.announce(pool);
+        [
+            departure.map(|time| pending::departure_key(time, self.rank)),
+            head.map(|due| pending::key(due, self.rank)),
+        ]
+    }
+
+    /// The pending set has forgotten this pipe.
+    pub(crate) fn forget(&mut self) {
+        if let Some(shaped) = &mut self.shaped {
+            shaped.forget();
+        }
+    }
+}
