@@ -107,8 +107,8 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         "pipe" => By::Pipe,
         _ => By::Node,
     };
-    let by_pipe = by != By::Node;
-    if by_pipe && args.save.is_some() {
+    let by_node = by == By::Node;
+    if !by_node && args.save.is_some() {
         style::problem("runs assign nodes, so only such partitions are saved: leave out `--by`");
         return Exit::Wrong;
     }
@@ -116,9 +116,9 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     notes(&network, args.cores);
     let chosen = args.method.as_deref().and_then(Method::find);
     let methods = chosen.map_or(Method::ALL.to_vec(), |method| vec![method]);
-    let found = methods.iter().map(|&method| match by_pipe {
-        true => Found::by_pipe(&network, method, args),
-        false => Some(Found::by_node(&network, method, args)),
+    let found = methods.iter().map(|&method| match by_node {
+        true => Some(Found::by_node(&network, method, args)),
+        false => Found::by_pipe(&network, method, args),
     });
     let Some(found) = found.collect::<Option<Vec<Found>>>() else {
         style::problem(
