@@ -46,9 +46,10 @@ pub(crate) mod record;
 mod way;
 mod window;
 
+use std::any::Any;
 use std::sync::Arc;
 
-use crate::observe::{Counters, PipeCounters};
+use crate::observe::{Counters, PipeCounters, QueueUse};
 use crate::packet::{self, Destination, Headers, Mac, Refusal};
 use crate::parallel::{CoreId, LocalPipe, Share, Split};
 use crate::pending;
@@ -62,7 +63,7 @@ use crate::route::balance::Balancer;
 use crate::router::Responder;
 use crate::time::Time;
 use crate::topology::{self, NodeId, NodeKind, PipeId, PipeParams, Topology};
-use crate::witness::Witness;
+use crate::witness::{Witness, WitnessId};
 use egress::Outgoing;
 use hash::TraceHash;
 use modelled::Scratch;
@@ -482,9 +483,37 @@ impl Engine {
         })
     }
 
+    /// Measures a pipe's queue from now on; nothing where the pipe is another core's.
+    pub fn measure_queue(&mut self, pipe: PipeId) {
+        if let Some(own) = self.share.own(pipe) {
+            self.pipes[own.index()].measure(self.now, &self.pool);
+        }
+    }
+
+    /// What a measured queue of this engine's has been like since this was asked last, up to the engine's
+    /// time.
+    pub fn take_queue_use(&mut self, pipe: PipeId) -> QueueUse {
+        let own = self.share.own(pipe);
+        own.map_or_else(QueueUse::default, |own| {
+            self.pipes[own.index()].take_queue_use(self.now)
+        })
+    }
+
     /// Has somebody watch what becomes of packets, from now on.
-    pub fn watch(&mut self, witness: Box<dyn Witness>) {
-        self.record.watch(witness, &self.share);
+    pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
+        self.record.watch(witness, &self.share)
+    }
+
+    /// A witness, to be asked what it has seen.
+    pub fn witness<W: Witness>(&mut self, id: WitnessId) -> Option<&mut W> {
+        let witness: &mut dyn Any = self.record.witness(id)?;
+        witness.downcast_mut()
+    }
+
+    /// Takes a witness away, with what it has seen.
+    pub fn unwatch<W: Witness>(&mut self, id: WitnessId) -> Option<Box<W>> {
+        let witness: Box<dyn Any> = self.record.unwatch(id)?;
+        witness.downcast().ok()
     }
 
     /// Packets in pipes.

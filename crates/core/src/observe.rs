@@ -99,7 +99,7 @@ impl Dropped {
             Fate::TooBig => &mut self.too_big,
             Fate::Misdelivered => &mut self.misdelivered,
             Fate::Absorbed => &mut self.absorbed,
-            Fate::In | Fate::Out | Fate::Marked | Fate::Corrupted => return,
+            Fate::In | Fate::Served | Fate::Out | Fate::Marked | Fate::Corrupted => return,
             Fate::Entered | Fate::Delivered => return,
         };
         *count += 1;
@@ -167,6 +167,21 @@ impl RefusedFrames {
         self.multicast += multicast;
         self.too_long += too_long;
     }
+}
+
+/// What a pipe's queue was like between two readings. The packet in service does not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueUse {
+    /// Waiting packets, integrated over time: over the time between the readings, their mean number.
+    pub packet_ns: u64,
+    /// Most packets that waited at once.
+    pub most: u32,
+    /// Packets whose service began.
+    pub served: u64,
+    /// How long these had waited, in all.
+    pub wait_ns: u64,
+    /// The longest of these waits.
+    pub longest_ns: u64,
 }
 
 /// What became of the packets of one pipe.

@@ -12,6 +12,8 @@
 //!
 //! Left out: what witnesses do with it.
 
+use std::any::Any;
+
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::{NodeId, PipeId};
@@ -33,6 +35,9 @@ pub enum Fate {
     Marked = 5,
     /// A pipe changed a bit of it.
     Corrupted = 6,
+    /// A pipe takes it from its queue to send it, or will do so at a time that is known already. Not part of
+    /// the trace hash.
+    Served = 7,
     /// A host sent it.
     Entered = 16,
     /// It has reached its host.
@@ -47,6 +52,34 @@ pub enum Fate {
     NoRoute = 21,
     /// It is larger than the next pipe takes.
     TooBig = 22,
+}
+
+/// A set of fates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fates(u32);
+
+impl Fates {
+    /// No fate.
+    pub const NONE: Self = Self(0);
+    /// Every fate.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Those and one more.
+    #[must_use]
+    pub const fn with(self, fate: Fate) -> Self {
+        Self(self.0 | 1 << fate as u32)
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether a fate is one of them.
+    pub const fn has(self, fate: Fate) -> bool {
+        self.0 & 1 << fate as u32 != 0
+    }
 }
 
 /// The element of the network at which something happens to a packet.
@@ -77,6 +110,22 @@ impl Sighting<'_> {
         self.pool.frame_len(self.index)
     }
 
+    /// When the packet entered the network.
+    pub fn entered(&self) -> Time {
+        self.pool[self.index].entered
+    }
+
+    /// A number that the packet has as long as it is in this engine; it may be another's afterwards.
+    pub const fn slot(&self) -> u32 {
+        self.index
+    }
+
+    /// A frame that begins with the packet's headers, from its Ethernet header on, as its host sent it: of a
+    /// segment, that of the super-packet which it is a part of.
+    pub fn headers(&self) -> &[u8] {
+        self.pool.headers(self.index)
+    }
+
     /// Appends the first `snaplen` bytes of the frame as it is on the wire here: with every change
     /// that the network has made to its headers, and its checksum complete. The payload of a
     /// modelled packet is zeros.
@@ -86,7 +135,16 @@ impl Sighting<'_> {
 }
 
 /// Watches packets.
-pub trait Witness: Send {
+pub trait Witness: Any + Send {
+    /// The fates that it is told of; asked once. What is not among those of any witness costs nothing.
+    fn fates(&self) -> Fates {
+        Fates::ALL
+    }
+
     /// Something happens to a packet.
     fn see(&mut self, sighting: &Sighting<'_>);
 }
+
+/// A witness of an engine, until it is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WitnessId(pub(crate) u64);

@@ -64,6 +64,7 @@ fn run_reference(case: &Case) -> Outcome {
         pipes: Vec::new(),
         counters: Counters::default(),
         hash: 0,
+        queues: Vec::new(),
     }
 }
 
@@ -77,6 +78,7 @@ const EAGER: Manner = Manner {
     balance: None,
     reroutes: false,
     watched: false,
+    measured: false,
 };
 
 fn always_shaped(manner: Manner) -> Manner {

@@ -226,6 +226,9 @@ impl Engine {
             return self.overflow(to, index, entry);
         }
         self.record.went_in(to, index, entry.time, &self.pool);
+        if self.record.wants(Fate::Served) {
+            self.tell_served(to, index);
+        }
         match last {
             None => self.announce(to, index, self.pool[index].due()),
             Some(last) if self.window.is_far() => {
@@ -234,6 +237,13 @@ impl Engine {
             }
             Some(_) => {}
         }
+    }
+
+    /// Tells of the service of the packet that was the last to enter a plain pipe.
+    #[cold]
+    pub(super) fn tell_served(&mut self, pipe: LocalPipe, index: u32) {
+        let start = self.pipes[pipe.index()].last_start(self.pool[index].ip_len());
+        self.record.served(pipe, index, start, &self.pool);
     }
 
     /// A pipe had no room for a packet.

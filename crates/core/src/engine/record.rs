@@ -13,7 +13,7 @@ use crate::parallel::{LocalPipe, Share};
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::NodeId;
-use crate::witness::{Fate, Place, Sighting, Witness};
+use crate::witness::{Fate, Fates, Place, Sighting, Witness, WitnessId};
 
 /// Counters and witnesses.
 pub(crate) struct Record {
@@ -21,8 +21,9 @@ pub(crate) struct Record {
     /// Packets in pipes.
     pub(crate) inside: u64,
     witnesses: Option<Box<Witnesses>>,
-    /// Whether there are witnesses besides the trace hash, which needs no entries into pipes.
-    is_watched: bool,
+    /// What witnesses besides the trace hash want to be told.
+    wanted: Fates,
+    witnesses_seen: u64,
 }
 
 /// Where something happens, by the engine's numbers.
@@ -35,17 +36,24 @@ pub(crate) enum Site {
 /// Who watches; the trace hash stands apart because it also follows packets by their slots.
 struct Witnesses {
     hash: Option<TraceHash>,
-    others: Vec<Box<dyn Witness>>,
+    others: Vec<Other>,
     share: Arc<Share>,
+}
+
+/// A witness besides the trace hash.
+struct Other {
+    id: WitnessId,
+    fates: Fates,
+    witness: Box<dyn Witness>,
 }
 
 impl Witnesses {
     #[inline(always)]
-    fn see(&mut self, site: Site, what: (u32, Time, Fate), pool: &Pool) {
+    fn see(&mut self, site: Site, what: (u32, Time, Fate), wanted: Fates, pool: &Pool) {
         if let Some(hash) = &mut self.hash {
             hash.see(site, what, pool);
         }
-        if !self.others.is_empty() {
+        if wanted.has(what.2) {
             self.tell_others(site, what, pool);
         }
     }
@@ -63,8 +71,10 @@ impl Witnesses {
             index,
             pool,
         };
-        for witness in &mut self.others {
-            witness.see(&sighting);
+        for other in &mut self.others {
+            if other.fates.has(fate) {
+                other.witness.see(&sighting);
+            }
         }
     }
 }
@@ -83,12 +93,17 @@ impl Record {
             counters: Counters::default(),
             inside: 0,
             witnesses,
-            is_watched: false,
+            wanted: Fates::NONE,
+            witnesses_seen: 0,
         }
     }
 
     /// Adds a witness.
-    pub(super) fn watch(&mut self, witness: Box<dyn Witness>, share: &Arc<Share>) {
+    pub(super) fn watch(&mut self, witness: Box<dyn Witness>, share: &Arc<Share>) -> WitnessId {
+        let id = WitnessId(self.witnesses_seen);
+        self.witnesses_seen += 1;
+        let fates = witness.fates();
+        self.wanted = self.wanted.or(fates);
         let witnesses = self.witnesses.get_or_insert_with(|| {
             Box::new(Witnesses {
                 hash: None,
@@ -96,8 +111,31 @@ impl Record {
                 share: Arc::clone(share),
             })
         });
-        witnesses.others.push(witness);
-        self.is_watched = true;
+        witnesses.others.push(Other { id, fates, witness });
+        id
+    }
+
+    /// A witness, to be asked what it has seen.
+    pub(super) fn witness(&mut self, id: WitnessId) -> Option<&mut dyn Witness> {
+        let others = &mut self.witnesses.as_mut()?.others;
+        let other = others.iter_mut().find(|other| other.id == id)?;
+        Some(&mut *other.witness)
+    }
+
+    /// Takes a witness away.
+    pub(super) fn unwatch(&mut self, id: WitnessId) -> Option<Box<dyn Witness>> {
+        let others = &mut self.witnesses.as_mut()?.others;
+        let place = others.iter().position(|other| other.id == id)?;
+        let taken = others.remove(place);
+        let left = others.iter().map(|other| other.fates);
+        self.wanted = left.fold(Fates::NONE, Fates::or);
+        Some(taken.witness)
+    }
+
+    /// Whether a witness besides the trace hash is told of a fate.
+    #[inline]
+    pub(crate) const fn wants(&self, fate: Fate) -> bool {
+        self.wanted.has(fate)
     }
 
     pub(super) fn hash(&self) -> Option<&TraceHash> {
@@ -125,7 +163,7 @@ impl Record {
     #[inline]
     fn tell(&mut self, site: Site, index: u32, time: Time, fate: Fate, pool: &Pool) {
         if let Some(witnesses) = &mut self.witnesses {
-            witnesses.see(site, (index, time, fate), pool);
+            witnesses.see(site, (index, time, fate), self.wanted, pool);
         }
     }
 
@@ -140,8 +178,16 @@ impl Record {
     #[inline]
     pub(crate) fn went_in(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
         self.inside += 1;
-        if self.is_watched {
+        if self.wants(Fate::In) {
             self.tell(Site::Pipe(pipe), index, time, Fate::In, pool);
+        }
+    }
+
+    /// A pipe takes a packet from its queue and sends its first bit at `time`.
+    #[inline]
+    pub(crate) fn served(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
+        if self.wants(Fate::Served) {
+            self.tell(Site::Pipe(pipe), index, time, Fate::Served, pool);
         }
     }
 
@@ -157,7 +203,8 @@ impl Record {
         self.counters.hops += count as u64;
         if let Some(witnesses) = &mut self.witnesses {
             for (pipe, index, time) in packets {
-                witnesses.see(Site::Pipe(pipe), (index, time, Fate::Out), pool);
+                let what = (index, time, Fate::Out);
+                witnesses.see(Site::Pipe(pipe), what, self.wanted, pool);
             }
         }
     }

@@ -32,6 +32,7 @@ use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
 use crate::pool::{Descriptor, NIL};
 use crate::time::Time;
+use crate::witness::Fate;
 use lookout::{Lookout, Share};
 
 pub(super) use lookout::Event;
@@ -449,6 +450,9 @@ impl Engine {
                 let due = packet.due();
                 let into = LocalPipe(entry.pipe);
                 self.record.went_in(into, entry.index, at.time, &self.pool);
+                if self.record.wants(Fate::Served) {
+                    self.tell_served(into, entry.index);
+                }
                 match last {
                     None => self.stand(LocalPipe(entry.pipe), entry.index, due, crowded),
                     Some(last) if self.window.is_far => self.pool[last].know_behind(due),

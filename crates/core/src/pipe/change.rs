@@ -87,6 +87,10 @@ impl Pipe {
         self.server
             .restart(old_server.busy_until().ns.min(now_ns), 0);
         let mut old_free = now_ns;
+        if let Some(gauge) = &mut self.gauge {
+            gauge.run_before(now_ns + 1);
+        }
+        let mut waiting = 0;
         let mut index = first;
         while index != NIL {
             // Only arrivals that were handed over ahead of time enter after `now`.
@@ -99,7 +103,12 @@ impl Pipe {
                 (Exact::at(now_ns), self.server.restart(now_ns, work))
             } else {
                 let bytes = self.counted(packet.ip_len());
-                self.server.serve(entry, bytes)
+                let served = self.server.serve(entry, bytes);
+                if let Some(gauge) = &mut self.gauge {
+                    gauge.put_off(waiting, served.0.ceil());
+                    waiting += 1;
+                }
+                served
             };
             let old_time = packet.sent_in() - old_free.max(entry);
             let busy = self.busy_ns + (departure.ns - start.ns);
@@ -114,6 +123,9 @@ impl Pipe {
             previous = previous.max(Moment { time, microstep });
             packet.set_due(previous);
             index = packet.next;
+        }
+        if let Some(gauge) = &mut self.gauge {
+            gauge.run_before(now_ns + 1);
         }
         self.delay.last = previous;
         // Also the packet in front of the first that is served anew knew when that one was due.

@@ -20,6 +20,7 @@ mod choice;
 mod corrupt;
 pub(crate) mod delay;
 mod flight;
+mod gauge;
 mod jitter;
 mod loss;
 mod queue;
@@ -35,7 +36,7 @@ mod wire;
 use std::sync::Arc;
 
 use crate::engine::record::Record;
-use crate::observe::PipeCounters;
+use crate::observe::{PipeCounters, QueueUse};
 use crate::parallel::LocalPipe;
 use crate::pool::{LOST, NIL, Pool};
 use crate::rng::Stream;
@@ -44,6 +45,7 @@ use crate::topology::{self, NodeKind, PipeParams};
 use crate::units::{Framing, QueueLimit};
 use crate::witness::Fate;
 use delay::{Delay, Moment};
+use gauge::Gauge;
 use loss::Loss;
 use queue::{DropTail, Inside};
 use rate::Server;
@@ -87,6 +89,8 @@ pub(crate) struct Pipe {
     shaped: Option<Box<Shaped>>,
     rare: Box<Rare>,
     loss: Loss,
+    /// Of a plain pipe; a shaped one has it with its queue.
+    gauge: Option<Box<Gauge>>,
 }
 
 /// Of a pipe: there is some loss.
@@ -99,6 +103,8 @@ const TO_HOST: u8 = 4;
 const TO_ROUTER: u8 = 8;
 /// Of a pipe: it leads to another core.
 const EXIT: u8 = 16;
+/// Of a pipe: its queue is measured.
+const GAUGED: u8 = 32;
 
 const _: () = assert!(size_of::<Pipe>() <= 256);
 const _: () = assert!(std::mem::offset_of!(Pipe, delay) == 64);
@@ -186,6 +192,7 @@ impl Pipe {
                 always_shaped,
                 counters: None,
             }),
+            gauge: None,
         };
         if !pipe.rare.params.loss.is_never() {
             pipe.traits |= LOSES;
@@ -344,6 +351,11 @@ impl Pipe {
         }
         let (start, departure) = self.server.serve(ns, bytes);
         self.busy_ns += departure.ns - start.ns;
+        if self.is(GAUGED)
+            && let Some(gauge) = &mut self.gauge
+        {
+            gauge.enter(ns, start.ceil());
+        }
         let lost = self.is(LOSES) && self.loss.hits();
         let mut due = self
             .delay
@@ -465,6 +477,37 @@ impl Pipe {
             busy_ns: self.busy_ns.saturating_sub(ahead),
             ..self.rare.counters.as_deref().copied().unwrap_or_default()
         }
+    }
+
+    /// When the service of the packet begins that was the last to enter this plain pipe.
+    pub(crate) fn last_start(&self, ip_len: u32) -> Time {
+        let departure = self.server.busy_until();
+        let start = self.server.start_of(departure, self.counted(ip_len));
+        Time::from_ns(start.ceil())
+    }
+
+    /// Measures the queue from `now` on, where it is not measured yet.
+    pub(crate) fn measure(&mut self, now: Time, pool: &Pool) {
+        if self.is(GAUGED) {
+            return;
+        }
+        let mut gauge = Gauge::new(now);
+        gauge.set_level(now.as_ns(), self.waiting(now, pool).0);
+        self.traits |= GAUGED;
+        match &mut self.shaped {
+            Some(shaped) => shaped.gauge = Some(Box::new(gauge)),
+            None => self.gauge = Some(Box::new(gauge)),
+        }
+    }
+
+    /// What a measured queue has been like since this was asked last.
+    pub(crate) fn take_queue_use(&mut self, now: Time) -> QueueUse {
+        let shaped = self
+            .shaped
+            .as_mut()
+            .and_then(|shaped| shaped.gauge.as_mut());
+        let gauge = self.gauge.as_mut().or(shaped);
+        gauge.map_or_else(QueueUse::default, |gauge| gauge.take(now))
     }
 
     /// Packets and counted bytes that wait at `now`, without the packet in service.

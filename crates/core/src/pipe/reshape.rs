@@ -65,6 +65,11 @@ impl Pipe {
             index = next;
         }
         self.inside = 0;
+        shaped.gauge = self.gauge.take();
+        if let Some(gauge) = &mut shaped.gauge {
+            gauge.run_before(now.as_ns() + 1);
+            gauge.shape();
+        }
         self.shaped = Some(shaped);
         self.traits |= SHAPED;
     }
@@ -97,7 +102,7 @@ impl Pipe {
     pub(super) fn unshape(&mut self, now: Time) {
         let params = &self.rare.params;
         let may = params.is_plain() && !self.rare.always_shaped;
-        let Some(shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle(now)) else {
+        let Some(mut shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle(now)) else {
             return;
         };
         self.server = Server::new(params.rate);
@@ -107,6 +112,7 @@ impl Pipe {
         self.queue = DropTail::new();
         self.delay = Delay::new(params.delay);
         self.loss = shaped.wire.loss.clone();
+        self.gauge = shaped.gauge.take();
         let counters = shaped.counters(now);
         self.packets = counters.packets;
         self.bytes = counters.bytes;

@@ -33,6 +33,7 @@
 use super::Context;
 use super::delay::Moment;
 use super::flight::Flight;
+use super::gauge::Gauge;
 use super::loss::Loss;
 use super::queue::{Drain, Dropped, Enqueued, Item, Queue};
 use super::sender::{Sender, Served};
@@ -68,6 +69,7 @@ pub(crate) struct Shaped {
     /// For the flow hash.
     seed: u64,
     counters: PipeCounters,
+    pub(super) gauge: Option<Box<Gauge>>,
 }
 
 /// What a plain pipe leaves behind.
@@ -95,6 +97,7 @@ impl Shaped {
             alarm: None,
             seed,
             counters: past.counters,
+            gauge: None,
         }
     }
 
@@ -145,6 +148,7 @@ impl Shaped {
             self.mark(index, now, context);
         }
         self.start(now, context);
+        self.gauge_level(now);
         self.run_to(params, now, context);
     }
 
@@ -169,14 +173,31 @@ impl Shaped {
         }
         let counters = &mut self.counters;
         let mut lose = |dropped: Dropped| drop_queued(&dropped, now, counters, context);
-        let Some((item, marked)) = self.queue.dequeue(now, &mut lose) else {
+        let next = self.queue.dequeue(now, &mut lose);
+        self.gauge_level(now);
+        let Some((item, marked)) = next else {
             return;
         };
+        if let Some(gauge) = &mut self.gauge {
+            gauge.start(now.since(item.entered).as_ns());
+        }
         if marked {
             self.mark(item.index, now, context);
         }
         let entered = context.pool[item.index].due().time;
-        self.serving = Some((item, self.sender.serve(entered, item.bytes)));
+        let served = self.sender.serve(entered, item.bytes);
+        context
+            .record
+            .served(context.id, item.index, now, context.pool);
+        self.serving = Some((item, served));
+    }
+
+    /// Tells the gauge how many packets wait from `now` on.
+    fn gauge_level(&mut self, now: Time) {
+        let level = self.waiting().0;
+        if let Some(gauge) = &mut self.gauge {
+            gauge.set_level(now.as_ns(), level);
+        }
     }
 
     /// A packet's last bit is out.
@@ -316,6 +337,7 @@ impl Shaped {
                 self.lose_down(item.index, now, context);
             }
         }
+        self.gauge_level(now);
     }
 
     fn halt(&mut self, now: Time, context: &mut Context<'_>) {

@@ -3,7 +3,7 @@
 //! Times are drawn from few values, so that ties are common.
 
 use longhaul_core::engine::Windows;
-use longhaul_core::observe::{Counters, PipeCounters};
+use longhaul_core::observe::{Counters, PipeCounters, QueueUse};
 use longhaul_core::params::LossModel;
 use longhaul_core::router::{Responder, Silent};
 use longhaul_core::topology::{Balance, Link, Node, NodeKind, PipeParams};
@@ -183,6 +183,8 @@ pub(crate) struct Outcome {
     pub(crate) pipes: Vec<PipeCounters>,
     pub(crate) counters: Counters,
     pub(crate) hash: u64,
+    /// Of measured pipes: at each reading, when it was and what all queues had been like since the last.
+    pub(crate) queues: Vec<(Time, Vec<QueueUse>)>,
 }
 
 pub(crate) fn outcome_of(
@@ -208,6 +210,7 @@ pub(crate) fn outcome_of(
         pipes,
         counters,
         hash,
+        queues: Vec::new(),
     }
 }
 
@@ -245,6 +248,8 @@ pub(crate) struct Manner {
     pub(crate) reroutes: bool,
     /// A witness counts along, and has to find what the counters say.
     pub(crate) watched: bool,
+    /// All queues are measured, and read before each action.
+    pub(crate) measured: bool,
 }
 
 /// Parameters that make a pipe of its own mechanism out of a plain one, where `shape` says so: a
@@ -286,6 +291,18 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     if let Some(teller) = &teller {
         engine.watch(Box::new(teller.clone()));
     }
+    let mut queues = Vec::new();
+    let pipes = (0..topology.pipes().len() as u32).map(PipeId);
+    let mut read_queues = |engine: &mut Engine| {
+        if manner.measured {
+            let all = pipes.clone();
+            let all = all.map(|pipe| engine.take_queue_use(pipe)).collect();
+            queues.push((engine.now(), all));
+        }
+    };
+    if manner.measured {
+        pipes.clone().for_each(|pipe| engine.measure_queue(pipe));
+    }
     let hosts: Vec<NodeId> = topology.hosts().map(|(id, _)| id).collect();
     let mut time = 0;
     let mut deliveries = Vec::new();
@@ -299,8 +316,9 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
                 assert_balanced(&engine);
             });
         }
-        if eager || is_set {
+        if eager || is_set || manner.measured {
             engine.advance_before(Time::from_ns(time));
+            read_queues(&mut engine);
         }
         if eager {
             deliveries.extend(drain(&mut engine));
@@ -355,6 +373,10 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
             assert_balanced(&engine);
         }
     }
+    if manner.measured {
+        engine.advance_before(Time::from_ns(u64::MAX >> 1)); // readings cover what is before their time
+        read_queues(&mut engine);
+    }
     engine.advance(Time::MAX);
     deliveries.extend(drain(&mut engine));
     assert_balanced(&engine);
@@ -365,7 +387,10 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
     let pipes = pipes.map(|pipe| engine.pipe_counters(pipe)).collect();
     let (counters, hash) = (*engine.counters(), engine.trace_hash());
-    outcome_of(counters, pipes, hash, deliveries)
+    Outcome {
+        queues,
+        ..outcome_of(counters, pipes, hash, deliveries)
+    }
 }
 
 /// The network of a case.
