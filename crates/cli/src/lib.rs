@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod calibrate;
+mod capture;
 mod check;
 mod compare;
 mod completions;
@@ -71,6 +72,7 @@ enum Command {
     Check(check::Args),
     Compare(compare::Args),
     Exec(exec::Args),
+    Capture(capture::Args),
     Set(set::Args),
     Get(get::Args),
     List(list::Args),
@@ -94,6 +96,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Check(args) => check::main(&args, &elements),
         Command::Compare(args) => compare::main(&args),
         Command::Exec(args) => exec::main(&args),
+        Command::Capture(args) => capture::main(&args),
         Command::Set(args) => set::main(&args),
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),

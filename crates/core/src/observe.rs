@@ -212,6 +212,25 @@ pub struct PipeCounters {
 }
 
 impl PipeCounters {
+    /// What has been counted since it was as `before`.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            packets: self.packets - before.packets,
+            bytes: self.bytes - before.bytes,
+            drops_queue: self.drops_queue - before.drops_queue,
+            drops_early: self.drops_early - before.drops_early,
+            drops_loss: self.drops_loss - before.drops_loss,
+            drops_down: self.drops_down - before.drops_down,
+            marked: self.marked - before.marked,
+            duplicated: self.duplicated - before.duplicated,
+            corrupted: self.corrupted - before.corrupted,
+            reordered: self.reordered - before.reordered,
+            // A changed rate takes back what the packet in service was thought to take.
+            busy_ns: self.busy_ns.saturating_sub(before.busy_ns),
+        }
+    }
+
     /// Adds what became of the packets of the same pipe elsewhere.
     pub fn merge(&mut self, other: &Self) {
         let Self {

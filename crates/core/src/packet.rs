@@ -14,7 +14,7 @@ mod flow;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub use flow::flow_hash;
+pub use flow::{FlowKey, flow_hash};
 
 /// Length of an Ethernet header.
 pub const ETHERNET_LEN: usize = 14;

@@ -1,6 +1,6 @@
 //! The number of a flow: what it depends on, what it does not, and that it is spread evenly.
 
-use longhaul_core::packet::flow_hash;
+use longhaul_core::packet::{FlowKey, flow_hash};
 use proptest::prelude::*;
 
 /// A frame of a TCP segment or another protocol, without payload beyond 8 bytes.
@@ -148,4 +148,23 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_key_gives_back_what_it_is_made_of() {
+    let key = FlowKey::of(&ipv4(0x0a00_0001, 0x0a00_0002, 6, [10, 20], 0));
+    let addresses = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+    assert_eq!(key.addresses(), Some(addresses));
+    assert_eq!((key.protocol(), key.ports()), (6, (10, 20)));
+    let fragment = FlowKey::of(&ipv4(1, 2, 6, [10, 20], 0x2000));
+    assert_eq!((fragment.protocol(), fragment.ports()), (6, (0, 0)));
+    let key = FlowKey::of(&ipv6(&[(17, &[0, 7, 0, 9, 0, 8, 0, 0])]));
+    let (from, to) = key.addresses().unwrap();
+    assert!(from.is_ipv6() && to.is_ipv6() && from != to);
+    assert_eq!((key.protocol(), key.ports()), (17, (7, 9)));
+    let nothing = FlowKey::of(&[0; 14]);
+    assert_eq!(
+        (nothing.addresses(), nothing.protocol(), nothing.ports()),
+        (None, 0, (0, 0))
+    );
 }

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use longhaul_core::engine::{Egress, Engine, EngineConfig, Parcel, Refused};
-use longhaul_core::observe::PipeCounters;
+use longhaul_core::observe::{PipeCounters, QueueUse};
 use longhaul_core::parallel::{CoreId, Split};
 use longhaul_core::params::PipeParams;
 use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
+use longhaul_core::witness::{Witness, WitnessId};
 use longhaul_core::{NodeId, Time};
 use longhaul_plan::card::Card;
 use longhaul_plan::patch::Patch;
@@ -135,6 +136,31 @@ impl Emulation {
     /// The network.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Measures a pipe's queue from now on; see [`Engine::measure_queue`].
+    pub fn measure_queue(&mut self, pipe: PipeId) {
+        self.engine.measure_queue(pipe);
+    }
+
+    /// What a measured queue has been like since this was asked last.
+    pub fn take_queue_use(&mut self, pipe: PipeId) -> QueueUse {
+        self.engine.take_queue_use(pipe)
+    }
+
+    /// Has somebody watch what becomes of packets, from now on.
+    pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
+        self.engine.watch(witness)
+    }
+
+    /// A witness, to be asked what it has seen.
+    pub fn witness<W: Witness>(&mut self, id: WitnessId) -> Option<&mut W> {
+        self.engine.witness(id)
+    }
+
+    /// Takes a witness away, with what it has seen.
+    pub fn unwatch<W: Witness>(&mut self, id: WitnessId) -> Option<Box<W>> {
+        self.engine.unwatch(id)
     }
 
     /// Makes the route tables of a host, which would be made at its first packet.

@@ -139,6 +139,11 @@ impl VirtualRun {
         self.lanes.iter().map(|lane| &lane.emulation)
     }
 
+    /// The same, to be measured.
+    pub fn emulations_mut(&mut self) -> impl Iterator<Item = &mut Emulation> {
+        self.lanes.iter_mut().map(|lane| &mut lane.emulation)
+    }
+
     /// The emulation of a core.
     fn of(&self, core: CoreId) -> &Emulation {
         &self.lanes[core.index()].emulation

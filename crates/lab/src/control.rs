@@ -68,6 +68,10 @@ pub enum Request {
         /// A link, a pipe, or an entry of the file.
         link: String,
     },
+    /// The packets of a link, in pcapng, to a descriptor that comes with the request.
+    Capture(CaptureRequest),
+    /// Ends this connection's capture.
+    EndCapture {},
     /// A program on a host.
     Exec {
         /// The host's name.
@@ -81,6 +85,37 @@ pub enum Request {
         /// Whether it keeps user 0.
         as_root: bool,
     },
+}
+
+/// Which packets a caller wants.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureRequest {
+    /// A link, a pipe, or a set of them.
+    pub link: String,
+    /// Where in the pipes.
+    #[serde(default)]
+    pub at: CapturePoint,
+    /// Which packets (docs/captures.md); all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// How many bytes of each packet; all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snaplen: Option<u32>,
+    /// The most bytes in all; 1 GB if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// A point of a pipe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CapturePoint {
+    /// What reaches it, whatever becomes of it there.
+    Entry,
+    /// What comes out of it, and what it drops.
+    #[default]
+    Exit,
 }
 
 /// What the run answers.
@@ -119,6 +154,20 @@ pub enum Reply {
         pipes: Vec<PipeNow>,
         /// Experiment time in seconds.
         at_s: f64,
+    },
+    /// Packets are written from then on.
+    Capturing {
+        /// The pipes that they are of.
+        pipes: Vec<String>,
+        /// Experiment time in seconds.
+        at_s: f64,
+    },
+    /// The capture is complete.
+    Captured {
+        /// Packets in it.
+        packets: u64,
+        /// Packets that should be in it and are not: its reader was too slow, or it was full.
+        missed: u64,
     },
     /// The program runs.
     Started {},

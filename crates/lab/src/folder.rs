@@ -58,12 +58,13 @@ const SOCKET: &str = "control.sock";
 /// Folders of attempts begin so, and end in their number.
 const ATTEMPT: &str = "attempt-";
 /// Everything that a run writes.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     MARK,
     "hosts.txt",
     "logs",
     "hosts",
     "series",
+    "captures",
     "flows.csv",
     "summary.json",
     "report.html",

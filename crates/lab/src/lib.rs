@@ -10,6 +10,7 @@ pub mod control;
 pub mod fidelity;
 pub mod flows;
 pub mod folder;
+mod measure;
 mod pace;
 pub mod partition;
 pub mod report;

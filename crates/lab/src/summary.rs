@@ -283,6 +283,30 @@ pub struct AttemptSummary {
     pub stalls: Stalls,
 }
 
+/// A series.
+#[derive(Debug, Clone, Serialize)]
+pub struct SeriesSummary {
+    /// Its name, and that of its folder in `series/`.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// What it takes on disk.
+    pub bytes: u64,
+}
+
+/// A capture that the file asked for.
+#[derive(Debug, Clone, Serialize)]
+pub struct CaptureSummary {
+    /// The links that it is of.
+    pub links: String,
+    /// Its file, below the run folder.
+    pub file: String,
+    /// Packets in it.
+    pub packets: u64,
+    /// Packets that should be in it and are not.
+    pub missed: u64,
+}
+
 /// The whole.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
@@ -341,6 +365,10 @@ pub struct Summary {
     /// Edge packets (entered or created) over all packets that cores processed, one that crosses
     /// cores at each of them; `null` with one core.
     pub efficiency: Option<f64>,
+    /// The series that have rows, in `series/NAME/`.
+    pub series: Vec<SeriesSummary>,
+    /// The files of captures.
+    pub captures: Vec<CaptureSummary>,
     /// All attempts, of which this is one; empty for a run that was not to be repeated.
     pub attempts: Vec<AttemptSummary>,
 }

@@ -11,6 +11,7 @@
 pub(crate) mod decode;
 pub(crate) mod generate;
 pub(crate) mod link;
+pub(crate) mod measure;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod traffic;

@@ -13,6 +13,7 @@ pub mod described;
 pub mod elements;
 pub mod file;
 pub mod limits;
+pub mod measure;
 mod names;
 pub mod patch;
 pub mod plan;

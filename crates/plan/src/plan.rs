@@ -18,6 +18,7 @@ mod events;
 mod hosts;
 mod lans;
 mod links;
+mod measure;
 mod network;
 mod nodes;
 mod paths;
@@ -45,6 +46,7 @@ use crate::file::spec::Experiment;
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
 use crate::limits::Limits;
+use crate::measure::Measure;
 use crate::names::{NAME_HINT, check_name};
 use crate::patch::Patch;
 use crate::schedule::Schedule;
@@ -106,6 +108,8 @@ pub struct Plan {
     pub labels: NetworkLabels,
     /// What happens during the run.
     pub schedule: Arc<Schedule>,
+    /// What is written down as the run goes on.
+    pub measure: Measure,
     /// The elements that links may name.
     pub elements: Elements,
     /// Where drawings show nodes, by their names: x to the right, y upwards.
@@ -439,6 +443,7 @@ fn lower(
         labels: &labels,
     };
     let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
+    let measure = measure::lower(spec.measure.as_ref(), &network, faults);
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
     let traffic = traffic::lower(
         &spec.traffic,
@@ -485,6 +490,7 @@ fn lower(
         groups,
         labels,
         schedule: Arc::new(schedule),
+        measure,
         elements: elements.clone(),
         positions,
         warnings,

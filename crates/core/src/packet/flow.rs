@@ -10,6 +10,8 @@
 //!
 //! Left out: flow labels, what is inside tunnels.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use siphasher::sip::SipHasher13;
 
 use super::{
@@ -35,25 +37,66 @@ const SHIM6: u8 = 140;
 /// parse counts by the part that does; a frame without any IP header belongs to the one flow of
 /// such frames. Frames with a group as destination count like all others.
 pub fn flow_hash(frame: &[u8], seed: u64) -> u64 {
-    let mut key = Key {
-        bytes: [0; 37],
-        len: 0,
-    };
-    key.read(frame);
-    SipHasher13::new_with_keys(seed, 0).hash(&key.bytes[..key.len])
+    let key = FlowKey::of(frame);
+    SipHasher13::new_with_keys(seed, 0).hash(&key.bytes[..usize::from(key.len)])
 }
 
 /// What tells flows apart: both addresses, then the ports, then the protocol. The length tells
 /// the versions apart.
-struct Key {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey {
     bytes: [u8; 37],
-    len: usize,
+    len: u8,
 }
 
-impl Key {
+impl FlowKey {
+    /// The flow of a frame; see [`flow_hash`].
+    pub fn of(frame: &[u8]) -> Self {
+        let mut key = Self {
+            bytes: [0; 37],
+            len: 0,
+        };
+        key.read(frame);
+        key
+    }
+
+    /// Where it comes from and where it goes; `None` of frames without an IP header.
+    pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        fn pair<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(
+            bytes: &[u8],
+        ) -> Option<(IpAddr, IpAddr)> {
+            let (from, rest) = bytes.split_first_chunk::<N>()?;
+            let to = rest.first_chunk::<N>()?;
+            Some((A::from(*from).into(), A::from(*to).into()))
+        }
+        match self.len {
+            13 => pair::<4, Ipv4Addr>(&self.bytes),
+            37 => pair::<16, Ipv6Addr>(&self.bytes),
+            _ => None,
+        }
+    }
+
+    /// The number of the protocol above IP.
+    pub fn protocol(&self) -> u8 {
+        let at = usize::from(self.len).saturating_sub(1);
+        self.bytes.get(at).copied().unwrap_or_default()
+    }
+
+    /// Both ports, zero where there are none.
+    pub fn ports(&self) -> (u16, u16) {
+        let at = usize::from(self.len).saturating_sub(5);
+        match self.bytes[at..] {
+            [a, b, c, d, ..] if self.len > 0 => {
+                (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+            }
+            _ => (0, 0),
+        }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
+        let at = usize::from(self.len);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len() as u8;
     }
 
     fn read(&mut self, frame: &[u8]) {

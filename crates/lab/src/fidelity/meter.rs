@@ -10,6 +10,7 @@ use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
 use super::shares::{Pairs, Shares};
 use super::{rule, second_of};
+use crate::measure::CoreBin;
 use crate::pace::{Now, Pace};
 
 /// A packet that has left for its host.
@@ -119,6 +120,8 @@ pub(crate) struct Meter {
     run: Shares,
     /// Lateness in this second.
     lateness: Delays,
+    /// The same figures since they were taken last, for series.
+    bin: CoreBin,
 }
 
 impl Meter {
@@ -133,7 +136,13 @@ impl Meter {
             measured,
             run: Shares::default(),
             lateness: Delays::default(),
+            bin: CoreBin::default(),
         }
+    }
+
+    /// What has been counted since this was asked last.
+    pub(crate) fn take_bin(&mut self) -> CoreBin {
+        std::mem::take(&mut self.bin)
     }
 
     /// Counts a packet that left.
@@ -145,6 +154,8 @@ impl Meter {
         let run = Some(&mut self.run);
         let all = [run, Some(&mut self.second.shares), host, pair];
         let is_late = packet.is_unknown || packet.error > allowance;
+        self.bin.left += 1;
+        self.bin.late += u64::from(is_late);
         for shares in all.into_iter().flatten() {
             shares.count(packet.path_delay);
             if is_late {
@@ -165,6 +176,7 @@ impl Meter {
     #[inline]
     pub(crate) fn lateness(&mut self, lateness: Span) {
         self.lateness.record(lateness);
+        self.bin.lateness(lateness);
     }
 
     /// Counts packets from a host that were shed.
@@ -175,6 +187,7 @@ impl Meter {
             self.watch.shed();
         }
         self.second.drops.shed += packets;
+        self.bin.shed += packets;
         if let Some(shed) = self.measured.shed.get_mut(host) {
             *shed += packets;
         }
@@ -183,6 +196,7 @@ impl Meter {
     /// Counts packets that the kernel refused.
     pub(crate) fn refused(&mut self, from: Option<NodeId>, to: NodeId, packets: u64) {
         self.second.drops.send += packets;
+        self.bin.send += packets;
         if let Some(shares) = self.measured.pairs.find(from, to) {
             shares.lost += packets;
         }

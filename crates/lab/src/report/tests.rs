@@ -196,6 +196,8 @@ fn summary() -> Summary {
             busy: 0.5,
         }],
         efficiency: None,
+        series: Vec::new(),
+        captures: Vec::new(),
         attempts: Vec::new(),
     }
 }

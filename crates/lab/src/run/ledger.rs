@@ -18,6 +18,7 @@ use super::{RunError, io_error};
 use crate::fidelity::{Second, Verdict};
 use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
+use crate::measure::Outcome;
 use crate::summary::{
     EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
 };
@@ -61,6 +62,8 @@ pub(super) struct End<'a> {
     pub(super) traffic: Vec<&'a Traffic>,
     pub(super) programs: Vec<ProgramSummary>,
     pub(super) trace_hash: Option<u64>,
+    /// What has been written down as it went on.
+    pub(super) measured: Outcome,
 }
 
 impl<'a> Ledger<'a> {
@@ -135,9 +138,10 @@ impl<'a> Ledger<'a> {
         let Self {
             series,
             mut error,
-            warnings,
+            mut warnings,
             ..
         } = self;
+        warnings.extend(end.measured.warnings);
         if let Err(problem) = series.finish() {
             error.get_or_insert(format!("writing time series: {problem}"));
         }
@@ -176,6 +180,8 @@ impl<'a> Ledger<'a> {
             pipes_seen: plan.topology.pipes().len(),
             cores,
             efficiency,
+            series: end.measured.series,
+            captures: end.measured.captures,
             attempts: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and tells the observer.
 
 mod callers;
+mod captures;
 mod clock;
 mod drive;
 mod drive_thread;
@@ -32,6 +33,7 @@ use longhaul_plan::plan::Plan;
 
 use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
 use crate::folder::RunFolder;
+use crate::measure::Recorder;
 use crate::summary::Summary;
 use drive_thread::Core;
 pub use hosts::ring_configs;
@@ -71,9 +73,16 @@ pub(super) fn run(
     if !placement.programs.is_empty() {
         cpu::pin(&placement.programs).map_err(io_error("choosing CPUs"))?;
     }
-    let core = Core::start(plan, ring, &placement)?;
+    let (recorder, sampler) =
+        Recorder::start(plan, folder).map_err(io_error("starting to measure"))?;
+    let core = Core::start(plan, ring, &placement, sampler)?;
     let machine = placement.machine(core.facts);
-    let supervisor = supervise::Supervisor::new(plan, options, folder, core, sandbox, signals)?;
+    let outside = supervise::Outside {
+        sandbox,
+        signals,
+        recorder,
+    };
+    let supervisor = supervise::Supervisor::new(plan, options, folder, core, outside)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_secs_f64();
     Ok(summary)

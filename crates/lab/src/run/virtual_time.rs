@@ -24,6 +24,7 @@ use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Wa
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
+use crate::measure::{Recorder, Sampler, Wait};
 use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Cores, Observer, Progress, RunError, io_error};
 use crate::summary::Summary;
@@ -75,6 +76,9 @@ struct Simulation<'a> {
     /// How long the drive loop has taken.
     loop_time: Duration,
     meter: Meter,
+    recorder: Recorder,
+    /// None once the run is over.
+    sampler: Option<Sampler>,
 }
 
 impl<'a> Simulation<'a> {
@@ -85,7 +89,11 @@ impl<'a> Simulation<'a> {
         split: Split,
     ) -> Result<Self, RunError> {
         let run = VirtualRun::new(plan, Arc::new(split), VirtualConfig::of(plan));
-        let run = run.map_err(RunError::Traffic)?;
+        let mut run = run.map_err(RunError::Traffic)?;
+        let (recorder, mut sampler) =
+            Recorder::start(plan, folder).map_err(io_error("starting to measure"))?;
+        run.emulations_mut()
+            .for_each(|emulation| sampler.install(emulation));
         Ok(Self {
             plan,
             run,
@@ -103,13 +111,17 @@ impl<'a> Simulation<'a> {
                 hops: 0,
             },
             machine,
+            recorder,
+            sampler: Some(sampler),
         })
     }
 
     /// Drives to the end.
     fn go(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         while self.stop.is_none() && !self.ledger.has_failed() {
-            let horizon = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
+            let second_end = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
+            let edge = self.sampler.as_ref().map_or(Time::MAX, Sampler::edge);
+            let horizon = second_end.min(edge);
             let before = self.machine.cpu_time();
             let (now, told) = (self.machine.clock(), self.meter.told);
             let watch = Watch {
@@ -123,7 +135,14 @@ impl<'a> Simulation<'a> {
             self.note_events();
             match outcome {
                 Outcome::More => {}
-                Outcome::Reached => self.close_second()?,
+                Outcome::Reached => {
+                    if horizon == edge {
+                        self.take_sample(edge);
+                    }
+                    if horizon == second_end {
+                        self.close_second()?;
+                    }
+                }
                 Outcome::Over(stop) => self.stop = Some(stop),
             }
             self.tell(observer);
@@ -134,6 +153,14 @@ impl<'a> Simulation<'a> {
                 .fail(format!("at {at} s of experiment time, {problem}"));
         }
         self.close_second()
+    }
+
+    /// Takes what is measured up to an edge.
+    fn take_sample(&mut self, edge: Time) {
+        let next = self.run.next_at();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.take(self.run.emulations_mut(), (edge, next), Wait::Yes);
+        }
     }
 
     /// Takes note of what the file had scheduled.
@@ -207,6 +234,10 @@ impl<'a> Simulation<'a> {
             self.ledger.warn(warning);
         }
         let end = self.run.now();
+        if let Some(sampler) = self.sampler.take() {
+            sampler.finish(self.run.emulations_mut(), end);
+        }
+        let measured = self.recorder.finish();
         let time = Duration::from_nanos(end.as_ns());
         let cores = self.run.emulations();
         let all_pipes = self.plan.topology.pipes().len() as u32;
@@ -244,6 +275,7 @@ impl<'a> Simulation<'a> {
                 .collect(),
             programs: Vec::new(),
             trace_hash: Some(self.run.trace_hash()),
+            measured,
         })
     }
 }

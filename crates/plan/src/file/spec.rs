@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::generate::{Generate, Import};
 use super::link::{EventSpec, LinkSpec, RoutingSpec};
+use super::measure::MeasureSpec;
 use super::traffic::TrafficSpec;
 use super::wrap::{At, Checked, LabelsSpec, Mtu, Named, OneOrMany, Quantity, Scalar};
 
@@ -56,6 +57,8 @@ pub(crate) struct Experiment {
     pub(crate) events: Vec<Checked<At<EventSpec>>>,
     /// How routers react to failures.
     pub(crate) routing: Option<RoutingSpec>,
+    /// What is written down as the run goes on. Default: one row a second.
+    pub(crate) measure: Option<MeasureSpec>,
 }
 
 /// What drives the experiment's time.

@@ -49,6 +49,7 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
         cores,
         traffic: Vec::new(),
         programs: Vec::new(),
+        measured: Default::default(),
         trace_hash: None,
     });
     summary.machine.load_before = 0.0;

@@ -9,6 +9,7 @@ use longhaul_linux::sandbox::{ProgramId, SandboxError, SpawnSpec};
 use super::RunError;
 use super::supervise::{Phase, Supervisor};
 use crate::control::{Reply, Request, Status};
+use crate::measure::CaptureId;
 
 /// The most connections to the control socket at a time.
 const CALLERS_MAX: usize = 64;
@@ -19,6 +20,8 @@ pub(super) struct Caller {
     pub(super) channel: Channel,
     /// The program that it has started with `exec`, while it runs.
     pub(super) program: Option<ProgramId>,
+    /// The capture that it has begun.
+    pub(super) capture: Option<CaptureId>,
 }
 
 impl Supervisor<'_> {
@@ -29,6 +32,7 @@ impl Supervisor<'_> {
                 self.callers.push(Caller {
                     channel,
                     program: None,
+                    capture: None,
                 });
             } else {
                 let reply = Reply::Error("the run has too many callers".to_owned());
@@ -63,6 +67,7 @@ impl Supervisor<'_> {
 
     /// Forgets a caller, and ends the program that it has started.
     fn hang_up(&mut self, index: usize) -> Result<(), RunError> {
+        let _ = self.ask_for_end(index);
         let caller = self.callers.swap_remove(index);
         if let Some(id) = caller.program {
             self.sandbox.signal(id, SIGKILL)?;
@@ -98,6 +103,8 @@ impl Supervisor<'_> {
             } => Ok(self.switch([link, router], false, keep_queue)?),
             Request::Up { link, router } => Ok(self.switch([link, router], true, false)?),
             Request::Get { link } => Ok(self.get(&link)),
+            Request::Capture(request) => Ok(self.begin_capture(index, &request, fds)),
+            Request::EndCapture {} => Ok(self.end_capture(index)),
             Request::Exec {
                 host,
                 argv,

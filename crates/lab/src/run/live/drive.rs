@@ -43,6 +43,7 @@ use longhaul_proto::traffic::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
+use crate::measure::Sampler;
 use crate::pace::{Now, Pace};
 use crate::run::ledger::{Network, Report};
 use admission::Admission;
@@ -233,6 +234,9 @@ pub(super) struct Drive<P> {
     load: Arc<Load>,
     /// The packets of the send call that is being made.
     leaving: Vec<Egress>,
+    sampler: Sampler,
+    /// By when the last bin was taken: what the loop had worked, and packets without memory.
+    bin_seen: (Duration, u64),
 }
 
 /// More packets than one send call has.
@@ -258,6 +262,8 @@ pub(super) struct Parts<P> {
     pub reports: SyncSender<Report>,
     /// What the loop publishes all the time.
     pub load: Arc<Load>,
+    /// Takes what is measured, installed in the emulation.
+    pub sampler: Sampler,
 }
 
 impl<P: Platform> Drive<P> {
@@ -302,6 +308,8 @@ impl<P: Platform> Drive<P> {
             multicast_data: 0,
             load: parts.load,
             leaving: Vec::with_capacity(LEAVING_MAX),
+            sampler: parts.sampler,
+            bin_seen: (Duration::ZERO, 0),
         }
     }
 
@@ -322,11 +330,13 @@ impl<P: Platform> Drive<P> {
             if now.at >= self.renews_at {
                 self.renew(now.at);
             }
-            let step = self.emulation.next_step().filter(|at| *at <= now.time);
+            let step = self.emulation.next_step();
+            let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
+            let halt = Some(halt).filter(|at| *at <= now.time);
             let reached;
-            (taken, reached) = self.take_arrivals(now, step);
-            match (step, reached) {
-                (Some(at), Reached::All) => self.take_steps(at),
+            (taken, reached) = self.take_arrivals(now, halt);
+            match (halt, reached) {
+                (Some(at), Reached::All) => self.halt(at, now.time),
                 (Some(at), Reached::Stamp(stamp)) if stamp >= at => {
                     self.emulation.advance_before(at)
                 }
@@ -341,13 +351,17 @@ impl<P: Platform> Drive<P> {
                 break;
             }
             self.platform.turned(now.at);
-            if taken + sent == 0 && step.is_none() {
+            if taken + sent == 0 && halt.is_none() {
                 before = self.wait(now.time)?.at;
             }
         }
         let now = self.platform.now();
         self.tell();
         self.close_second(now, true);
+        self.tell_bin();
+        let end = self.emulation.now();
+        self.sampler
+            .finish(std::iter::once(&mut self.emulation), end);
         Ok(Totals {
             measured: self.meter.measured,
             cpu: self.cpu,
@@ -495,7 +509,8 @@ impl<P: Platform> Drive<P> {
     /// Returns when it is over.
     fn wait(&mut self, now: Time) -> io::Result<Now> {
         let end_of_second = Time::from_ns((second_of(now) + 1) * 1_000_000_000);
-        let next = self.emulation.next_at();
+        let next = [self.emulation.next_at(), self.sampler.drains_at()];
+        let next = next.into_iter().flatten().min();
         let next = next.map_or(end_of_second, |next| next.min(end_of_second));
         self.platform.wait(next)?;
         let woken = self.platform.now();

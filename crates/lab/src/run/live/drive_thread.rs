@@ -17,6 +17,7 @@ use longhaul_plan::plan::Plan;
 use super::drive::{Command, Drive, LinuxPlatform, Load, Parts, Platform, Totals};
 use super::hosts::offloads;
 use super::placement::Placement;
+use crate::measure::Sampler;
 use crate::pace::{Dilation, Now, Pace};
 use crate::run::ledger::Report;
 use crate::run::{RunError, io_error};
@@ -42,7 +43,12 @@ pub(super) struct Core {
 const REPORTS: usize = 64;
 
 impl Core {
-    pub(super) fn start(plan: &Plan, ring: Rings, placement: &Placement) -> Result<Self, RunError> {
+    pub(super) fn start(
+        plan: &Plan,
+        ring: Rings,
+        placement: &Placement,
+        mut sampler: Sampler,
+    ) -> Result<Self, RunError> {
         let config = EngineConfig {
             buffers: match offloads(plan) {
                 true => plan.super_buffers() as u32,
@@ -65,6 +71,7 @@ impl Core {
         nodes
             .iter()
             .for_each(|&node| emulation.prepare_routes(node));
+        sampler.install(&mut emulation);
         let bell = Arc::new(Bell::new().map_err(io_error("making a bell"))?);
         let load = Arc::new(Load::new(nodes.len()));
         let loop_load = Arc::clone(&load);
@@ -99,6 +106,7 @@ impl Core {
                 done: loop_done,
                 reports: report_end,
                 load: loop_load,
+                sampler,
             });
             drive.run()
         };

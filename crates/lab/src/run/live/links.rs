@@ -170,7 +170,7 @@ impl Supervisor<'_> {
         found.map_err(|error| Reply::Error(error.to_string()))
     }
 
-    fn names(&self, pipes: &[PipeId]) -> Vec<String> {
+    pub(super) fn names(&self, pipes: &[PipeId]) -> Vec<String> {
         let name = |pipe: &PipeId| self.plan.topology.pipe(*pipe).name.clone();
         pipes.iter().map(name).collect()
     }

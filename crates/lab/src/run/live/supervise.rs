@@ -24,6 +24,7 @@ use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::folder::RunFolder;
+use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
@@ -88,6 +89,14 @@ pub(super) struct Supervisor<'a> {
     pub(super) before: Option<Report>,
     pub(super) phase: Phase,
     pub(super) experiment_dir: PathBuf,
+    pub(super) recorder: Recorder,
+}
+
+/// What the supervisor works with beside the core.
+pub(super) struct Outside {
+    pub(super) sandbox: Sandbox,
+    pub(super) signals: OwnedFd,
+    pub(super) recorder: Recorder,
 }
 
 impl<'a> Supervisor<'a> {
@@ -96,9 +105,13 @@ impl<'a> Supervisor<'a> {
         options: &RunOptions,
         folder: &'a RunFolder,
         core: Core,
-        sandbox: Sandbox,
-        signals: OwnedFd,
+        outside: Outside,
     ) -> Result<Self, RunError> {
+        let Outside {
+            sandbox,
+            signals,
+            recorder,
+        } = outside;
         let programs = Programs::new(plan, folder, &options.experiment_dir);
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
         let nodes = plan.topology.nodes().iter();
@@ -139,6 +152,7 @@ impl<'a> Supervisor<'a> {
             before: None,
             phase: Phase::Running,
             experiment_dir: options.experiment_dir.clone(),
+            recorder,
         })
     }
 
@@ -473,6 +487,7 @@ impl<'a> Supervisor<'a> {
             traffic: totals.traffic.iter().collect(),
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
+            measured: self.recorder.finish(),
         });
         drop(self.listener);
         drop(self.callers);

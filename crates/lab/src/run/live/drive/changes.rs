@@ -15,6 +15,7 @@ use longhaul_emulation::Look;
 use longhaul_plan::patch::Patch;
 
 use super::{Drive, Platform};
+use crate::measure::{CaptureId, CoreBin, Wait, Wanted};
 
 /// What the run asks of the loop.
 #[derive(Debug)]
@@ -39,6 +40,15 @@ pub(crate) enum Command {
         keep_queue: bool,
         /// Where the answer goes.
         done: SyncSender<(Time, Vec<PipeId>)>,
+    },
+    /// Records packets from now on; the time from which it does is sent back.
+    Capture {
+        /// The capture's number.
+        number: CaptureId,
+        /// Which packets.
+        wanted: Arc<Wanted>,
+        /// Where the answer goes.
+        done: SyncSender<Time>,
     },
     /// What pipes are like at present, and when that is.
     Look {
@@ -70,6 +80,15 @@ impl<P: Platform> Drive<P> {
                     self.tell();
                     let _ = done.try_send((now, pipes));
                 }
+                Ok(Command::Capture {
+                    number,
+                    wanted,
+                    done,
+                }) => {
+                    let emulation = &mut self.emulation;
+                    self.sampler.begin_capture(number, wanted, emulation);
+                    let _ = done.try_send(self.emulation.now());
+                }
                 Ok(Command::Look { pipes, done }) => {
                     let looks = pipes.into_iter().map(|pipe| self.emulation.look(pipe));
                     let _ = done.try_send((self.emulation.now(), looks.collect()));
@@ -86,6 +105,45 @@ impl<P: Platform> Drive<P> {
             self.find_lead(pipe);
         }
         self.tell();
+    }
+
+    /// Does what has to be done at `at`, to which the engine has not been advanced yet: takes what has been
+    /// measured, then the steps of the schedule.
+    pub(super) fn halt(&mut self, at: Time, now: Time) {
+        if at == self.sampler.edge() {
+            self.emulation.advance_before(at);
+            self.take_sample(at, now);
+        }
+        if self.emulation.next_step() == Some(at) {
+            self.take_steps(at);
+        }
+    }
+
+    /// Takes what has been measured up to an edge.
+    fn take_sample(&mut self, edge: Time, now: Time) {
+        if self.sampler.closes_at(edge) {
+            self.tell_bin();
+        }
+        let arrives = self.platform.peek().map(|arrival| arrival.stamp);
+        let next = self.emulation.next_at().into_iter().chain(arrives);
+        let next = next.fold(now, Time::min);
+        let emulations = std::iter::once(&mut self.emulation);
+        self.sampler.take(emulations, (edge, Some(next)), Wait::No);
+    }
+
+    /// Tells the sampler what only this loop knows of a bin.
+    pub(super) fn tell_bin(&mut self) {
+        let (busy, pool) = (
+            self.load.busy(),
+            self.emulation.engine().counters().pool_exhausted,
+        );
+        let (busy_seen, pool_seen) = std::mem::replace(&mut self.bin_seen, (busy, pool));
+        let worked = busy.saturating_sub(busy_seen);
+        self.sampler.tell(CoreBin {
+            busy_ns: u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX),
+            pool: pool - pool_seen,
+            ..self.meter.take_bin()
+        });
     }
 
     /// Takes the steps of the schedule at `at`, to which the engine has not been advanced yet.

@@ -11,6 +11,7 @@ use longhaul_plan::plan::Plan;
 
 use super::machine::Machine;
 use crate::fidelity::{Judge, Second, Spurious, Verdict};
+use crate::measure::Sampler;
 use crate::pace::Now;
 use crate::run::live::drive::{Command, Drive, Load, Parts};
 
@@ -128,6 +129,7 @@ impl Setup {
             done: Arc::default(),
             reports: report_end,
             load: Arc::new(Load::new(nodes.len())),
+            sampler: Sampler::idle(&plan),
         });
         let totals = drive.run().expect("a machine that never fails");
         let names = plan.topology.nodes().iter();

@@ -1,0 +1,33 @@
+//! What a run writes down as it goes on: series with bins, captures, packets one by one.
+//!
+//! The loop that drives the network takes a [`Sample`](sample::Sample) at each edge of a bin, when all that lies
+//! before the edge is done and nothing behind it has begun, and hands it to the thread of the
+//! [`Recorder`], which turns samples into rows and writes them. A live loop never waits for that thread:
+//! where no empty sample is at hand the bin stays open and becomes wider, so sums stay exact. A virtual
+//! loop waits, so that its series do not depend on the machine.
+//!
+//! **Bounds.** Samples under way are four; a sample's flows, packets and captured bytes are bounded, and what is
+//! beyond is counted. A series has its unsaved rows in memory ([`parts`]). On disk, all series together take
+//! what `measure.disk` says: bins double in width when half of it is used, again at three quarters, and so on.
+//!
+//! Left out: rows of each second, which [the ledger](crate::run) writes, and what they mean for the verdict.
+
+mod capture;
+mod encode;
+mod files;
+mod flows;
+mod parts;
+mod recorder;
+mod rows;
+mod sample;
+mod sampler;
+mod setup;
+mod timeline;
+
+pub(crate) use capture::{CaptureId, Captured, Wanted};
+#[expect(unused_imports)]
+pub(crate) use encode::Cell;
+pub(crate) use files::stream;
+pub(crate) use recorder::{Outcome, Recorder, Taken};
+pub(crate) use sample::CoreBin;
+pub(crate) use sampler::{Sampler, Wait};

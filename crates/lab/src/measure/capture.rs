@@ -1,0 +1,333 @@
+//! Captures of a run: the witness that records packets, and the file that they go into.
+//!
+//! A [`Tap`] copies what its filter chooses behind each other into one buffer, which the sampler takes away at
+//! each edge: so the loop allocates nothing for a packet and waits for nobody. The [`CaptureFile`] puts the
+//! records of all cores in order of time and writes pcapng (docs/captures.md).
+//!
+//! A pipe tells of a lost packet when that would have come out, which may be behind an edge that is later than the
+//! loss. So records wait in the file's memory for the longest delay of its pipes, as long as there is
+//! room ([`HELD`]); where there is none, the earliest are written and a later one may come out of order.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use longhaul_capture::{Filter, Packet, Writer};
+use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::{PipeId, Span, Time};
+use longhaul_plan::measure::{Capture, Point};
+use rustc_hash::FxHashMap;
+
+use crate::summary::CaptureSummary;
+
+/// The most bytes that a tap records between two edges.
+const GATHERED: usize = 64 << 20;
+/// The most bytes of records that wait for earlier ones.
+const HELD: usize = 64 << 20;
+/// The longest that records wait, whatever the delay of their pipes.
+const LONGEST_WAIT: Span = Span::from_s(2);
+
+/// A capture's number among those of the run.
+pub(crate) type CaptureId = u32;
+
+/// What a tap has recorded.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) capture: CaptureId,
+    records: Vec<Record>,
+    bytes: Vec<u8>,
+    missed: u64,
+}
+
+/// A packet: its bytes are the next `kept` of the chunk.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    time: Time,
+    pipe: PipeId,
+    fate: Fate,
+    kept: u32,
+    len: u32,
+}
+
+/// What a capture has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Captured {
+    /// Packets in it.
+    pub(crate) packets: u64,
+    /// Packets that should be in it and are not.
+    pub(crate) missed: u64,
+}
+
+/// What packets are recorded.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(super) pipes: Vec<PipeId>,
+    pub(super) point: Point,
+    pub(super) filter: Filter,
+    pub(super) snaplen: usize,
+}
+
+/// Records packets.
+pub(super) struct Tap {
+    capture: CaptureId,
+    wanted: Arc<Wanted>,
+    records: Vec<Record>,
+    bytes: Vec<u8>,
+    missed: u64,
+    frame: Vec<u8>,
+    /// The slot of the packet recorded last.
+    last_slot: u32,
+}
+
+impl Wanted {
+    /// What a capture asks for.
+    pub(super) fn of(capture: &Capture) -> Arc<Self> {
+        let filter = capture.filter.as_ref();
+        Arc::new(Self {
+            pipes: capture.pipes.clone(),
+            point: capture.point,
+            filter: filter.map_or_else(Filter::default, |filter| filter.parsed.clone()),
+            snaplen: capture.snaplen as usize,
+        })
+    }
+}
+
+impl Tap {
+    pub(super) fn new(capture: CaptureId, wanted: Arc<Wanted>) -> Self {
+        Self {
+            capture,
+            wanted,
+            records: Vec::new(),
+            bytes: Vec::new(),
+            missed: 0,
+            frame: Vec::new(),
+            last_slot: u32::MAX,
+        }
+    }
+
+    pub(super) const fn capture(&self) -> CaptureId {
+        self.capture
+    }
+
+    /// Gives all that has been recorded since, if there is anything.
+    pub(super) fn take(&mut self) -> Option<Chunk> {
+        let missed = std::mem::take(&mut self.missed);
+        if self.records.is_empty() && missed == 0 {
+            return None;
+        }
+        self.last_slot = u32::MAX;
+        // The next buffers are as large, so that none grows packet by packet.
+        let (records, bytes) = (self.records.capacity(), self.bytes.capacity());
+        Some(Chunk {
+            capture: self.capture,
+            records: std::mem::replace(&mut self.records, Vec::with_capacity(records)),
+            bytes: std::mem::replace(&mut self.bytes, Vec::with_capacity(bytes)),
+            missed,
+        })
+    }
+
+    /// At a pipe's entry: a packet that the queue refuses has just been recorded as it came.
+    fn refuse(&mut self, sighting: &Sighting<'_>, pipe: PipeId) {
+        let Some(last) = self.records.last_mut() else {
+            return;
+        };
+        let same = (last.pipe, last.time) == (pipe, sighting.time);
+        if same && self.last_slot == sighting.slot() && last.fate == Fate::In {
+            last.fate = sighting.fate;
+        }
+    }
+}
+
+impl Witness for Tap {
+    fn fates(&self) -> Fates {
+        let fates = match self.wanted.point {
+            Point::Entry => [Fate::In, Fate::Queue, Fate::LinkDown].as_slice(),
+            Point::Exit => [Fate::Out, Fate::Queue, Fate::Loss, Fate::LinkDown].as_slice(),
+        };
+        fates.iter().copied().fold(Fates::NONE, Fates::with)
+    }
+
+    fn see(&mut self, sighting: &Sighting<'_>) {
+        let Place::Pipe(pipe) = sighting.place else {
+            return;
+        };
+        if self.wanted.pipes.binary_search(&pipe).is_err() {
+            return;
+        }
+        if self.wanted.point == Point::Entry && sighting.fate != Fate::In {
+            return self.refuse(sighting, pipe);
+        }
+        let packet = Packet::seen(sighting, self.wanted.snaplen, &mut self.frame);
+        if !self.wanted.filter.matches(&packet) {
+            return;
+        }
+        let kept = packet.frame.len().min(self.wanted.snaplen);
+        if self.bytes.len() + kept > GATHERED {
+            self.missed += 1;
+            return;
+        }
+        self.records.push(Record {
+            time: packet.time,
+            pipe,
+            fate: packet.fate,
+            kept: kept as u32,
+            len: packet.len as u32,
+        });
+        self.bytes.extend_from_slice(&packet.frame[..kept]);
+        self.last_slot = sighting.slot();
+    }
+}
+
+/// Where a capture goes.
+pub(super) struct Sink {
+    pub(super) out: Box<dyn Write + Send>,
+    /// Whether it takes more.
+    pub(super) is_ready: Box<dyn Fn() -> bool + Send>,
+    /// Its name below the run folder, if it is a file.
+    pub(super) file: Option<String>,
+}
+
+/// A file, or whoever reads along.
+pub(crate) struct CaptureFile {
+    writer: Writer<Box<dyn Write + Send>>,
+    /// The links, and the file's name below the run folder; empty without.
+    names: [String; 2],
+    is_ready: Box<dyn Fn() -> bool + Send>,
+    /// The interface of each pipe.
+    interfaces: FxHashMap<PipeId, usize>,
+    /// How long records wait for earlier ones.
+    wait: Span,
+    /// In order of time.
+    held: Vec<(Record, Box<[u8]>)>,
+    held_bytes: usize,
+    /// What went wrong; nothing is written any more.
+    failed: Option<io::Error>,
+}
+
+impl CaptureFile {
+    /// `delay` is the longest of its pipes.
+    pub(super) fn new(
+        writer: Writer<Box<dyn Write + Send>>,
+        (links, file): (&str, String),
+        pipes: &[PipeId],
+        delay: Span,
+        is_ready: Box<dyn Fn() -> bool + Send>,
+    ) -> Self {
+        Self {
+            writer,
+            names: [links.to_owned(), file],
+            is_ready,
+            interfaces: pipes.iter().copied().zip(0..).collect(),
+            wait: delay.min(LONGEST_WAIT),
+            held: Vec::new(),
+            held_bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// Takes in what taps have recorded up to `until`, and writes what nothing earlier can follow.
+    pub(super) fn add(&mut self, chunks: Vec<Chunk>, until: Time) {
+        for chunk in chunks {
+            let mut at = 0;
+            for record in &chunk.records {
+                let bytes = &chunk.bytes[at..at + record.kept as usize];
+                at += bytes.len();
+                self.held_bytes += bytes.len();
+                self.held.push((*record, bytes.into()));
+            }
+            if chunk.missed > 0 {
+                // Which pipe they were of is not known.
+                self.writer.miss(0, chunk.missed);
+            }
+        }
+        self.write_up_to(until - self.wait);
+    }
+
+    fn write_up_to(&mut self, until: Time) {
+        self.held
+            .sort_by_key(|(record, _)| (record.time, record.pipe));
+        let due = self.held.partition_point(|(record, _)| record.time < until);
+        let mut beyond = self.held_bytes.saturating_sub(HELD);
+        let surplus = self.held.iter().take_while(|(_, bytes)| {
+            let is_over = beyond > 0;
+            beyond = beyond.saturating_sub(bytes.len());
+            is_over
+        });
+        let count = surplus.count().max(due);
+        let mut result = Ok(());
+        for (record, bytes) in self.held.drain(..count) {
+            self.held_bytes -= bytes.len();
+            let packet = Packet {
+                time: record.time,
+                fate: record.fate,
+                frame: &bytes,
+                len: record.len as usize,
+            };
+            let interface = self.interfaces.get(&record.pipe).copied().unwrap_or(0);
+            if (self.is_ready)() {
+                result = result.and(self.writer.packet(interface, &packet));
+            } else {
+                self.writer.miss(interface, 1);
+            }
+        }
+        if let Err(error) = result.and_then(|()| self.writer.flush()) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// What went wrong with it.
+    pub(super) const fn failed(&self) -> Option<&io::Error> {
+        self.failed.as_ref()
+    }
+
+    /// What it has come to.
+    pub(super) fn captured(&self) -> Captured {
+        let mut captured = Captured {
+            packets: 0,
+            missed: 0,
+        };
+        for number in 0..self.interfaces.len() {
+            let count = self.writer.count(number);
+            captured.packets += count.received - count.dropped;
+            captured.missed += count.dropped;
+        }
+        captured
+    }
+
+    /// What is worth knowing of a capture that is over.
+    pub(super) fn warning(&self) -> Option<String> {
+        let [links, file] = &self.names;
+        let missed = self.captured().missed;
+        let what = match file.as_str() {
+            "" => return None, // whoever reads along has seen it
+            file => format!("{file} (the capture of {links})"),
+        };
+        if let Some(error) = &self.failed {
+            return Some(format!("{what} could not be written to its end: {error}"));
+        }
+        let reason = match self.writer.is_full() {
+            true => "it has reached its `size`",
+            false => "more came at once than there is memory for",
+        };
+        (missed > 0).then(|| format!("{what} lacks {missed} packets: {reason}"))
+    }
+
+    /// Itself in `summary.json`, if it is a file.
+    pub(super) fn summary(&self) -> Option<CaptureSummary> {
+        let [links, file] = &self.names;
+        let Captured { packets, missed } = self.captured();
+        (!file.is_empty()).then(|| CaptureSummary {
+            links: links.clone(),
+            file: file.clone(),
+            packets,
+            missed,
+        })
+    }
+
+    /// Writes what is left, and the counts of a capture from `start` to `end`.
+    pub(super) fn finish(&mut self, start: Time, end: Time) {
+        self.write_up_to(Time::MAX);
+        if let Err(error) = self.writer.finish(start, end) {
+            self.failed.get_or_insert(error);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The files of captures: their names, what they say of themselves, and those who read along.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use longhaul_capture::{Direction, Interface, Limits, Section, Writer};
+use longhaul_core::{PipeId, Span};
+use longhaul_linux::clock::realtime_ns;
+use longhaul_plan::measure::{Capture, Point};
+use longhaul_plan::plan::Plan;
+
+use super::capture::{CaptureFile, Sink};
+use crate::folder::RunFolder;
+use crate::summary::{CoreFacts, machine};
+
+/// What waits for a reader at most.
+const PENDING: usize = 16 << 20;
+
+/// What all files of a run say of themselves.
+#[derive(Debug, Clone)]
+pub(crate) struct Headline {
+    comment: String,
+    hardware: String,
+    os: String,
+}
+
+impl Headline {
+    /// Of a run that is about to begin.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let now = realtime_ns();
+        let (s, ms) = (now / 1_000_000_000, now / 1_000_000 % 1000);
+        let machine = machine(CoreFacts::default(), Vec::new(), 0);
+        let payload = match plan.traffic.flows {
+            0 => "",
+            _ => " The payload of modelled packets is zeros.",
+        };
+        Self {
+            comment: format!(
+                "Experiment {}, seed {}. Times are experiment time: t = 0 is 1970-01-01T00:00:00Z. \
+                 The run began {s}.{ms:03} s after that by the machine's clock.{payload}",
+                plan.name, plan.seed
+            ),
+            hardware: machine.processor,
+            os: format!("Linux {}", machine.kernel),
+        }
+    }
+}
+
+/// Opens the file of a capture.
+pub(super) fn open(
+    capture: &Capture,
+    headline: &Headline,
+    plan: &Plan,
+    folder: &RunFolder,
+) -> io::Result<CaptureFile> {
+    let (path, name) = free_path(folder, &capture.name)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600) // packets may hold passwords
+        .open(&path)?;
+    let sink = Sink {
+        out: Box::new(file),
+        is_ready: Box::new(|| true),
+        file: Some(name),
+    };
+    make(capture, headline, plan, sink)
+}
+
+/// A capture that goes to a reader, who may come to a stop or go away.
+pub(crate) fn stream(
+    capture: &Capture,
+    headline: &Headline,
+    plan: &Plan,
+    to: OwnedFd,
+) -> io::Result<CaptureFile> {
+    let outlet = Outlet::new(to)?;
+    let pending = Arc::clone(&outlet.pending);
+    let sink = Sink {
+        out: Box::new(outlet),
+        is_ready: Box::new(move || pending.load(Ordering::Relaxed) < PENDING),
+        file: None,
+    };
+    make(capture, headline, plan, sink)
+}
+
+fn make(
+    capture: &Capture,
+    headline: &Headline,
+    plan: &Plan,
+    sink: Sink,
+) -> io::Result<CaptureFile> {
+    let section = Section {
+        hardware: &headline.hardware,
+        os: &headline.os,
+        application: concat!("Longhaul ", env!("CARGO_PKG_VERSION")),
+        comment: &headline.comment,
+    };
+    let topology = &plan.topology;
+    let (end, direction) = match capture.point {
+        Point::Entry => ("entry", Direction::Outbound),
+        Point::Exit => ("exit", Direction::Inbound),
+    };
+    let descriptions: Vec<String> = capture
+        .pipes
+        .iter()
+        .map(|&pipe| format!("{end} of {}", topology.pipe(pipe).name))
+        .collect();
+    let filter = capture.filter.as_ref();
+    let filter = filter.map_or("", |filter| filter.text.as_str());
+    let interface = |(&pipe, description): (&PipeId, &'_ String)| (pipe, description.clone());
+    let interfaces: Vec<(PipeId, String)> = capture
+        .pipes
+        .iter()
+        .zip(&descriptions)
+        .map(interface)
+        .collect();
+    let interfaces: Vec<Interface<'_>> = interfaces
+        .iter()
+        .map(|(pipe, description)| Interface {
+            name: &topology.pipe(*pipe).name,
+            description,
+            filter,
+            bits_per_s: topology
+                .pipe(*pipe)
+                .params
+                .rate
+                .map(|rate| rate.bits_per_s()),
+            direction: Some(direction),
+        })
+        .collect();
+    let names = topology.nodes().iter().flat_map(|node| {
+        let addresses: [IpAddr; 2] = [node.ipv4.into(), node.ipv6.into()];
+        addresses.map(|address| (address, &*node.name))
+    });
+    let limits = Limits {
+        snaplen: capture.snaplen,
+        file: capture.size,
+    };
+    let Sink {
+        out,
+        is_ready,
+        file,
+    } = sink;
+    let writer = Writer::new(out, limits, &section, &interfaces, names)?;
+    let delays = capture
+        .pipes
+        .iter()
+        .map(|&pipe| topology.pipe(pipe).params.delay);
+    let delay = delays.max().unwrap_or(Span::ZERO);
+    let file_name = file.unwrap_or_default();
+    Ok(CaptureFile::new(
+        writer,
+        (&capture.name, file_name),
+        &capture.pipes,
+        delay,
+        is_ready,
+    ))
+}
+
+/// A path for a capture of such links that no other has, and its name below the run folder.
+fn free_path(folder: &RunFolder, links: &str) -> io::Result<(PathBuf, String)> {
+    let base = folder.path().join("captures");
+    fs::create_dir_all(&base)?;
+    let safe = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || "-_.+#".contains(c) => c.to_string(),
+        '>' => "-to-".to_owned(),
+        _ => "_".to_owned(),
+    };
+    let stem: String = links.chars().take(60).map(safe).collect();
+    let names = std::iter::once(format!("{stem}.pcapng"));
+    let more = (2..10_000).map(|number| format!("{stem}-{number}.pcapng"));
+    let free = names.chain(more).find(|name| !base.join(name).exists());
+    let name = free.ok_or_else(|| io::Error::other("too many captures of one name"))?;
+    Ok((base.join(&name), format!("captures/{name}")))
+}
+
+/// Hands blocks to a thread that writes them to a reader: a reader that stops holds up that thread alone.
+struct Outlet {
+    blocks: Sender<Vec<u8>>,
+    pending: Arc<AtomicUsize>,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Outlet {
+    fn new(to: OwnedFd) -> io::Result<Self> {
+        let (blocks, inbox) = channel::<Vec<u8>>();
+        let pending = Arc::new(AtomicUsize::new(0));
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let (waiting, gone) = (Arc::clone(&pending), Arc::clone(&is_gone));
+        let thread = std::thread::Builder::new().name("longhaul-capture".to_owned());
+        thread.spawn(move || {
+            let mut to = fs::File::from(to);
+            for block in inbox {
+                if to.write_all(&block).is_err() {
+                    gone.store(true, Ordering::Relaxed);
+                    return;
+                }
+                waiting.fetch_sub(block.len(), Ordering::Relaxed);
+            }
+        })?;
+        Ok(Self {
+            blocks,
+            pending,
+            is_gone,
+        })
+    }
+}
+
+impl Write for Outlet {
+    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.pending.fetch_add(block.len(), Ordering::Relaxed);
+        let sent = self.blocks.send(block.to_vec());
+        sent.map(|()| block.len())
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,412 @@
+//! The thread that writes: samples become rows, rows become parts, captured packets become files.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use longhaul_core::{Span, Time};
+use longhaul_linux::clock::MachineTime;
+use longhaul_plan::measure::{Capture, Format};
+use longhaul_plan::plan::Plan;
+
+use super::capture::{CaptureFile, CaptureId, Captured, Wanted};
+use super::encode::{Cell, Kind};
+use super::files::{self, Headline};
+use super::parts::Parts;
+use super::rows::{self, Names};
+use super::sample::Sample;
+use super::sampler::{Sampler, Wait};
+use super::setup::Setup;
+use crate::folder::RunFolder;
+use crate::summary::{CaptureSummary, SeriesSummary};
+
+/// Samples under way between the loop and the thread.
+const SAMPLES: usize = 4;
+/// How often the thread looks for parts that have to be saved.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What the thread is told.
+pub(super) enum Message {
+    Sample(Box<Sample>),
+    /// A capture begins that the file knew nothing of.
+    Capture(CaptureId, Box<CaptureFile>),
+    /// A capture ends, once what has been recorded so far is in it.
+    EndCapture(CaptureId, SyncSender<Captured>),
+    /// Rows of a series that the supervisor takes.
+    Rows(Taken, Vec<Vec<Cell>>),
+}
+
+/// The series that are not the loop's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Hosts' use of CPUs.
+    Hosts,
+    /// The state of TCP connections.
+    Connections,
+}
+
+/// The loop's way to the thread, and the samples that come back empty.
+pub(crate) struct ToRecorder {
+    messages: Sender<Message>,
+    empties: Receiver<Box<Sample>>,
+}
+
+impl ToRecorder {
+    /// Without a thread: there is no sample to be filled.
+    #[cfg(test)]
+    pub(super) fn to_nobody() -> Self {
+        Self {
+            messages: channel().0,
+            empties: channel().1,
+        }
+    }
+
+    /// A sample to be filled; none where the thread is behind and the loop does not wait for it.
+    pub(super) fn empty_sample(&self, wait: Wait) -> Option<Box<Sample>> {
+        match wait {
+            Wait::Yes => self.empties.recv().ok(),
+            Wait::No => self.empties.try_recv().ok(),
+        }
+    }
+
+    /// Hands over a sample. There are so few that the queue to the thread is bounded.
+    pub(super) fn send(&self, sample: Box<Sample>) {
+        let _ = self.messages.send(Message::Sample(sample));
+    }
+}
+
+/// What has been written down.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Each series that has rows.
+    pub(crate) series: Vec<SeriesSummary>,
+    /// Each capture.
+    pub(crate) captures: Vec<CaptureSummary>,
+    /// What is worth knowing.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Whoever writes down what a run measures.
+pub(crate) struct Recorder {
+    setup: Arc<Setup>,
+    messages: Sender<Message>,
+    thread: Option<JoinHandle<Outcome>>,
+    headline: Headline,
+    captures_seen: CaptureId,
+}
+
+impl Recorder {
+    /// Starts the thread, and gives the loop's side of it.
+    pub(crate) fn start(plan: &Plan, folder: &RunFolder) -> io::Result<(Self, Sampler)> {
+        let setup = Arc::new(Setup::of(plan));
+        let (messages, inbox) = channel();
+        let (returns, empties) = channel();
+        for _ in 0..SAMPLES {
+            let _ = returns.send(Box::default());
+        }
+        let headline = Headline::of(plan);
+        let mut scribe = Scribe::new(plan, folder, Arc::clone(&setup), returns);
+        for (number, capture) in (0..).zip(&plan.measure.captures) {
+            scribe.open_capture(number, capture, &headline, plan, folder);
+        }
+        let thread = std::thread::Builder::new().name("longhaul-recorder".to_owned());
+        let thread = thread.spawn(move || scribe.run(&inbox))?;
+        let to = ToRecorder {
+            messages: messages.clone(),
+            empties,
+        };
+        let recorder = Self {
+            captures_seen: plan.measure.captures.len() as CaptureId,
+            setup: Arc::clone(&setup),
+            messages,
+            thread: Some(thread),
+            headline,
+        };
+        Ok((recorder, Sampler::new(setup, to)))
+    }
+
+    /// Begins a capture of which the file says nothing; gives its number, and what the loop has to record.
+    pub(crate) fn begin_capture(
+        &mut self,
+        capture: &Capture,
+        open: impl FnOnce(&Headline) -> io::Result<CaptureFile>,
+    ) -> io::Result<(CaptureId, Arc<Wanted>)> {
+        let file = open(&self.headline)?;
+        let number = self.captures_seen;
+        self.captures_seen += 1;
+        let _ = self.messages.send(Message::Capture(number, Box::new(file)));
+        self.setup.drain();
+        Ok((number, Wanted::of(capture)))
+    }
+
+    /// Ends such a capture, and tells what it has come to.
+    pub(crate) fn end_capture(&self, number: CaptureId) -> Receiver<Captured> {
+        let (done, answer) = sync_channel(1);
+        let _ = self.messages.send(Message::EndCapture(number, done));
+        answer
+    }
+
+    /// Rows of a series that is not the loop's.
+    pub(crate) fn rows(&self, series: Taken, rows: Vec<Vec<Cell>>) {
+        let _ = self.messages.send(Message::Rows(series, rows));
+    }
+
+    /// Waits until everything is written. The loop's side must be gone.
+    pub(crate) fn finish(mut self) -> Outcome {
+        drop(self.messages);
+        let thread = self.thread.take();
+        let outcome = thread.and_then(|thread| thread.join().ok());
+        outcome.unwrap_or_else(|| Outcome {
+            warnings: vec!["measuring ended by itself: the series may lack their ends".to_owned()],
+            ..Outcome::default()
+        })
+    }
+}
+
+/// A series under way.
+struct Series {
+    name: &'static str,
+    parts: Parts,
+}
+
+/// A capture under way.
+struct Open {
+    number: CaptureId,
+    file: CaptureFile,
+    /// Who waits for its end.
+    ending: Option<SyncSender<Captured>>,
+}
+
+/// The thread's own.
+struct Scribe {
+    setup: Arc<Setup>,
+    returns: Sender<Box<Sample>>,
+    names: Names,
+    series: Vec<Series>,
+    disk_bytes: u64,
+    every: Option<Span>,
+    captures: Vec<Open>,
+    passages_missed: u64,
+    latest: Time,
+    /// Why nothing more is written to series.
+    ended: bool,
+    outcome: Outcome,
+}
+
+/// Series by number.
+const ALL: [(&str, &[(&str, Kind)]); 6] = [
+    ("pipes", rows::PIPES),
+    ("flows", rows::FLOWS),
+    ("core", rows::CORE),
+    ("packets", rows::PACKETS),
+    ("hosts", rows::HOSTS),
+    ("connections", rows::CONNECTIONS),
+];
+const PIPES: usize = 0;
+const FLOWS: usize = 1;
+const CORE: usize = 2;
+const PACKETS: usize = 3;
+const HOSTS: usize = 4;
+const CONNECTIONS: usize = 5;
+
+impl Scribe {
+    fn new(
+        plan: &Plan,
+        folder: &RunFolder,
+        setup: Arc<Setup>,
+        returns: Sender<Box<Sample>>,
+    ) -> Self {
+        let format = plan.measure.format;
+        let mut outcome = Outcome::default();
+        if format == Format::Parquet && !cfg!(feature = "parquet") {
+            let note = "this build has no Parquet: series are CSV";
+            outcome.warnings.push(note.to_owned());
+        }
+        let series = ALL.map(|(name, columns)| Series {
+            name,
+            parts: Parts::new(folder.series(name), format, columns),
+        });
+        Self {
+            names: Names::new(Arc::clone(&plan.topology)),
+            every: setup.every,
+            setup,
+            returns,
+            series: series.into(),
+            disk_bytes: plan.measure.disk_bytes,
+            captures: Vec::new(),
+            passages_missed: 0,
+            latest: Time::ZERO,
+            ended: false,
+            outcome,
+        }
+    }
+
+    /// Opens the file of a capture that the plan asks for.
+    fn open_capture(
+        &mut self,
+        number: CaptureId,
+        capture: &Capture,
+        headline: &Headline,
+        plan: &Plan,
+        folder: &RunFolder,
+    ) {
+        match files::open(capture, headline, plan, folder) {
+            Ok(file) => self.captures.push(Open {
+                number,
+                file,
+                ending: None,
+            }),
+            Err(error) => {
+                let name = &capture.name;
+                let warning = format!("the capture of {name} could not be made: {error}");
+                self.outcome.warnings.push(warning);
+                self.setup.end_capture(number);
+            }
+        }
+    }
+
+    fn run(mut self, inbox: &Receiver<Message>) -> Outcome {
+        loop {
+            match inbox.recv_timeout(LOOK) {
+                Ok(Message::Sample(sample)) => self.take(sample),
+                Ok(Message::Capture(number, file)) => self.captures.push(Open {
+                    number,
+                    file: *file,
+                    ending: None,
+                }),
+                Ok(Message::EndCapture(number, done)) => {
+                    let mut captures = self.captures.iter_mut();
+                    if let Some(open) = captures.find(|open| open.number == number) {
+                        open.ending = Some(done);
+                    }
+                }
+                Ok(Message::Rows(series, rows)) => {
+                    let number = match series {
+                        Taken::Hosts => HOSTS,
+                        Taken::Connections => CONNECTIONS,
+                    };
+                    let table = self.series[number].parts.table();
+                    rows.into_iter().for_each(|row| table.push(row));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            }
+            self.save(|parts| parts.save(MachineTime::now()));
+        }
+    }
+
+    fn take(&mut self, mut sample: Box<Sample>) {
+        self.latest = self.latest.max(sample.until);
+        let bin = (sample.start, sample.until);
+        let (names, series) = (&self.names, &mut self.series);
+        rows::pipes(series[PIPES].parts.table(), &mut sample.pipes, bin, names);
+        let flows = (&mut sample.flows, &sample.others);
+        rows::flows(series[FLOWS].parts.table(), flows, bin, names);
+        if let Some(core) = &sample.core {
+            rows::core(series[CORE].parts.table(), core, bin);
+        }
+        rows::packets(series[PACKETS].parts.table(), &mut sample.passages, names);
+        self.passages_missed += sample.passages_missed;
+        for open in &mut self.captures {
+            let own = sample
+                .chunks
+                .extract_if(.., |chunk| chunk.capture == open.number);
+            open.file.add(own.collect(), sample.until);
+        }
+        self.end_captures();
+        sample.clear();
+        let _ = self.returns.send(sample);
+    }
+
+    /// Ends captures that somebody wants ended, or that cannot be written any more.
+    fn end_captures(&mut self) {
+        let latest = self.latest;
+        for open in &mut self.captures {
+            if open.ending.is_some() || open.file.failed().is_some() {
+                self.setup.end_capture(open.number);
+            }
+            if let Some(done) = open.ending.take() {
+                open.file.finish(Time::ZERO, latest);
+                let _ = done.send(open.file.captured());
+            }
+        }
+    }
+
+    /// Saves all series, and sees to what they may take on disk.
+    fn save(&mut self, save: impl Fn(&mut Parts) -> io::Result<()>) {
+        let mut total = 0;
+        for series in &mut self.series {
+            if self.ended {
+                series.parts.table().clear();
+            } else if let Err(error) = save(&mut series.parts) {
+                let (name, at) = (series.name, self.latest.as_s());
+                let warning = format!(
+                    "measuring ended at {at} s of experiment time: series/{name} could not be written: {error}"
+                );
+                self.outcome.warnings.push(warning);
+                self.ended = true;
+            }
+            total += series.parts.bytes();
+        }
+        if total >= self.disk_bytes && !self.ended {
+            let at = self.latest.as_s();
+            let warning = format!(
+                "measuring ended at {at} s of experiment time: the series have {total} bytes, and \
+                 `measure.disk` allows {}",
+                self.disk_bytes
+            );
+            self.outcome.warnings.push(warning);
+            self.ended = true;
+        }
+        self.widen(total);
+    }
+
+    /// Bins double their width when half of the room is used, again at three quarters, and so on.
+    fn widen(&mut self, total: u64) {
+        let mut wanted = 0;
+        let mut left = self.disk_bytes / 2;
+        while left > 0 && self.disk_bytes.saturating_sub(total) <= left {
+            (wanted, left) = (wanted + 1, left / 2);
+        }
+        let before = self.setup.doublings.fetch_max(wanted, Ordering::Relaxed);
+        if wanted > before
+            && let Some(every) = self.every
+        {
+            let (width, at) = (rows::widened(every, wanted), self.latest.as_s());
+            let warning = format!(
+                "from {at} s of experiment time on, bins have {width} instead of {every}, so that the \
+                 series stay within `measure.disk`"
+            );
+            self.outcome.warnings.push(warning);
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.save(Parts::finish);
+        if self.passages_missed > 0 {
+            let missed = self.passages_missed;
+            let warning = format!(
+                "{missed} packets more should be in series/packets: choose a shorter `for`"
+            );
+            self.outcome.warnings.push(warning);
+        }
+        for series in &self.series {
+            if series.parts.rows() > 0 {
+                self.outcome.series.push(SeriesSummary {
+                    name: series.name.to_owned(),
+                    rows: series.parts.rows(),
+                    bytes: series.parts.bytes(),
+                });
+            }
+        }
+        for Open { mut file, .. } in self.captures {
+            file.finish(Time::ZERO, self.latest);
+            self.outcome.warnings.extend(file.warning());
+            self.outcome.captures.extend(file.summary());
+        }
+        self.outcome
+    }
+}

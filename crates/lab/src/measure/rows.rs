@@ -1,0 +1,347 @@
+//! The series and their columns (docs/series.md), and samples as their rows.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use longhaul_core::witness::Fate;
+use longhaul_core::{PipeId, Span, Time, Topology};
+
+use super::encode::{Cell, Kind, Table};
+use super::flows::{Counts, FlowRow};
+use super::sample::{CoreRow, PipeRow};
+use super::timeline::Passage;
+
+use Kind::{Real, Text, Whole};
+
+type Columns = &'static [(&'static str, Kind)];
+
+pub(super) const PIPES: Columns = &[
+    ("start_ns", Whole),
+    ("width_ns", Whole),
+    ("pipe", Text),
+    ("packets", Whole),
+    ("bytes", Whole),
+    ("drops_queue", Whole),
+    ("drops_early", Whole),
+    ("drops_loss", Whole),
+    ("drops_down", Whole),
+    ("marked", Whole),
+    ("duplicated", Whole),
+    ("corrupted", Whole),
+    ("reordered", Whole),
+    ("busy_ns", Whole),
+    ("queue_mean", Real),
+    ("queue_max", Whole),
+    ("queue_end", Whole),
+    ("queue_end_bytes", Whole),
+    ("served", Whole),
+    ("delay_mean_ns", Real),
+    ("delay_max_ns", Whole),
+];
+
+pub(super) const FLOWS: Columns = &[
+    ("start_ns", Whole),
+    ("width_ns", Whole),
+    ("from", Text),
+    ("to", Text),
+    ("protocol", Text),
+    ("from_port", Whole),
+    ("to_port", Whole),
+    ("from_address", Text),
+    ("to_address", Text),
+    ("sent", Whole),
+    ("sent_bytes", Whole),
+    ("received", Whole),
+    ("received_bytes", Whole),
+    ("dropped", Whole),
+    ("delay_mean_ns", Real),
+    ("delay_max_ns", Whole),
+];
+
+pub(super) const CORE: Columns = &[
+    ("start_ns", Whole),
+    ("width_ns", Whole),
+    ("entered", Whole),
+    ("created", Whole),
+    ("delivered", Whole),
+    ("dropped", Whole),
+    ("hops", Whole),
+    ("inside", Whole),
+    ("busy_ns", Whole),
+    ("left", Whole),
+    ("late", Whole),
+    ("lateness_mean_ns", Real),
+    ("lateness_max_ns", Whole),
+    ("drops_shed", Whole),
+    ("drops_pool", Whole),
+    ("drops_send", Whole),
+];
+
+pub(super) const PACKETS: Columns = &[
+    ("pipe", Text),
+    ("arrival_ns", Whole),
+    ("service_ns", Whole),
+    ("departure_ns", Whole),
+    ("bytes", Whole),
+    ("fate", Text),
+    ("from", Text),
+    ("to", Text),
+    ("protocol", Text),
+    ("from_port", Whole),
+    ("to_port", Whole),
+];
+
+pub(super) const HOSTS: Columns = &[
+    ("start_ns", Whole),
+    ("width_ns", Whole),
+    ("host", Text),
+    ("cpu_ns", Whole),
+    ("wait_ns", Whole),
+    ("tasks", Whole),
+];
+
+pub(super) const CONNECTIONS: Columns = &[
+    ("time_ns", Whole),
+    ("host", Text),
+    ("peer", Text),
+    ("port", Whole),
+    ("peer_port", Whole),
+    ("address", Text),
+    ("peer_address", Text),
+    ("modelled", Whole),
+    ("state", Text),
+    ("congestion", Text),
+    ("cwnd_bytes", Whole),
+    ("ssthresh_bytes", Whole),
+    ("srtt_ns", Whole),
+    ("rttvar_ns", Whole),
+    ("min_rtt_ns", Whole),
+    ("pacing_bps", Whole),
+    ("delivery_bps", Whole),
+    ("acked_bytes", Whole),
+    ("received_bytes", Whole),
+    ("in_flight_bytes", Whole),
+    ("retransmitted", Whole),
+    ("lost", Whole),
+];
+
+/// Names of what samples have numbers of.
+#[derive(Debug)]
+pub(super) struct Names {
+    topology: Arc<Topology>,
+    pipes: Vec<Arc<str>>,
+    nodes: Vec<Arc<str>>,
+    nothing: Arc<str>,
+    others: Arc<str>,
+}
+
+impl Names {
+    pub(super) fn new(topology: Arc<Topology>) -> Self {
+        let pipes = topology.pipes().iter().map(|pipe| Arc::from(&*pipe.name));
+        let nodes = topology.nodes().iter().map(|node| Arc::from(&*node.name));
+        Self {
+            pipes: pipes.collect(),
+            nodes: nodes.collect(),
+            topology,
+            nothing: Arc::from(""),
+            others: Arc::from("others"),
+        }
+    }
+
+    pub(super) fn pipe(&self, pipe: PipeId) -> &Arc<str> {
+        &self.pipes[pipe.index()]
+    }
+
+    /// The node with an address; empty where there is none.
+    fn node(&self, address: IpAddr) -> &Arc<str> {
+        let node = match address {
+            IpAddr::V4(address) => self.topology.by_ipv4(address),
+            IpAddr::V6(address) => self.topology.by_ipv6(address),
+        };
+        node.map_or(&self.nothing, |node| &self.nodes[node.index()])
+    }
+}
+
+/// A bin's first two cells.
+fn bin(start: Time, end: Time) -> [Cell; 2] {
+    [start.as_ns().into(), end.since(start).as_ns().into()]
+}
+
+fn mean(sum: u64, count: u64) -> Cell {
+    match count {
+        0 => Cell::Real(0.0),
+        count => Cell::Real(sum as f64 / count as f64),
+    }
+}
+
+pub(super) fn pipes(
+    table: &mut Table,
+    rows: &mut [PipeRow],
+    (start, end): (Time, Time),
+    names: &Names,
+) {
+    let width = end.since(start).as_ns();
+    rows.sort_unstable_by_key(|row| row.pipe); // each core has told of its own
+    for row in rows {
+        let (c, q) = (&row.counters, &row.queue);
+        let cells = [
+            names.pipe(row.pipe).into(),
+            c.packets.into(),
+            c.bytes.into(),
+            c.drops_queue.into(),
+            c.drops_early.into(),
+            c.drops_loss.into(),
+            c.drops_down.into(),
+            c.marked.into(),
+            c.duplicated.into(),
+            c.corrupted.into(),
+            c.reordered.into(),
+            c.busy_ns.into(),
+            mean(q.packet_ns, width),
+            u64::from(q.most).into(),
+            u64::from(row.waiting.0).into(),
+            row.waiting.1.into(),
+            q.served.into(),
+            mean(q.wait_ns, q.served),
+            q.longest_ns.into(),
+        ];
+        table.push(bin(start, end).into_iter().chain(cells));
+    }
+}
+
+/// The flows of all cores: those of one key are one row, and rows have the order of their keys.
+pub(super) fn flows(
+    table: &mut Table,
+    (rows, others): (&mut Vec<FlowRow>, &Counts),
+    (start, end): (Time, Time),
+    names: &Names,
+) {
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    rows.dedup_by(|(key, counts), (before, sum)| {
+        let same = key == before;
+        if same {
+            sum.merge(counts);
+        }
+        same
+    });
+    for (key, counts) in rows.iter() {
+        let (from_port, to_port) = key.ports();
+        let (from, to) = match key.addresses() {
+            Some((from, to)) => (
+                [names.node(from).clone(), from.to_string().into()],
+                [names.node(to).clone(), to.to_string().into()],
+            ),
+            None => Default::default(),
+        };
+        let protocol = protocol(key.protocol());
+        let who = [&from[0], &to[0], &protocol].map(Cell::from);
+        let ports = [from_port, to_port].map(|port| Cell::from(u64::from(port)));
+        let addresses = [&from[1], &to[1]].map(Cell::from);
+        let cells = who.into_iter().chain(ports).chain(addresses);
+        table.push(
+            bin(start, end)
+                .into_iter()
+                .chain(cells)
+                .chain(counted(counts)),
+        );
+    }
+    if *others != Counts::default() {
+        let who = [&names.others, &names.others, &names.nothing].map(Cell::from);
+        let ports = [Cell::Whole(0), Cell::Whole(0)];
+        let addresses = [&names.nothing, &names.nothing].map(Cell::from);
+        let cells = who.into_iter().chain(ports).chain(addresses);
+        table.push(
+            bin(start, end)
+                .into_iter()
+                .chain(cells)
+                .chain(counted(others)),
+        );
+    }
+}
+
+fn counted(counts: &Counts) -> [Cell; 7] {
+    [
+        counts.sent.into(),
+        counts.sent_bytes.into(),
+        counts.received.into(),
+        counts.received_bytes.into(),
+        counts.dropped.into(),
+        mean(counts.delay.as_ns(), counts.received),
+        counts.longest.as_ns().into(),
+    ]
+}
+
+/// A protocol by the name that RFCs use, or by its number.
+fn protocol(number: u8) -> Arc<str> {
+    match number {
+        1 => "icmp".into(),
+        6 => "tcp".into(),
+        17 => "udp".into(),
+        58 => "icmp6".into(),
+        132 => "sctp".into(),
+        other => other.to_string().into(),
+    }
+}
+
+pub(super) fn core(table: &mut Table, row: &CoreRow, (start, end): (Time, Time)) {
+    let bin_of = &row.bin;
+    let cells = [
+        row.entered.into(),
+        row.created.into(),
+        row.delivered.into(),
+        row.dropped.into(),
+        row.hops.into(),
+        row.inside.into(),
+        bin_of.busy_ns.into(),
+        bin_of.left.into(),
+        bin_of.late.into(),
+        mean(bin_of.lateness_ns, bin_of.left),
+        bin_of.lateness_max_ns.into(),
+        bin_of.shed.into(),
+        bin_of.pool.into(),
+        bin_of.send.into(),
+    ];
+    table.push(bin(start, end).into_iter().chain(cells));
+}
+
+/// What a packet's end in a pipe is called.
+pub(super) const fn fate(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Queue => "queue",
+        Fate::Loss => "loss",
+        Fate::LinkDown => "link_down",
+        _ => "out",
+    }
+}
+
+pub(super) fn packets(table: &mut Table, passages: &mut [Passage], names: &Names) {
+    passages.sort_by_key(|passage| (passage.end, passage.pipe));
+    for passage in passages {
+        let (from, to) = match passage.flow.addresses() {
+            Some((from, to)) => (names.node(from), names.node(to)),
+            None => (&names.nothing, &names.nothing),
+        };
+        let (from_port, to_port) = passage.flow.ports();
+        // One that was never served has waited until its end.
+        let service = passage.service.unwrap_or(passage.end);
+        table.push([
+            names.pipe(passage.pipe).into(),
+            passage.arrival.as_ns().into(),
+            service.as_ns().into(),
+            passage.end.as_ns().into(),
+            passage.bytes.into(),
+            (&Arc::<str>::from(fate(passage.fate))).into(),
+            from.into(),
+            to.into(),
+            (&protocol(passage.flow.protocol())).into(),
+            u64::from(from_port).into(),
+            u64::from(to_port).into(),
+        ]);
+    }
+}
+
+/// The widths of bins as budgets grow: `every`, doubled so many times.
+pub(super) fn widened(every: Span, doublings: u32) -> Span {
+    let times = 1_u64 << doublings.min(40);
+    Span::from_ns(every.as_ns().saturating_mul(times))
+}

@@ -1,0 +1,277 @@
+//! The loop's side: takes a sample of all cores at each edge of a bin.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use longhaul_core::observe::{Counters, PipeCounters};
+use longhaul_core::witness::WitnessId;
+use longhaul_core::{PipeId, Span, Time};
+use longhaul_emulation::Emulation;
+
+use super::capture::{CaptureId, Tap, Wanted};
+use super::flows::FlowTable;
+use super::recorder::ToRecorder;
+use super::rows::widened;
+use super::sample::{CoreBin, CoreRow, PipeRow, Sample};
+use super::setup::Setup;
+use super::timeline::Follower;
+
+/// How often captured packets are taken away: 12 MB of them at 10 Gbit/s.
+const DRAIN: Span = Span::from_ms(10);
+
+/// Whether the loop waits until a sample can be handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Until there is room.
+    Yes,
+    /// Not at all: the bin becomes wider.
+    No,
+}
+
+/// Takes samples.
+pub(crate) struct Sampler {
+    setup: Arc<Setup>,
+    to: ToRecorder,
+    /// Where the bin begins that is open.
+    start: Time,
+    /// Where it ends.
+    edge: Time,
+    /// When packets are taken away next.
+    drain: Time,
+    pipes: Vec<PipeId>,
+    before: Vec<PipeCounters>,
+    counters: Counters,
+    cores: Vec<CoreWitnesses>,
+    bin: CoreBin,
+}
+
+/// The witnesses at a core.
+#[derive(Debug, Default)]
+struct CoreWitnesses {
+    flows: Option<WitnessId>,
+    follower: Option<WitnessId>,
+    taps: Vec<WitnessId>,
+}
+
+impl Sampler {
+    /// Of emulations at t = 0, from which it measures what the plan says.
+    pub(super) fn new(setup: Arc<Setup>, to: ToRecorder) -> Self {
+        Self {
+            pipes: setup.pipes.clone(),
+            before: vec![PipeCounters::default(); setup.pipes.len()],
+            start: Time::ZERO,
+            edge: setup.every.map_or(Time::MAX, |every| Time::ZERO + every),
+            drain: Time::ZERO + DRAIN,
+            counters: Counters::default(),
+            cores: Vec::new(),
+            bin: CoreBin::default(),
+            setup,
+            to,
+        }
+    }
+
+    /// One whose samples nobody takes, for loops that are tested.
+    #[cfg(test)]
+    pub(crate) fn idle(plan: &longhaul_plan::plan::Plan) -> Self {
+        let setup = Arc::new(Setup::of(plan));
+        Self::new(setup, ToRecorder::to_nobody())
+    }
+
+    /// Installs what measures in the emulation of the next core.
+    pub(crate) fn install(&mut self, emulation: &mut Emulation) {
+        for &pipe in &self.pipes {
+            emulation.measure_queue(pipe);
+        }
+        let mut core = CoreWitnesses::default();
+        if self.setup.flows {
+            core.flows = Some(emulation.watch(Box::new(FlowTable::new())));
+        }
+        if !self.setup.timelines.is_empty() {
+            let follower = Follower::new(Arc::clone(&self.setup.timelines));
+            core.follower = Some(emulation.watch(Box::new(follower)));
+        }
+        for (number, wanted) in (0..).zip(&self.setup.captures) {
+            core.taps
+                .push(emulation.watch(Box::new(Tap::new(number, Arc::clone(wanted)))));
+        }
+        self.cores.push(core);
+    }
+
+    /// Begins a capture while the run is under way.
+    pub(crate) fn begin_capture(
+        &mut self,
+        capture: CaptureId,
+        wanted: Arc<Wanted>,
+        emulation: &mut Emulation,
+    ) {
+        if let Some(core) = self.cores.first_mut() {
+            let tap = Tap::new(capture, wanted);
+            core.taps.push(emulation.watch(Box::new(tap)));
+        }
+    }
+
+    /// Ends captures that nobody reads any more.
+    fn end_captures(&mut self, emulation: &mut Emulation) {
+        let Some(core) = self.cores.first_mut() else {
+            return;
+        };
+        let setup = &self.setup;
+        core.taps.retain(|&id| {
+            let capture = emulation.witness::<Tap>(id).map(|tap| tap.capture());
+            let ended = capture.is_some_and(|capture| setup.has_ended(capture));
+            if ended {
+                emulation.unwatch::<Tap>(id);
+            }
+            !ended
+        });
+    }
+
+    /// When something has to be taken next; what happens then belongs to what follows.
+    pub(crate) fn edge(&self) -> Time {
+        self.drains_at()
+            .map_or(self.edge, |drain| drain.min(self.edge))
+    }
+
+    /// Whether the bin is over at `now`.
+    pub(crate) fn closes_at(&self, now: Time) -> bool {
+        now >= self.edge
+    }
+
+    /// Adds what the loop of a real clock has to tell of the open bin.
+    pub(crate) const fn tell(&mut self, bin: CoreBin) {
+        self.bin = bin;
+    }
+
+    /// Whether packets have to be taken away soon, whatever else happens.
+    pub(crate) fn drains_at(&self) -> Option<Time> {
+        self.setup.drains().then_some(self.drain)
+    }
+
+    /// Takes a sample of emulations that have done all before `now`, and nothing behind. The next bin begins
+    /// there, or with whatever happens `next` where that is later.
+    pub(crate) fn take<'e>(
+        &mut self,
+        emulations: impl Iterator<Item = &'e mut Emulation>,
+        (now, next): (Time, Option<Time>),
+        wait: Wait,
+    ) {
+        let closes = self.closes_at(now);
+        self.take_away(emulations, now, closes, wait);
+        let begins = next.map_or(now, |next| next.max(now));
+        self.drain = cell_of(begins, DRAIN).1;
+        if let Some(every) = self.setup.every
+            && closes
+        {
+            let every = widened(every, self.setup.doublings.load(Ordering::Relaxed));
+            let (begin, end) = cell_of(begins, every);
+            self.edge = end;
+            // A bin that could not be taken goes on.
+            if self.start >= now {
+                self.start = begin.max(now);
+            }
+        }
+    }
+
+    /// Takes the last sample, at the end of the run.
+    pub(crate) fn finish<'e>(
+        mut self,
+        emulations: impl Iterator<Item = &'e mut Emulation>,
+        now: Time,
+    ) {
+        let closes = self.setup.every.is_some();
+        self.take_away(emulations, now, closes, Wait::Yes);
+    }
+
+    fn take_away<'e>(
+        &mut self,
+        emulations: impl Iterator<Item = &'e mut Emulation>,
+        now: Time,
+        closes: bool,
+        wait: Wait,
+    ) {
+        let Some(mut sample) = self.to.empty_sample(wait) else {
+            return;
+        };
+        (sample.start, sample.until) = (self.start, now);
+        self.fill(&mut sample, emulations, closes);
+        self.to.send(sample);
+        if closes {
+            self.start = now;
+        }
+    }
+
+    fn fill<'e>(
+        &mut self,
+        sample: &mut Sample,
+        emulations: impl Iterator<Item = &'e mut Emulation>,
+        closes: bool,
+    ) {
+        let mut counters = Counters::default();
+        let mut inside = 0;
+        for (number, emulation) in emulations.enumerate() {
+            if number == 0 && self.setup.any_has_ended() {
+                self.end_captures(emulation);
+            }
+            counters.merge(emulation.engine().counters());
+            inside += emulation.engine().inside();
+            if closes {
+                self.read_pipes(sample, emulation);
+            }
+            let core = &self.cores[number];
+            if let Some(id) = core.flows.filter(|_| closes)
+                && let Some(flows) = emulation.witness::<FlowTable>(id)
+            {
+                flows.take(&mut sample.flows, &mut sample.others);
+            }
+            if let Some(id) = core.follower
+                && let Some(follower) = emulation.witness::<Follower>(id)
+            {
+                follower.take(&mut sample.passages, &mut sample.passages_missed);
+            }
+            for &id in &core.taps {
+                let chunk = emulation.witness::<Tap>(id).and_then(Tap::take);
+                sample.chunks.extend(chunk);
+            }
+        }
+        if self.setup.core && closes {
+            let before = std::mem::replace(&mut self.counters, counters);
+            sample.core = Some(CoreRow {
+                entered: counters.entered - before.entered,
+                created: counters.created - before.created,
+                delivered: counters.delivered - before.delivered,
+                dropped: counters.dropped.total() - before.dropped.total(),
+                hops: counters.hops - before.hops,
+                inside,
+                bin: std::mem::take(&mut self.bin),
+            });
+        }
+    }
+
+    /// Reads the pipes that a core owns.
+    fn read_pipes(&mut self, sample: &mut Sample, emulation: &mut Emulation) {
+        for (&pipe, before) in self.pipes.iter().zip(&mut self.before) {
+            if !emulation.engine().owns_pipe(pipe) {
+                continue;
+            }
+            let queue = emulation.take_queue_use(pipe);
+            let now = emulation.engine().pipe_counters(pipe);
+            let counters = now.since(before);
+            *before = now;
+            if counters != PipeCounters::default() || queue != Default::default() {
+                sample.pipes.push(PipeRow {
+                    pipe,
+                    counters,
+                    queue,
+                    waiting: emulation.engine().waiting(pipe),
+                });
+            }
+        }
+    }
+}
+
+/// The cell of a grid that a time lies in: its begin and its end.
+fn cell_of(time: Time, width: Span) -> (Time, Time) {
+    let begin = time.as_ns() / width.as_ns() * width.as_ns();
+    let begin = Time::from_ns(begin);
+    (begin, begin + width)
+}

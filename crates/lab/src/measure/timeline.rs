@@ -1,0 +1,120 @@
+//! Single packets of chosen pipes: when each came, was served and left.
+//!
+//! Kept are packets that come to a pipe within a length of time. A passage ends when the packet comes out or is
+//! dropped; those that go on when the run ends are not told.
+
+use std::sync::Arc;
+
+use longhaul_core::packet::{ETHERNET_LEN, FlowKey};
+use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::{PipeId, Time};
+use longhaul_plan::measure::Timeline;
+use rustc_hash::FxHashMap;
+
+/// The most passages between two edges of a bin: 100 MB.
+const PASSAGES: usize = 1_000_000;
+
+/// A packet on its way through a pipe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage {
+    pub(super) pipe: PipeId,
+    pub(super) flow: FlowKey,
+    /// Of its IP packet.
+    pub(super) bytes: u64,
+    pub(super) arrival: Time,
+    /// When it left the queue; `None` where it never did.
+    pub(super) service: Option<Time>,
+    /// When it came out or was dropped, and which.
+    pub(super) end: Time,
+    pub(super) fate: Fate,
+}
+
+/// Follows packets.
+#[derive(Debug)]
+pub(super) struct Follower {
+    windows: Arc<[Timeline]>,
+    /// By pipe and slot.
+    inside: FxHashMap<(PipeId, u32), Passage>,
+    ended: Vec<Passage>,
+    missed: u64,
+}
+
+impl Follower {
+    pub(super) fn new(windows: Arc<[Timeline]>) -> Self {
+        Self {
+            windows,
+            inside: FxHashMap::default(),
+            ended: Vec::new(),
+            missed: 0,
+        }
+    }
+
+    /// Gives all passages that have ended since, and how many more there were.
+    pub(super) fn take(&mut self, passages: &mut Vec<Passage>, missed: &mut u64) {
+        passages.append(&mut self.ended);
+        *missed += std::mem::take(&mut self.missed);
+    }
+
+    fn follows(&self, pipe: PipeId, time: Time) -> bool {
+        let mut windows = self.windows.iter();
+        windows.any(|window| {
+            (window.from..window.until).contains(&time) && window.pipes.binary_search(&pipe).is_ok()
+        })
+    }
+}
+
+impl Witness for Follower {
+    fn fates(&self) -> Fates {
+        [
+            Fate::In,
+            Fate::Served,
+            Fate::Out,
+            Fate::Loss,
+            Fate::Queue,
+            Fate::LinkDown,
+        ]
+        .into_iter()
+        .fold(Fates::NONE, Fates::with)
+    }
+
+    fn see(&mut self, sighting: &Sighting<'_>) {
+        let Place::Pipe(pipe) = sighting.place else {
+            return;
+        };
+        let (key, time) = ((pipe, sighting.slot()), sighting.time);
+        match sighting.fate {
+            Fate::In => {
+                if !self.follows(pipe, time) {
+                    return;
+                }
+                if self.inside.len() + self.ended.len() >= PASSAGES {
+                    self.missed += 1;
+                    return;
+                }
+                let passage = Passage {
+                    pipe,
+                    flow: FlowKey::of(sighting.headers()),
+                    bytes: sighting.frame_len().saturating_sub(ETHERNET_LEN) as u64,
+                    arrival: time,
+                    service: None,
+                    end: time,
+                    fate: Fate::In,
+                };
+                self.inside.insert(key, passage);
+            }
+            Fate::Served => {
+                if let Some(passage) = self.inside.get_mut(&key) {
+                    passage.service = Some(time);
+                }
+            }
+            fate => {
+                if let Some(mut passage) = self.inside.remove(&key) {
+                    (passage.end, passage.fate) = (time, fate);
+                    // A plain pipe tells when it is going to serve a packet, which may be lost before.
+                    passage.service = passage.service.filter(|service| *service <= time);
+                    self.ended.push(passage);
+                }
+            }
+        }
+    }
+}
