@@ -377,6 +377,15 @@ fn not_binds_most_and_the_others_from_left_to_right() {
     }
 }
 
+#[test]
+fn a_header_shorter_than_one_has_no_ports() {
+    let mut frame = from_web_server();
+    let port = parse("port 80 or portrange 0-65535").unwrap();
+    assert!(port.matches(&packet(&frame, Fate::Out)));
+    frame[14] = 0x44;
+    assert!(!port.matches(&packet(&frame, Fate::Out)));
+}
+
 fn from_web_server() -> Vec<u8> {
     use common::frames::{Network, Sketch};
     let sketch = Sketch {
