@@ -8,20 +8,24 @@ use std::sync::Arc;
 
 use longhaul_plan::measure::Format;
 
-/// The values of a column.
+/// The values of a column; where some may be missing, the levels say which are there.
 #[derive(Debug, Clone)]
-pub(super) enum Values {
-    Whole(Vec<i64>),
-    Real(Vec<f64>),
+enum Values {
+    Whole(Vec<i64>, Levels),
+    Real(Vec<f64>, Levels),
     Text(Vec<Arc<str>>),
 }
 
+/// For each row 1 where it has a value, else 0 (Parquet's definition levels); nothing where all have.
+type Levels = Option<Vec<i16>>;
+
 /// A value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cell {
     Whole(i64),
     Real(f64),
     Text(Arc<str>),
+    Missing,
 }
 
 impl From<u64> for Cell {
@@ -43,12 +47,27 @@ impl From<&Arc<str>> for Cell {
     }
 }
 
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Missing, T::into)
+    }
+}
+
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Whole,
     Real,
     Text,
+    /// The same where some may be missing.
+    MaybeWhole,
+    MaybeReal,
+}
+
+impl Kind {
+    const fn may_be_missing(self) -> bool {
+        matches!(self, Self::MaybeWhole | Self::MaybeReal)
+    }
 }
 
 /// Rows of one series, column by column.
@@ -61,10 +80,13 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(names: &'static [(&'static str, Kind)]) -> Self {
-        let column = |&(_, kind): &(_, Kind)| match kind {
-            Kind::Whole => Values::Whole(Vec::new()),
-            Kind::Real => Values::Real(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+        let column = |&(_, kind): &(_, Kind)| {
+            let levels = kind.may_be_missing().then(Vec::new);
+            match kind {
+                Kind::Whole | Kind::MaybeWhole => Values::Whole(Vec::new(), levels),
+                Kind::Real | Kind::MaybeReal => Values::Real(Vec::new(), levels),
+                Kind::Text => Values::Text(Vec::new()),
+            }
         };
         Self {
             names,
@@ -81,9 +103,20 @@ impl Table {
     pub(super) fn push(&mut self, row: impl IntoIterator<Item = Cell>) {
         let mut cells = row.into_iter();
         for column in &mut self.columns {
-            match (column, cells.next()) {
-                (Values::Whole(values), Some(Cell::Whole(value))) => values.push(value),
-                (Values::Real(values), Some(Cell::Real(value))) => values.push(value),
+            let cell = cells.next();
+            match (column, cell) {
+                (Values::Whole(values, levels), Some(Cell::Whole(value))) => {
+                    values.push(value);
+                    levels.iter_mut().for_each(|levels| levels.push(1));
+                }
+                (Values::Real(values, levels), Some(Cell::Real(value))) => {
+                    values.push(value);
+                    levels.iter_mut().for_each(|levels| levels.push(1));
+                }
+                (
+                    Values::Whole(_, Some(levels)) | Values::Real(_, Some(levels)),
+                    Some(Cell::Missing),
+                ) => levels.push(0),
                 (Values::Text(values), Some(Cell::Text(value))) => values.push(value),
                 (column, cell) => unreachable!("{cell:?} in a column of {column:?}"),
             }
@@ -92,14 +125,7 @@ impl Table {
     }
 
     pub(super) fn clear(&mut self) {
-        for column in &mut self.columns {
-            match column {
-                Values::Whole(values) => values.clear(),
-                Values::Real(values) => values.clear(),
-                Values::Text(values) => values.clear(),
-            }
-        }
-        self.rows = 0;
+        *self = Self::new(self.names);
     }
 
     /// All rows as a file.
@@ -117,16 +143,24 @@ impl Table {
     fn encode_csv(&self, mut to: impl Write) -> io::Result<()> {
         let names: Vec<&str> = self.names.iter().map(|(name, _)| *name).collect();
         writeln!(to, "{}", names.join(","))?;
+        // How many values of each column have been written.
+        let mut written = vec![0; self.columns.len()];
         for row in 0..self.rows {
-            for (number, column) in self.columns.iter().enumerate() {
+            for (number, (column, at)) in self.columns.iter().zip(&mut written).enumerate() {
                 if number > 0 {
                     to.write_all(b",")?;
                 }
-                match column {
-                    Values::Whole(values) => write!(to, "{}", values[row])?,
-                    Values::Real(values) => write!(to, "{}", values[row])?,
-                    Values::Text(values) => to.write_all(values[row].as_bytes())?,
+                if let Values::Whole(_, Some(levels)) | Values::Real(_, Some(levels)) = column
+                    && levels[row] == 0
+                {
+                    continue;
                 }
+                match column {
+                    Values::Whole(values, _) => write!(to, "{}", values[*at])?,
+                    Values::Real(values, _) => write!(to, "{}", values[*at])?,
+                    Values::Text(values) => to.write_all(values[*at].as_bytes())?,
+                }
+                *at += 1;
             }
             to.write_all(b"\n")?;
         }
@@ -143,8 +177,8 @@ impl Table {
 
         let field = |&(name, kind): &(&str, Kind)| {
             let physical = match kind {
-                Kind::Whole => Physical::INT64,
-                Kind::Real => Physical::DOUBLE,
+                Kind::Whole | Kind::MaybeWhole => Physical::INT64,
+                Kind::Real | Kind::MaybeReal => Physical::DOUBLE,
                 Kind::Text => Physical::BYTE_ARRAY,
             };
             let builder = Type::primitive_type_builder(name, physical);
@@ -152,10 +186,11 @@ impl Table {
                 Kind::Text => builder.with_converted_type(ConvertedType::UTF8),
                 _ => builder,
             };
-            builder
-                .with_repetition(Repetition::REQUIRED)
-                .build()
-                .map(Arc::new)
+            let repetition = match kind.may_be_missing() {
+                true => Repetition::OPTIONAL,
+                false => Repetition::REQUIRED,
+            };
+            builder.with_repetition(repetition).build().map(Arc::new)
         };
         let fields: Result<Vec<_>, _> = self.names.iter().map(field).collect();
         let schema =
@@ -175,15 +210,13 @@ impl Table {
                     break;
                 };
                 match values {
-                    Values::Whole(values) => {
-                        column
-                            .typed::<Int64Type>()
-                            .write_batch(values, None, None)?;
+                    Values::Whole(values, levels) => {
+                        let column = column.typed::<Int64Type>();
+                        column.write_batch(values, levels.as_deref(), None)?;
                     }
-                    Values::Real(values) => {
-                        column
-                            .typed::<DoubleType>()
-                            .write_batch(values, None, None)?;
+                    Values::Real(values, levels) => {
+                        let column = column.typed::<DoubleType>();
+                        column.write_batch(values, levels.as_deref(), None)?;
                     }
                     Values::Text(values) => {
                         let values: Vec<ByteArray> =
@@ -199,5 +232,60 @@ impl Table {
             file.close().map(drop)
         };
         write().map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[
+            ("a", Kind::Whole),
+            ("b", Kind::Text),
+            ("c", Kind::MaybeReal),
+            ("d", Kind::MaybeWhole),
+        ]);
+        let text = |text: &str| Cell::Text(text.into());
+        table.push([7_u64.into(), text("x"), 0.5.into(), Cell::Missing]);
+        table.push([u64::MAX.into(), text(""), Cell::Missing, 3_u64.into()]);
+        table
+    }
+
+    #[test]
+    fn csv_has_a_header_and_nothing_where_values_are_missing() {
+        let mut text = Vec::new();
+        table().encode(Format::Csv, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, format!("a,b,c,d\n7,x,0.5,\n{},,,3\n", i64::MAX));
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn parquet_gives_back_what_was_written() {
+        use parquet::file::reader::{FileReader, SerializedFileReader};
+
+        let mut file = tempfile();
+        table().encode(Format::Parquet, &mut file).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let rows: Result<Vec<_>, _> = reader.get_row_iter(None).unwrap().collect();
+        let rows: Vec<String> = rows.unwrap().iter().map(ToString::to_string).collect();
+        let expected = [
+            "{a: 7, b: \"x\", c: 0.5, d: null}".to_owned(),
+            format!("{{a: {}, b: \"\", c: null, d: 3}}", i64::MAX),
+        ];
+        assert_eq!(rows, expected);
+        assert_eq!(reader.metadata().num_row_groups(), 1);
+    }
+
+    /// A file without a name.
+    #[cfg(feature = "parquet")]
+    fn tempfile() -> std::fs::File {
+        let path = std::env::temp_dir().join(format!("longhaul-encode-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true);
+        let file = file.open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file
     }
 }

@@ -8,10 +8,10 @@ use longhaul_core::{PipeId, Span, Time, Topology};
 
 use super::encode::{Cell, Kind, Table};
 use super::flows::{Counts, FlowRow};
-use super::sample::{CoreRow, PipeRow};
+use super::sample::{CoreBin, CoreRow, PipeRow};
 use super::timeline::Passage;
 
-use Kind::{Real, Text, Whole};
+use Kind::{MaybeReal, MaybeWhole, Real, Text, Whole};
 
 type Columns = &'static [(&'static str, Kind)];
 
@@ -35,7 +35,7 @@ pub(super) const PIPES: Columns = &[
     ("queue_end", Whole),
     ("queue_end_bytes", Whole),
     ("served", Whole),
-    ("delay_mean_ns", Real),
+    ("delay_mean_ns", MaybeReal),
     ("delay_max_ns", Whole),
 ];
 
@@ -54,7 +54,7 @@ pub(super) const FLOWS: Columns = &[
     ("received", Whole),
     ("received_bytes", Whole),
     ("dropped", Whole),
-    ("delay_mean_ns", Real),
+    ("delay_mean_ns", MaybeReal),
     ("delay_max_ns", Whole),
 ];
 
@@ -67,14 +67,14 @@ pub(super) const CORE: Columns = &[
     ("dropped", Whole),
     ("hops", Whole),
     ("inside", Whole),
-    ("busy_ns", Whole),
-    ("left", Whole),
-    ("late", Whole),
-    ("lateness_mean_ns", Real),
-    ("lateness_max_ns", Whole),
-    ("drops_shed", Whole),
-    ("drops_pool", Whole),
-    ("drops_send", Whole),
+    ("busy_ns", MaybeWhole),
+    ("left", MaybeWhole),
+    ("late", MaybeWhole),
+    ("lateness_mean_ns", MaybeReal),
+    ("lateness_max_ns", MaybeWhole),
+    ("drops_shed", MaybeWhole),
+    ("drops_pool", MaybeWhole),
+    ("drops_send", MaybeWhole),
 ];
 
 pub(super) const PACKETS: Columns = &[
@@ -108,21 +108,24 @@ pub(super) const CONNECTIONS: Columns = &[
     ("peer_port", Whole),
     ("address", Text),
     ("peer_address", Text),
-    ("modelled", Whole),
+    ("flow", Text),
+    ("id", Whole),
     ("state", Text),
     ("congestion", Text),
+    ("mss", Whole),
     ("cwnd_bytes", Whole),
-    ("ssthresh_bytes", Whole),
-    ("srtt_ns", Whole),
-    ("rttvar_ns", Whole),
-    ("min_rtt_ns", Whole),
-    ("pacing_bps", Whole),
-    ("delivery_bps", Whole),
-    ("acked_bytes", Whole),
-    ("received_bytes", Whole),
-    ("in_flight_bytes", Whole),
-    ("retransmitted", Whole),
-    ("lost", Whole),
+    ("ssthresh_bytes", MaybeWhole),
+    ("srtt_ns", MaybeWhole),
+    ("rttvar_ns", MaybeWhole),
+    ("min_rtt_ns", MaybeWhole),
+    ("pacing_bps", MaybeWhole),
+    ("delivery_bps", MaybeWhole),
+    ("acked_bytes", MaybeWhole),
+    ("received_bytes", MaybeWhole),
+    ("in_flight_packets", Whole),
+    ("unacked_packets", Whole),
+    ("lost_packets", Whole),
+    ("retransmitted_packets", Whole),
 ];
 
 /// Names of what samples have numbers of.
@@ -167,11 +170,9 @@ fn bin(start: Time, end: Time) -> [Cell; 2] {
     [start.as_ns().into(), end.since(start).as_ns().into()]
 }
 
+/// The mean of some; of none, there is none.
 fn mean(sum: u64, count: u64) -> Cell {
-    match count {
-        0 => Cell::Real(0.0),
-        count => Cell::Real(sum as f64 / count as f64),
-    }
+    (count > 0).then(|| sum as f64 / count as f64).into()
 }
 
 pub(super) fn pipes(
@@ -197,7 +198,7 @@ pub(super) fn pipes(
             c.corrupted.into(),
             c.reordered.into(),
             c.busy_ns.into(),
-            mean(q.packet_ns, width),
+            Cell::Real(q.packet_ns as f64 / width.max(1) as f64),
             u64::from(q.most).into(),
             u64::from(row.waiting.0).into(),
             row.waiting.1.into(),
@@ -284,7 +285,8 @@ fn protocol(number: u8) -> Arc<str> {
 }
 
 pub(super) fn core(table: &mut Table, row: &CoreRow, (start, end): (Time, Time)) {
-    let bin_of = &row.bin;
+    let own = |of: fn(&CoreBin) -> u64| Cell::from(row.bin.as_ref().map(of));
+    let lateness = row.bin.as_ref();
     let cells = [
         row.entered.into(),
         row.created.into(),
@@ -292,14 +294,14 @@ pub(super) fn core(table: &mut Table, row: &CoreRow, (start, end): (Time, Time))
         row.dropped.into(),
         row.hops.into(),
         row.inside.into(),
-        bin_of.busy_ns.into(),
-        bin_of.left.into(),
-        bin_of.late.into(),
-        mean(bin_of.lateness_ns, bin_of.left),
-        bin_of.lateness_max_ns.into(),
-        bin_of.shed.into(),
-        bin_of.pool.into(),
-        bin_of.send.into(),
+        own(|bin| bin.busy_ns),
+        own(|bin| bin.left),
+        own(|bin| bin.late),
+        lateness.map_or(Cell::Missing, |bin| mean(bin.lateness_ns, bin.left)),
+        own(|bin| bin.lateness_max_ns),
+        own(|bin| bin.shed),
+        own(|bin| bin.pool),
+        own(|bin| bin.send),
     ];
     table.push(bin(start, end).into_iter().chain(cells));
 }

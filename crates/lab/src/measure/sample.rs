@@ -70,7 +70,8 @@ pub(super) struct CoreRow {
     pub(super) dropped: u64,
     pub(super) hops: u64,
     pub(super) inside: u64,
-    pub(super) bin: CoreBin,
+    /// In real time only.
+    pub(super) bin: Option<CoreBin>,
 }
 
 /// What only the loop of the real clock has to tell of a bin.

@@ -42,7 +42,7 @@ pub(crate) struct Sampler {
     before: Vec<PipeCounters>,
     counters: Counters,
     cores: Vec<CoreWitnesses>,
-    bin: CoreBin,
+    bin: Option<CoreBin>,
 }
 
 /// The witnesses at a core.
@@ -64,7 +64,7 @@ impl Sampler {
             drain: Time::ZERO + DRAIN,
             counters: Counters::default(),
             cores: Vec::new(),
-            bin: CoreBin::default(),
+            bin: None,
             setup,
             to,
         }
@@ -139,7 +139,7 @@ impl Sampler {
 
     /// Adds what the loop of a real clock has to tell of the open bin.
     pub(crate) const fn tell(&mut self, bin: CoreBin) {
-        self.bin = bin;
+        self.bin = Some(bin);
     }
 
     /// Whether packets have to be taken away soon, whatever else happens.
@@ -242,7 +242,7 @@ impl Sampler {
                 dropped: counters.dropped.total() - before.dropped.total(),
                 hops: counters.hops - before.hops,
                 inside,
-                bin: std::mem::take(&mut self.bin),
+                bin: self.bin.take(),
             });
         }
     }
