@@ -162,17 +162,27 @@ pub fn without_timer_slack() {
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.
 pub fn own_run_wait_ns() -> u64 {
-    run_wait("/proc/thread-self/schedstat").unwrap_or(0)
+    let own = schedstat("/proc/thread-self/schedstat");
+    own.unwrap_or_default().waited_ns
 }
 
-/// The second field of `schedstat`: nanoseconds spent waiting on a run queue.
-pub(crate) fn run_wait(path: &str) -> Option<u64> {
-    fs::read_to_string(path)
-        .ok()?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
+/// What a task has used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Schedstat {
+    /// Nanoseconds on a CPU.
+    pub(crate) ran_ns: u64,
+    /// Nanoseconds spent waiting on a run queue.
+    pub(crate) waited_ns: u64,
+}
+
+/// Reads a `schedstat` file; none where the task is gone.
+pub(crate) fn schedstat(path: &str) -> Option<Schedstat> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.split_whitespace().map(str::parse);
+    Some(Schedstat {
+        ran_ns: words.next()?.ok()?,
+        waited_ns: words.next()?.ok()?,
+    })
 }
 
 /// CPU time that the hypervisor has taken from the CPUs of this machine since they began, in

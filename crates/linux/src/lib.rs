@@ -2,7 +2,8 @@
 //!
 //! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
 //! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
-//! the microsecond ([`wait`]), reads clocks ([`clock`]), knows CPUs ([`cpu`], [`core_thread`]) and
+//! the microsecond ([`wait`]), reads clocks ([`clock`]), asks kernels for their TCP connections
+//! ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and
 //! memory ([`memory`]).
 //!
 //! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
@@ -11,6 +12,7 @@
 
 pub mod channel;
 pub mod clock;
+pub mod connections;
 pub mod core_thread;
 pub mod cpu;
 pub mod doctor;

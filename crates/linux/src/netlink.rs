@@ -1,4 +1,5 @@
-//! Route netlink, just wide enough: build a message, send it, read the acknowledgement.
+//! Netlink, just wide enough: build a message, send it, read the acknowledgement; sockets' states
+//! in [`diag`].
 //!
 //! A rootless run configures thousands of interfaces while it starts, so requests are plain
 //! byte buffers on one socket, without an async runtime. Attribute numbers are those of the
@@ -8,6 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) mod diag;
 pub(crate) mod shaper;
 
 use crate::sys::check;
@@ -74,7 +76,7 @@ impl Message {
     }
 }
 
-/// A route netlink socket; it belongs to the network namespace in which it was opened.
+/// A netlink socket; it belongs to the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     fd: OwnedFd,
@@ -82,13 +84,18 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
+    /// For requests about interfaces, addresses and routes.
     pub(crate) fn open() -> io::Result<Self> {
+        Self::open_protocol(libc::NETLINK_ROUTE)
+    }
+
+    fn open_protocol(protocol: i32) -> io::Result<Self> {
         // SAFETY: no pointers; the result is checked and owned at once.
         let fd = unsafe {
             let fd = libc::socket(
                 libc::AF_NETLINK,
                 libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                libc::NETLINK_ROUTE,
+                protocol,
             );
             OwnedFd::from_raw_fd(check(fd)?)
         };
@@ -116,14 +123,14 @@ impl Netlink {
         }
     }
 
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         // SAFETY: the buffer is valid for its length.
         let read = unsafe {
             libc::recv(
                 self.fd.as_raw_fd(),
                 buffer.as_mut_ptr().cast(),
                 buffer.len(),
-                0,
+                flags,
             )
         };
         usize::try_from(read).map_err(|_| io::Error::last_os_error())
@@ -153,19 +160,64 @@ impl Netlink {
     ) -> io::Result<()> {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            let read = self.receive(&mut buffer)?;
-            let mut rest = &buffer[..read];
-            while rest.len() >= HEADER_LEN {
-                let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().unwrap());
-                let len = (word(0) as usize).clamp(HEADER_LEN, rest.len());
-                let kind = u16::from_ne_bytes([rest[4], rest[5]]);
-                if word(8) == sequence && visit(kind, &rest[HEADER_LEN..len]) {
+            let read = self.receive(&mut buffer, 0)?;
+            for reply in messages(&buffer[..read]) {
+                if reply.sequence == sequence && visit(reply.kind, reply.payload) {
                     return Ok(());
                 }
-                rest = &rest[len.next_multiple_of(4).min(rest.len())..];
             }
         }
     }
+}
+
+/// A message as the kernel sends it (`struct nlmsghdr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reply<'a> {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) sequence: u32,
+    pub(crate) payload: &'a [u8],
+    /// All of it, header and padding included.
+    pub(crate) whole: &'a [u8],
+}
+
+/// The messages of a buffer, up to the first that is cut off or says that it is shorter than its
+/// header.
+pub(crate) fn messages(bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let word = |at: usize| Some(u32::from_ne_bytes(*rest.get(at..at + 4)?.first_chunk()?));
+        let half = |at: usize| Some(u16::from_ne_bytes(*rest.get(at..at + 2)?.first_chunk()?));
+        let (kind, flags, sequence) = (half(4)?, half(6)?, word(8)?);
+        let len = word(0)? as usize;
+        let payload = rest.get(HEADER_LEN..len)?;
+        let (whole, behind) = rest.split_at(len.next_multiple_of(4).min(rest.len()));
+        rest = behind;
+        Some(Reply {
+            kind,
+            flags,
+            sequence,
+            payload,
+            whole,
+        })
+    })
+}
+
+/// The attributes of a message (`struct nlattr`): kind and value, up to the first that is cut off or
+/// too short.
+pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    /// `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
+    const FLAGS: u16 = 0xc000;
+    const HEADER: usize = 4;
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let header: [u8; HEADER] = *rest.first_chunk()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & !FLAGS;
+        let value = rest.get(HEADER..len)?;
+        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+        Some((kind, value))
+    })
 }
 
 fn error_of(payload: &[u8]) -> io::Result<()> {

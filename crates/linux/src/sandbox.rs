@@ -16,6 +16,8 @@
 //! Left out: CPU, memory and disk limits of hosts.
 
 mod boot;
+mod counters;
+mod dump;
 mod launch;
 mod server;
 mod steering;
@@ -36,7 +38,10 @@ use crate::channel::Channel;
 use crate::packet_io::{RingConfig, Rings};
 use crate::sys::{self, Fork};
 
+use dump::Dumped;
+
 pub use crate::netlink::shaper::{Shaper, Traffic};
+pub use counters::{HostCounters, HostUsage, TcpCounters, Usage};
 pub use steering::orders_super_packets;
 
 /// The most segments of a super-packet: as many as the core takes, and UDP has.
@@ -68,6 +73,20 @@ pub struct SandboxConfig {
     pub gateway_mac: [u8; 6],
     /// Whether there are hosts that hand over super-packets.
     pub offload: bool,
+    /// How many places the table of TCP connections of each host has ([`tcp_buckets`]); 0 for the
+    /// machine's own table.
+    pub tcp_buckets: u32,
+}
+
+/// How many places the tables of TCP connections have that so many hosts get. A look at a host's
+/// connections walks all of its table, and the machine's has up to 524,288 places, which all
+/// namespaces share otherwise. 8 bytes a place: 32 MiB for all, or 8 KiB a host.
+pub fn tcp_buckets(hosts: usize) -> u32 {
+    const ALL: usize = 1 << 22;
+    const LEAST: usize = 1 << 10;
+    const MOST: usize = 1 << 14;
+    let each = (ALL / hosts.max(1)).clamp(LEAST, MOST);
+    1 << each.ilog2()
 }
 
 /// How the kernel's TCP of a host is set, whatever the machine's defaults.
@@ -169,33 +188,6 @@ pub enum Event {
     },
 }
 
-/// Counters of one host, each since its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCounters {
-    /// Frames that the cable lost on the way to the core (its ring was full).
-    pub to_core_dropped: u64,
-    /// Frames that the cable lost on the way to the host, where no send call says so.
-    pub from_core_dropped: u64,
-    /// Nanoseconds that its tasks were ready to run but had no CPU.
-    pub run_wait_ns: u64,
-    /// Processes that it runs, its init not counted.
-    pub processes: u32,
-}
-
-/// What the TCP of all hosts has counted since their start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpCounters {
-    /// Segments sent again (`RetransSegs`).
-    pub retransmissions: u64,
-    /// Those that their receivers reported to have had already (`TCPDSACKRecv`). Tail loss probes
-    /// bring such reports too, without a loss.
-    pub spurious_retransmissions: u64,
-    /// Retransmission time-outs (`TCPTimeouts`).
-    pub timeouts: u64,
-    /// Of them, those found to be needless (`TCPSpuriousRTOs`).
-    pub spurious_timeouts: u64,
-}
-
 /// Why a sandbox cannot be made or asked.
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -234,7 +226,9 @@ enum Request {
     Signal { id: ProgramId, signal: i32 },
     Listening { host: usize, port: u16 },
     Counters,
+    Usage,
     TcpCounters,
+    Connections,
     SetShaper { host: usize, shaper: Shaper },
     OpenSteering { host: usize },
     Shutdown,
@@ -244,12 +238,20 @@ enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Done,
-    Begun { steers: bool },
+    Begun {
+        steers: bool,
+    },
     Ring,
     Spawned(ProgramId),
     Listening(bool),
     Counters(Vec<HostCounters>),
+    Usage(Usage),
     TcpCounters(TcpCounters),
+    /// Unasked, once all hosts have been: what a file in memory holds of each, and CPU time.
+    Connections {
+        hosts: Vec<Dumped>,
+        cpu_ns: u64,
+    },
     Steering,
     Failed(String),
     Event(Event),
@@ -262,6 +264,7 @@ pub struct Sandbox {
     pid: i32,
     pidfd: OwnedFd,
     events: VecDeque<Event>,
+    dump: dump::Asked,
     hosts: usize,
     steers: bool,
     /// The CPUs of programs.
@@ -304,6 +307,7 @@ impl Sandbox {
             pid,
             pidfd,
             events: VecDeque::new(),
+            dump: dump::Asked::default(),
             hosts: 0,
             steers: false,
             cpus: config.cpus.clone(),
@@ -391,22 +395,6 @@ impl Sandbox {
         }
     }
 
-    /// What the TCP of all hosts together has counted.
-    pub fn tcp_counters(&mut self) -> Result<TcpCounters, SandboxError> {
-        match self.ask(&Request::TcpCounters, &[])?.0 {
-            Answer::TcpCounters(counters) => Ok(counters),
-            other => Err(unexpected(other)),
-        }
-    }
-
-    /// The counters of every host, by number.
-    pub fn counters(&mut self) -> Result<Vec<HostCounters>, SandboxError> {
-        match self.ask(&Request::Counters, &[])?.0 {
-            Answer::Counters(counters) => Ok(counters),
-            other => Err(unexpected(other)),
-        }
-    }
-
     /// Changes the backpressure of a host's network card.
     pub fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), SandboxError> {
         self.expect_done(&Request::SetShaper { host, shaper })
@@ -430,18 +418,42 @@ impl Sandbox {
 
     /// The next event that has arrived; never waits. Wait with [`AsFd`] first.
     pub fn poll_event(&mut self) -> Result<Option<Event>, SandboxError> {
-        if let Some(event) = self.events.pop_front() {
-            return Ok(Some(event));
+        self.take_unasked(|sandbox| sandbox.events.pop_front())
+    }
+
+    /// What `take` finds, now or after something more that has arrived unasked; never waits.
+    fn take_unasked<T>(
+        &mut self,
+        mut take: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<Option<T>, SandboxError> {
+        loop {
+            if let Some(found) = take(self) {
+                return Ok(Some(found));
+            }
+            let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
+            let ready = sys::wait_readable(&[channel.as_fd()], Some(Duration::ZERO));
+            if !ready.map_err(SandboxError::Channel)?[0] {
+                return Ok(None);
+            }
+            let (answer, fds) = self.receive()?;
+            if let Some((answer, _)) = self.keep_unasked(answer, fds) {
+                return Err(unexpected(answer));
+            }
         }
-        let channel = self.channel.as_ref().ok_or(SandboxError::Died)?;
-        let ready = sys::wait_readable(&[channel.as_fd()], Some(Duration::ZERO));
-        if !ready.map_err(SandboxError::Channel)?[0] {
-            return Ok(None);
+    }
+
+    /// Keeps what the sandbox reports unasked; gives an answer back.
+    fn keep_unasked(
+        &mut self,
+        answer: Answer,
+        fds: Vec<OwnedFd>,
+    ) -> Option<(Answer, Vec<OwnedFd>)> {
+        match answer {
+            Answer::Event(event) => self.events.push_back(event),
+            Answer::Connections { hosts, cpu_ns } => self.dump.arrived(hosts, cpu_ns, fds),
+            answer => return Some((answer, fds)),
         }
-        match self.receive()?.0 {
-            Answer::Event(event) => Ok(Some(event)),
-            other => Err(unexpected(other)),
-        }
+        None
     }
 
     /// Ends every program and host and waits until nothing is left.
@@ -472,10 +484,11 @@ impl Sandbox {
                 _ => SandboxError::Channel(error),
             })?;
         loop {
-            match self.receive()? {
-                (Answer::Event(event), _) => self.events.push_back(event),
-                (Answer::Failed(message), _) => return Err(SandboxError::Setup(message)),
-                answer => return Ok(answer),
+            let (answer, fds) = self.receive()?;
+            match self.keep_unasked(answer, fds) {
+                None => {}
+                Some((Answer::Failed(message), _)) => return Err(SandboxError::Setup(message)),
+                Some(answer) => return Ok(answer),
             }
         }
     }

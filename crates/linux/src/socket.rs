@@ -17,7 +17,8 @@ const NAME_MAX: usize = 16;
 /// The kernel's own value for "no round trip seen yet".
 const NO_RTT: u32 = u32::MAX;
 
-/// A sender's state (`struct tcp_info`); windows in segments, times in microseconds.
+/// A connection's state (`struct tcp_info`); windows in segments, times in microseconds. `None`
+/// where this kernel does not say, besides what each field says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Largest payload of a segment, in bytes (`tcpi_snd_mss`).
@@ -26,16 +27,29 @@ pub struct TcpInfo {
     pub cwnd: u32,
     /// Slow start threshold (`tcpi_snd_ssthresh`); `None` until the first reduction.
     pub ssthresh: Option<u32>,
+    /// Segments sent and not yet acknowledged (`tcpi_unacked`).
+    pub unacked: u32,
+    /// Of them, those thought lost (`tcpi_lost`).
+    pub lost: u32,
     /// Segments on their way (`tcpi_unacked` less what was reported or found lost).
     pub in_flight: u32,
     /// Smoothed round trip (`tcpi_rtt`).
     pub rtt_us: u32,
+    /// Its mean deviation (`tcpi_rttvar`).
+    pub rtt_var_us: u32,
     /// Least round trip of late (`tcpi_min_rtt`); `None` before the first, or on old kernels.
     pub min_rtt_us: Option<u32>,
     /// Segments sent again (`tcpi_total_retrans`).
     pub retransmissions: u32,
     /// Bytes acknowledged (`tcpi_bytes_acked`), where the kernel says so.
     pub bytes_acked: Option<u64>,
+    /// Bytes received (`tcpi_bytes_received`), where the kernel says so.
+    pub bytes_received: Option<u64>,
+    /// Bytes per second at which segments may leave (`tcpi_pacing_rate`); `None` where nothing
+    /// bounds it.
+    pub pacing_rate: Option<u64>,
+    /// Bytes per second that arrived of late (`tcpi_delivery_rate`); `None` before a measurement.
+    pub delivery_rate: Option<u64>,
 }
 
 impl TcpInfo {
@@ -49,29 +63,30 @@ impl TcpInfo {
         Self::parse(filled).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads it from the bytes of the structure, as many as there are; `None` below 104.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         /// `TCP_INFINITE_SSTHRESH`.
         const NO_SSTHRESH: u32 = 0x7fff_ffff;
-        let word = |offset: usize| {
-            let bytes = bytes.get(offset..offset + 4)?;
-            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-        };
-        let long = |offset: usize| {
-            let bytes = bytes.get(offset..offset + 8)?;
-            Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-        };
+        let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..at + 4)?.first_chunk()?));
+        let long = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..at + 8)?.first_chunk()?));
         let (unacked, sacked, lost, again) = (word(24)?, word(28)?, word(32)?, word(36)?);
         Some(Self {
             mss: word(16)?,
             cwnd: word(80)?,
             ssthresh: Some(word(76)?).filter(|&ssthresh| ssthresh < NO_SSTHRESH),
+            unacked,
+            lost,
             in_flight: unacked
                 .saturating_add(again)
                 .saturating_sub(sacked.saturating_add(lost)),
             rtt_us: word(68)?,
+            rtt_var_us: word(72)?,
             min_rtt_us: word(148).filter(|&rtt| rtt != NO_RTT),
             retransmissions: word(100)?,
             bytes_acked: long(120),
+            bytes_received: long(128),
+            pacing_rate: long(104).filter(|&rate| rate != u64::MAX),
+            delivery_rate: long(160).filter(|&rate| rate > 0),
         })
     }
 }

@@ -79,7 +79,7 @@ impl Facts {
                 .to_owned(),
             clock_read_ns: clock_read_ns(),
             open_files: open_files(&read("/proc/self/limits")),
-            schedstat: crate::cpu::run_wait("/proc/self/schedstat").is_some(),
+            schedstat: crate::cpu::schedstat("/proc/self/schedstat").is_some(),
             memory_bytes: kib(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(u64::MAX),
             committable_bytes: committable(&read("/proc/meminfo")),
         }

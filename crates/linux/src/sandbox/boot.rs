@@ -12,6 +12,13 @@ use crate::{ethtool, sys};
 
 /// The name of a host's one network interface.
 pub(super) const INTERFACE: &str = "eth0";
+/// How many places the TCP tables of new namespaces have that this one makes (ip-sysctl).
+pub(super) const CHILD_TABLES: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
+/// Parameters whose defaults follow the size of that table (`tcp_sk_init` in `net/ipv4/tcp_ipv4.c`).
+const OF_TABLE_SIZE: [&str; 2] = [
+    "net/ipv4/tcp_max_tw_buckets",
+    "net/ipv4/tcp_max_syn_backlog",
+];
 /// Super-packets that the core cannot split, and checksums that it cannot complete: of tunnels,
 /// whose outer headers say nothing of them, of lists and of SCTP. The kernel makes packets of them.
 const NOT_OURS: [&str; 12] = [
@@ -39,16 +46,27 @@ pub(super) const PRIVATE: [(&str, &str); 4] = [
 /// A folder that every host sees as the machine has it, and writes for itself alone.
 const OVERLAID: &str = "/var";
 
+/// A parameter below `/proc/sys`, and its value.
+pub(super) type Sysctl = (&'static str, String);
+
+/// What this namespace has of what a TCP table of another size would change.
+pub(super) fn of_table_size() -> Vec<Sysctl> {
+    let value = |name| std::fs::read_to_string(format!("/proc/sys/{name}"));
+    let known = |name| Some((name, value(name).ok()?.trim().to_owned()));
+    OF_TABLE_SIZE.into_iter().filter_map(known).collect()
+}
+
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
 pub(super) fn main(
     config: &HostConfig,
     shared: &SandboxConfig,
+    pinned: &[Sysctl],
     mut go: File,
     mut report: File,
 ) -> ! {
     sys::set_name(c"longhaul-host");
     sys::reset_signals();
-    let result = boot(config, shared, &mut go);
+    let result = boot(config, shared, pinned, &mut go);
     let text = result.as_ref().map_or_else(String::as_str, |()| "up");
     if report.write_all(text.as_bytes()).is_err() || result.is_err() {
         sys::exit_now(1);
@@ -58,11 +76,16 @@ pub(super) fn main(
     sys::reap_forever()
 }
 
-fn boot(config: &HostConfig, shared: &SandboxConfig, go: &mut File) -> Result<(), String> {
+fn boot(
+    config: &HostConfig,
+    shared: &SandboxConfig,
+    pinned: &[Sysctl],
+    go: &mut File,
+) -> Result<(), String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     sys::set_hostname(&config.name).map_err(step("setting its name"))?;
     mount_private(&shared.keep).map_err(step("mounting its private folders"))?;
-    set_sysctls(config).map_err(step("setting its network parameters"))?;
+    set_sysctls(config, pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)
         .map_err(step("waiting for its cable"))?;
@@ -166,7 +189,7 @@ fn overlay(folder: &str) -> io::Result<()> {
     )
 }
 
-fn set_sysctls(config: &HostConfig) -> io::Result<()> {
+fn set_sysctls(config: &HostConfig, pinned: &[Sysctl]) -> io::Result<()> {
     let tcp = &config.tcp;
     let ecn = if tcp.ecn { "1" } else { "0" };
     let rmem = format!("4096 131072 {}", tcp.rmem_max);
@@ -182,6 +205,9 @@ fn set_sysctls(config: &HostConfig) -> io::Result<()> {
         ("net/ipv4/ping_group_range", "0 0"),
     ];
     for (name, value) in settings {
+        sys::write_file(&format!("/proc/sys/{name}"), value)?;
+    }
+    for (name, value) in pinned {
         sys::write_file(&format!("/proc/sys/{name}"), value)?;
     }
     Ok(())

@@ -7,11 +7,14 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
-use super::usage::RunWait;
+use super::boot::Sysctl;
+use super::dump::{HostDiag, Round};
+use super::usage::Tasks;
 use super::{
-    Answer, Event, Exit, HostConfig, HostCounters, ProgramId, Request, SandboxConfig, Shaper,
-    Traffic,
+    Answer, Event, Exit, HostConfig, HostCounters, HostUsage, ProgramId, Request, SandboxConfig,
+    Shaper, Traffic, Usage,
 };
 use super::{boot, launch, steering, usage};
 use crate::channel::Channel;
@@ -48,7 +51,7 @@ pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
 pub(super) struct Host {
     /// Its init. We are the parent, so the number stays its own until we reap it.
     pub(super) pid: i32,
-    alive: bool,
+    pub(super) alive: bool,
     /// As it was made, but for `offload`: whether it hands over super-packets now.
     pub(super) config: HostConfig,
     /// Frames that were lost when its shaper was changed.
@@ -56,6 +59,7 @@ pub(super) struct Host {
     /// What its cable had dropped on the core's end when it stopped handing over super-packets.
     /// Before, its own end counts those, too.
     counted: u64,
+    pub(super) diag: HostDiag,
 }
 
 /// All state of the sandbox.
@@ -73,7 +77,11 @@ pub(super) struct Server {
     programs: HashMap<i32, usize>,
     /// Whether there has been a program at all.
     launched: bool,
-    run_wait: RunWait,
+    tasks: Tasks,
+    /// The dump of connections that is under way.
+    pub(super) round: Option<Round>,
+    /// Parameters that hosts have from this namespace, whose TCP table is another one.
+    pinned: Vec<Sysctl>,
 }
 
 fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
@@ -89,8 +97,13 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     };
     channel.send(&begun, &[]).map_err(ended)?;
     loop {
-        let ready = sys::wait_readable(&[channel.as_fd(), children.as_fd()], None);
+        // A dump asks one host at a time, so that requests wait for no more than that.
+        let patience = server.round.is_some().then_some(Duration::ZERO);
+        let ready = sys::wait_readable(&[channel.as_fd(), children.as_fd()], patience);
         let ready = ready.map_err(|e| format!("poll: {e}"))?;
+        if let Some((dumped, file)) = server.dump_next() {
+            channel.send(&dumped, &[file.as_fd()]).map_err(ended)?;
+        }
         if ready[1] {
             sys::drain(children.as_fd());
             for event in server.reap() {
@@ -123,6 +136,11 @@ impl Server {
             .map_err(step("making mounts private"))?;
         boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
         boot::bind_names(&config.hosts_file).map_err(step("giving hosts their names"))?;
+        // Where the kernel does not have it (before Linux 6.1), hosts have the machine's table.
+        let buckets = config.tcp_buckets;
+        let own_tables =
+            buckets > 0 && sys::write_file(boot::CHILD_TABLES, &buckets.to_string()).is_ok();
+        let pinned = own_tables.then(boot::of_table_size).unwrap_or_default();
         // The core's end of a cable is no host: no addresses, no chatter.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
         let steering = config.offload.then(|| {
@@ -134,7 +152,7 @@ impl Server {
             sys::raise_open_files().map_err(step("raising the limit of open files"))?;
         let netlink = Netlink::open().map_err(step("opening netlink"))?;
         let (hosts, programs) = (Vec::new(), HashMap::new());
-        let run_wait = RunWait::default();
+        let tasks = Tasks::default();
         let launched = false;
         Ok(Self {
             config,
@@ -147,7 +165,9 @@ impl Server {
             steering: steering.flatten(),
             programs,
             launched,
-            run_wait,
+            tasks,
+            round: None,
+            pinned,
         })
     }
 
@@ -176,6 +196,7 @@ impl Server {
                 let pid = launch::launch(self, &spec, &fds)?;
                 self.programs.insert(pid, host);
                 self.launched = true;
+                self.hosts[host].diag.launched = true;
                 Answer::Spawned(ProgramId(pid))
             }
             Request::Signal { id, signal } => {
@@ -189,6 +210,12 @@ impl Server {
                 Answer::Listening(usage::listening(self.host(host)?.pid, port))
             }
             Request::Counters => Answer::Counters(self.counters()),
+            Request::Usage => Answer::Usage(self.usage()),
+            Request::Connections => {
+                self.begin_round()
+                    .map_err(|e| format!("connections: {e}"))?;
+                Answer::Done
+            }
             Request::TcpCounters => {
                 let hosts = self.hosts.iter().map(|host| host.pid);
                 Answer::TcpCounters(usage::tcp_counters(hosts))
@@ -285,7 +312,7 @@ impl Server {
         match unsafe { sys::fork(flags) }? {
             Fork::Child => {
                 drop((go_write, report_read));
-                boot::main(config, &self.config, go_read, report_write)
+                boot::main(config, &self.config, &self.pinned, go_read, report_write)
             }
             Fork::Parent { pid, .. } => {
                 self.hosts.push(Host {
@@ -294,6 +321,7 @@ impl Server {
                     config: config.clone(),
                     lost: 0,
                     counted: 0,
+                    diag: HostDiag::default(),
                 });
                 Ok((report_read, go_write))
             }
@@ -365,12 +393,29 @@ impl Server {
                 counter.from_core_dropped = drops.sent;
             }
         }
-        self.run_wait.add_to(
-            &mut counters,
-            hosts.iter().map(|host| host.pid),
-            self.launched,
-        );
+        for (counter, usage) in counters.iter_mut().zip(self.look_at_tasks(false)) {
+            counter.run_wait_ns = usage.run_wait_ns;
+            counter.processes = usage.processes;
+        }
         counters
+    }
+
+    /// Reads every task of the sandbox, so it skips the work until the first program has been
+    /// launched; what a program leaves behind counts after its end.
+    fn look_at_tasks(&mut self, memory: bool) -> Vec<HostUsage> {
+        if self.launched {
+            let inits = self.hosts.iter().map(|host| host.pid);
+            self.tasks.scan(inits, memory)
+        } else {
+            vec![HostUsage::default(); self.hosts.len()]
+        }
+    }
+
+    fn usage(&mut self) -> Usage {
+        let before = cpu::own_cpu_ns();
+        let hosts = self.look_at_tasks(true);
+        let cost = Duration::from_nanos(cpu::own_cpu_ns() - before);
+        Usage { hosts, cost }
     }
 
     fn reap(&mut self) -> Vec<Event> {
@@ -393,6 +438,7 @@ impl Server {
                 .position(|h| h.alive && h.pid == ended.pid)
             {
                 self.hosts[host].alive = false;
+                self.hosts[host].diag = HostDiag::default();
                 events.push(Event::HostDied { host });
             }
         }

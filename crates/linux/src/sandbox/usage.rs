@@ -1,11 +1,11 @@
-//! What the kernel knows of a host: dropped frames, waiting tasks, listening sockets.
+//! What the kernel knows of a host: dropped frames, its tasks, listening sockets.
 
 use std::collections::HashMap;
 use std::fs;
 
 use super::boot::INTERFACE;
-use super::{HostCounters, TcpCounters};
-use crate::cpu::run_wait;
+use super::{HostUsage, TcpCounters};
+use crate::cpu::{Schedstat, schedstat};
 
 /// Frames that an interface dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,33 +84,22 @@ fn counter(table: &str, protocol: &str, name: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Run-queue wait of every host's tasks, added up over the run.
+/// What every host's tasks have used, added up over the run.
 #[derive(Debug, Default)]
-pub(super) struct RunWait {
-    seen: HashMap<i32, u64>,
-    totals: Vec<u64>,
+pub(super) struct Tasks {
+    /// What each task had used by the last look.
+    seen: HashMap<i32, Schedstat>,
+    totals: Vec<Schedstat>,
 }
 
-impl RunWait {
-    /// Adds each host's waiting time and number of processes to `counters`. Reads every task of
-    /// the sandbox, so it skips the work until the first program has been `launched`; what a
-    /// program leaves behind counts after its end.
-    pub(super) fn add_to(
+impl Tasks {
+    /// Looks at all tasks of the sandbox; `memory` also at what processes hold, which takes another
+    /// file of each.
+    pub(super) fn scan(
         &mut self,
-        counters: &mut [HostCounters],
         inits: impl Iterator<Item = i32>,
-        launched: bool,
-    ) {
-        self.totals.resize(counters.len(), 0);
-        if launched {
-            self.scan(counters, inits);
-        }
-        for (counter, total) in counters.iter_mut().zip(&self.totals) {
-            counter.run_wait_ns = *total;
-        }
-    }
-
-    fn scan(&mut self, counters: &mut [HostCounters], inits: impl Iterator<Item = i32>) {
+        memory: bool,
+    ) -> Vec<HostUsage> {
         let mut host_of = HashMap::new();
         let mut init_pids = Vec::new();
         for (pid, host) in inits.zip(0usize..) {
@@ -119,6 +108,8 @@ impl RunWait {
                 host_of.insert(namespace, host);
             }
         }
+        let mut usage = vec![HostUsage::default(); init_pids.len()];
+        self.totals.resize(init_pids.len(), Schedstat::default());
         init_pids.sort_unstable();
         let mut seen = HashMap::new();
         for pid in numbers_in("/proc").filter(|pid| init_pids.binary_search(pid).is_err()) {
@@ -126,18 +117,37 @@ impl RunWait {
             else {
                 continue;
             };
-            counters[host].processes += 1;
+            let (usage, total) = (&mut usage[host], &mut self.totals[host]);
+            usage.processes += 1;
+            usage.resident_bytes += if memory { resident_bytes(pid) } else { 0 };
             for task in numbers_in(&format!("/proc/{pid}/task")) {
-                let Some(wait) = run_wait(&format!("/proc/{pid}/task/{task}/schedstat")) else {
+                let Some(now) = schedstat(&format!("/proc/{pid}/task/{task}/schedstat")) else {
                     continue;
                 };
-                let before = self.seen.get(&task).copied().unwrap_or(0);
-                self.totals[host] += wait.saturating_sub(before);
-                seen.insert(task, wait);
+                usage.tasks += 1;
+                // A number that has come again begins below what its last owner had.
+                let before = self.seen.get(&task).copied().unwrap_or_default();
+                total.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
+                total.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
+                seen.insert(task, now);
             }
         }
         self.seen = seen;
+        for (usage, total) in usage.iter_mut().zip(&self.totals) {
+            (usage.cpu_ns, usage.run_wait_ns) = (total.ran_ns, total.waited_ns);
+        }
+        usage
     }
+}
+
+/// Memory that a process holds now; 0 where it is gone.
+fn resident_bytes(pid: i32) -> u64 {
+    // SAFETY: no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1);
+    let pages = pages.and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * u64::try_from(page).unwrap_or(4096)
 }
 
 fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {

@@ -4,7 +4,9 @@ use longhaul_core::PipeId;
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::topology::{NodeKind, PipeParams};
 use longhaul_linux::packet_io::RingConfig;
-use longhaul_linux::sandbox::{HostConfig, SandboxConfig, TcpConfig, orders_super_packets};
+use longhaul_linux::sandbox::{
+    HostConfig, SandboxConfig, TcpConfig, orders_super_packets, tcp_buckets,
+};
 use longhaul_plan::plan::{HostPlan, Plan};
 
 use super::governor::Governor;
@@ -27,6 +29,7 @@ pub(super) fn sandbox_config(
         remove: folder.control_socket(),
         gateway_mac: GATEWAY_MAC,
         offload: offloads(plan),
+        tcp_buckets: tcp_buckets(plan.hosts.len()),
     }
 }
 
