@@ -20,14 +20,19 @@ pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Attributes of an answer; a request asks for each by a bit.
 pub(crate) const INET_DIAG_INFO: u16 = 2;
 pub(crate) const INET_DIAG_CONG: u16 = 4;
-/// The kernel answers with at most 32 KiB at once.
-const ANSWER_MAX: usize = 64 << 10;
+/// Room for the kernel's answers, which are of at most 32 KiB.
+pub(crate) type Buffer = Box<[u8; 64 << 10]>;
 /// A dump that the kernel calls inconsistent is repeated so many times.
 const REPEATS: usize = 1;
 
 /// A socket for dumps of the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Diag(Netlink);
+
+/// An empty buffer.
+pub(crate) fn buffer() -> Buffer {
+    Box::new([0; 64 << 10])
+}
 
 /// What a dump left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +51,12 @@ impl Diag {
     /// Appends the messages of up to `limit` connections to `out`, as the kernel wrote them, and
     /// counts the others. After an error the socket may still be in the middle of a dump: open
     /// another one.
-    pub(crate) fn dump(&mut self, limit: usize, out: &mut Vec<u8>) -> io::Result<Rest> {
+    pub(crate) fn dump(
+        &mut self,
+        limit: usize,
+        buffer: &mut Buffer,
+        out: &mut Vec<u8>,
+    ) -> io::Result<Rest> {
         let start = out.len();
         let mut rest = Rest::default();
         for _ in 0..=REPEATS {
@@ -54,7 +64,7 @@ impl Diag {
             rest = Rest::default();
             let mut room = limit;
             for family in [libc::AF_INET, libc::AF_INET6] {
-                self.walk(family as u8, &mut room, &mut rest, out)?;
+                self.walk(family as u8, (&mut room, &mut rest), buffer, out)?;
             }
             if !rest.interrupted {
                 break;
@@ -66,16 +76,15 @@ impl Diag {
     fn walk(
         &mut self,
         family: u8,
-        room: &mut usize,
-        rest: &mut Rest,
+        (room, rest): (&mut usize, &mut Rest),
+        buffer: &mut Buffer,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         let sequence = self.0.send(&mut request(family))?;
-        let mut buffer = vec![0; ANSWER_MAX];
         loop {
             // The kernel writes the next answer while we ask for it, so that none is awaited: a
             // socket without one would never have one.
-            let read = self.0.receive(&mut buffer, libc::MSG_DONTWAIT)?;
+            let read = self.0.receive(&mut buffer[..], libc::MSG_DONTWAIT)?;
             let replies = messages(&buffer[..read]).filter(|reply| reply.sequence == sequence);
             for reply in replies {
                 rest.interrupted |= reply.flags & NLM_F_DUMP_INTR != 0;
@@ -133,7 +142,8 @@ mod tests {
             let (listener, streams) = pairs(2, address);
             let mut bytes = Vec::new();
             let mut diag = Diag::open().unwrap();
-            assert_eq!(diag.dump(usize::MAX, &mut bytes).unwrap().more, 0);
+            let rest = diag.dump(usize::MAX, &mut buffer(), &mut bytes).unwrap();
+            assert_eq!(rest.more, 0);
             let (all, unread) = parse(&bytes);
             assert_eq!(unread, 0);
             let to = listener.local_addr().unwrap();
@@ -166,13 +176,13 @@ mod tests {
     fn what_is_beyond_the_limit_is_counted() {
         let (_listener, streams) = pairs(4, "127.0.0.1:0");
         let (mut bytes, mut diag) = (vec![7], Diag::open().unwrap());
-        let rest = diag.dump(3, &mut bytes).unwrap();
+        let rest = diag.dump(3, &mut buffer(), &mut bytes).unwrap();
         assert_eq!(bytes[0], 7, "what was there stays");
         assert_eq!(parse(&bytes[1..]).0.len(), 3);
         // Both ends of each, and whatever else this machine has.
         assert!(rest.more >= 2 * streams.len() as u64 - 3, "{rest:?}");
         bytes.clear();
-        let rest = diag.dump(0, &mut bytes).unwrap();
+        let rest = diag.dump(0, &mut buffer(), &mut bytes).unwrap();
         assert!(bytes.is_empty() && rest.more >= 2 * streams.len() as u64);
     }
 }
