@@ -24,6 +24,7 @@
 //!
 //! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
 
+mod connections;
 mod datagrams;
 mod directory;
 mod draws;
@@ -51,6 +52,7 @@ use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::time::Time;
 use longhaul_core::topology::NodeId;
 
+pub use connections::Connection;
 pub use outbox::Transmit;
 pub use report::{
     DatagramFigures, FlowResult, Outcome, Part, RequestFigures, RttFigures, Strays, WindowPoint,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use longhaul_linux::sandbox::tcp_buckets;
 
-use crate::hosts::{Hosts, read_until, say};
+use crate::hosts::{Hosts, read_until};
 
 const ROUNDS: usize = 21;
 
@@ -28,16 +28,16 @@ pub(super) fn measure(hosts: usize, connections: usize) {
             looks.push(all.sandbox.usage().unwrap().cost);
             seen = dump.hosts.iter().map(|host| host.list.len()).sum();
         }
-        say(&format!(
+        println!(
             "{hosts} hosts, {seen} ends, {name} table ({buckets}), up in {up:.2?}: dump CPU {}, \
              elapsed {}; tasks CPU {}",
             figures(costs),
             figures(took),
             figures(looks)
-        ));
+        );
         let began = Instant::now();
         all.sandbox.shutdown().unwrap();
-        say(&format!("    down in {:.2?}", began.elapsed()));
+        println!("    down in {:.2?}", began.elapsed());
     }
 }
 

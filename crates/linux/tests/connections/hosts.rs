@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -196,9 +196,4 @@ fn carry(mut rings: Rings) {
             rings.send(&[departure], Ask::Last, &mut [Departed::Unasked]);
         }
     }
-}
-
-/// Writes a line at once.
-pub(super) fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
 }

@@ -33,6 +33,18 @@ impl Algorithm {
         ("vegas", Self::Vegas),
         ("dctcp", Self::Dctcp),
     ];
+
+    /// The name that Linux gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Bic => "bic",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Vegas => "vegas",
+            Self::Dctcp => "dctcp",
+        }
+    }
 }
 
 /// Explicit congestion notification (`net.ipv4.tcp_ecn`).

@@ -218,6 +218,7 @@ mod tests {
                 ..Config::default()
             };
             let size = size_of_val(&*new(&config, 1));
+            assert_eq!(congestion.name(), name);
             println!("{name}: {size} bytes");
             assert!(size <= 256, "{name}: {size}");
         }

@@ -356,6 +356,11 @@ impl Endpoint {
         (self.sender.nxt, self.receiver.next)
     }
 
+    /// Its congestion control.
+    pub fn congestion(&self) -> Algorithm {
+        self.config.congestion
+    }
+
     /// Congestion window and slow start threshold, in segments.
     pub fn window(&self) -> (u32, u32) {
         (self.sender.window.cwnd, self.sender.window.ssthresh)
@@ -374,9 +379,12 @@ impl Endpoint {
             phase: sender.phase,
             cwnd: sender.window.cwnd,
             ssthresh: sender.window.ssthresh,
+            unacked: sender.board.len(),
+            lost: sender.board.lost,
             in_flight: sender.board.in_flight(),
             mss: sender.mss,
             srtt: sender.rtt.srtt(),
+            rtt_var: sender.rtt.deviation(),
             min_rtt: sender.rtt.least(),
             rto: sender.rto(&self.config),
             pacing: sender.pacing(&self.config),

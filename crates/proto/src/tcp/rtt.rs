@@ -138,6 +138,11 @@ impl Rtt {
         Span::from_ns(self.srtt8 / 8)
     }
 
+    /// Its mean deviation; zero before the first sample.
+    pub(super) fn deviation(&self) -> Span {
+        Span::from_ns(self.deviation4 / 4)
+    }
+
     /// Least round trip of the window.
     pub(super) fn least(&self) -> Option<Span> {
         Some(self.least.best())

@@ -29,6 +29,33 @@ pub enum State {
     Closed,
 }
 
+impl State {
+    /// As RFC 9293 writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Listen => "LISTEN",
+            Self::SynSent => "SYN-SENT",
+            Self::SynReceived => "SYN-RECEIVED",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST-ACK",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// Whether data may be on their way: open, or being closed.
+    pub const fn is_connected(self) -> bool {
+        !matches!(
+            self,
+            Self::Listen | Self::SynSent | Self::SynReceived | Self::TimeWait | Self::Closed
+        )
+    }
+}
+
 /// How a sender takes what it hears (`enum tcp_ca_state` of Linux's `include/uapi/linux/tcp.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -104,12 +131,18 @@ pub struct Info {
     pub cwnd: u32,
     /// Slow start threshold, in segments.
     pub ssthresh: u32,
+    /// Segments sent and not yet acknowledged.
+    pub unacked: u32,
+    /// Of them, those thought lost.
+    pub lost: u32,
     /// Segments thought to be in the network: sent, less lost and selectively acknowledged.
     pub in_flight: u32,
     /// Payload of a full segment, in bytes.
     pub mss: u32,
     /// Smoothed round-trip time; zero before the first measurement.
     pub srtt: Span,
+    /// Its mean deviation.
+    pub rtt_var: Span,
     /// Least round-trip time of the last 300 s; `None` before the first measurement.
     pub min_rtt: Option<Span>,
     /// Time-out, backed off.

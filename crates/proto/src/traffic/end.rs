@@ -369,6 +369,11 @@ impl End {
         }
     }
 
+    /// Its endpoint.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Whether a segment with such flags asks for a connection.
     pub(super) fn opens(flags: u8) -> bool {
         let flags = Flags(flags);

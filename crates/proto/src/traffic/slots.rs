@@ -134,6 +134,14 @@ impl Slots {
         self.free.push(slot);
     }
 
+    /// The ends of connections under way.
+    pub(super) fn connections(&self) -> impl Iterator<Item = (EndId, &End)> {
+        self.slots.iter().filter_map(|slot| match &slot.active {
+            Active::Tcp(end) => Some((slot.end, &**end)),
+            _ => None,
+        })
+    }
+
     /// How many slots there are.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

@@ -10,9 +10,9 @@ use super::*;
 use crate::tcp::Config;
 
 /// One way between the two hosts.
-const WAY: Span = Span::from_us(500);
+pub(super) const WAY: Span = Span::from_us(500);
 
-fn host(number: u32) -> Host {
+pub(super) fn host(number: u32) -> Host {
     Host {
         node: NodeId(number),
         ipv4: Ipv4Addr::from_bits(0x0a00_0001 + number),
@@ -20,7 +20,12 @@ fn host(number: u32) -> Host {
     }
 }
 
-fn spec(number: u32, transport: Transport, application: Application, start: Time) -> FlowSpec {
+pub(super) fn spec(
+    number: u32,
+    transport: Transport,
+    application: Application,
+    start: Time,
+) -> FlowSpec {
     FlowSpec {
         name: Name {
             group: "f".into(),
@@ -42,6 +47,11 @@ fn tcp() -> Transport {
 
 /// The most slots, keys and timers that there were at once.
 fn run(flows: Vec<FlowSpec>) -> ([usize; 3], Traffic) {
+    run_until(flows, Time::MAX)
+}
+
+/// The same at a time.
+pub(super) fn run_until(flows: Vec<FlowSpec>, until: Time) -> ([usize; 3], Traffic) {
     let mut traffic = Traffic::new(vec![host(0), host(1)], flows, 1).unwrap();
     let mut coming: BTreeMap<(Time, u64), (NodeId, Vec<u8>, u32)> = BTreeMap::new();
     let (mut number, mut most) = (0, [0; 3]);
@@ -50,6 +60,9 @@ fn run(flows: Vec<FlowSpec>) -> ([usize; 3], Traffic) {
         let Some(next) = packet.into_iter().chain(traffic.poll_timeout()).min() else {
             return (most, traffic);
         };
+        if next > until {
+            return (most, traffic);
+        }
         while let Some(entry) = coming.first_entry().filter(|entry| entry.key().0 == next) {
             let (to, headers, ip_len) = entry.remove();
             traffic.handle_packet(next, to, &headers, ip_len);
