@@ -6,6 +6,7 @@
 
 pub mod calibrate;
 pub mod compare;
+pub mod connections;
 pub mod control;
 pub mod fidelity;
 pub mod flows;

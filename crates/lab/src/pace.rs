@@ -16,11 +16,11 @@ use longhaul_plan::plan::RunClock;
 
 /// So many seconds of the machine carry one of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dilation(u32);
+pub struct Dilation(u32);
 
 impl Dilation {
     /// None: the experiment goes as fast as the machine's clock.
-    pub(crate) const NONE: Self = Self(1);
+    pub const NONE: Self = Self(1);
 
     #[cfg(test)]
     pub(crate) const fn by(factor: u32) -> Self {
@@ -29,7 +29,7 @@ impl Dilation {
     }
 
     /// That of a clock on which programs run.
-    pub(crate) const fn of(clock: RunClock) -> Self {
+    pub const fn of(clock: RunClock) -> Self {
         match clock {
             RunClock::Real | RunClock::Virtual => Self::NONE,
         }
@@ -51,6 +51,11 @@ impl Dilation {
     /// What a number per second of the experiment is per second of the machine.
     pub(crate) const fn per_machine_second(self, per_s: u64) -> u64 {
         per_s / self.0 as u64
+    }
+
+    /// What a number per second of the machine is per second of the experiment.
+    pub(crate) const fn per_experiment_second(self, per_s: u64) -> u64 {
+        per_s.saturating_mul(self.0 as u64)
     }
 
     const fn machine_ns(self, ns: u64) -> u64 {
@@ -163,6 +168,8 @@ mod tests {
     fn rates_are_as_much_slower_as_time_is() {
         let ten = Dilation::by(10);
         assert_eq!(ten.per_machine_second(1_000_000_000), 100_000_000);
+        assert_eq!(ten.per_experiment_second(100_000_000), 1_000_000_000);
+        assert_eq!(ten.per_experiment_second(u64::MAX), u64::MAX);
         assert_eq!(Dilation::NONE.per_machine_second(7), 7);
         assert_eq!(Dilation::of(RunClock::Real), Dilation::NONE);
     }

@@ -113,8 +113,9 @@ pub struct Connections {
     pub cost: Duration,
 }
 
-/// The connections of a dump, each once, and how many answers could not be read.
-pub(crate) fn parse(bytes: &[u8]) -> (Vec<Connection>, u64) {
+/// The connections of a dump (netlink messages as the kernel writes them), each once, and how many
+/// answers could not be read.
+pub fn parse(bytes: &[u8]) -> (Vec<Connection>, u64) {
     let (mut list, mut unread, mut end) = (Vec::new(), 0, 0);
     let mut seen = HashSet::new();
     for message in messages(bytes) {
