@@ -3,45 +3,20 @@
 // N hosts send to N others through H links each: N access links into the first router, H - 2
 // links of a chain of routers that all flows share, N access links out of the last one. With
 // H = 3 that is a dumbbell. Links have the rates, delays and drop-tail queues (in bytes) of the
-// example `chain` of crates/proto, and flows its starts: one after the other, without end. Every
-// flow is one TCP CUBIC connection, MTU 1500, selective acknowledgements, timestamps, delayed
-// acknowledgements and a first window of 10, as the model's are.
-//
-// What is counted: a packet-hop is an IP packet that has come out of a link, when it reaches the
-// device at the link's end. Data and acknowledgements count alike, as they do in the model.
-// Wall time is that of the simulator's run alone: building the network, its routes and the end of
-// the process do not count. Payload is never written (ns-3's own zero area).
-//
-// Left out: queueing disciplines above the devices (ns-3 would put FQ-CoDel there by default), so
-// that the queue of a device is the only one, as in the model. A device counts 2 bytes of PPP on
-// top of the IP packet where the model counts 18 of Ethernet: 1 % more packets in the same time,
-// which speed in packet-hops per second does not notice.
+// example `chain` of crates/proto, and flows its starts: one after the other, without end.
+// `ns3_tcp.h` says what is counted, and how TCP is set. The model counts 18 bytes of Ethernet on top
+// of the IP packet where a device counts 2: 1 % more packets in the same time, which speed in
+// packet-hops per second does not notice.
 //
 // Prints one JSON object.
 
-#include <chrono>
-#include <iostream>
-#include <string>
 #include <vector>
 
-#include "ns3/applications-module.h"
-#include "ns3/core-module.h"
-#include "ns3/internet-module.h"
-#include "ns3/network-module.h"
-#include "ns3/point-to-point-module.h"
-#include "ns3/traffic-control-helper.h"
+#include "ns3_tcp.h"
 
 using namespace ns3;
 
 namespace {
-
-constexpr uint16_t PORT = 5000;
-
-uint64_t hops = 0;
-uint64_t drops = 0;
-
-void CountHop(Ptr<const Packet>) { ++hops; }
-void CountDrop(Ptr<const Packet>) { ++drops; }
 
 struct Options {
   uint32_t flows = 16;
@@ -75,47 +50,25 @@ Options Parse(int argc, char** argv) {
   return o;
 }
 
-void Configure(const Options& o) {
-  Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpCubic::GetTypeId()));
-  Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
-  Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-  Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
-  Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(o.buffers));
-  Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(o.buffers));
-  Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
-  Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
-  Config::SetDefault("ns3::TcpSocketBase::WindowScaling", BooleanValue(true));
-  Config::SetDefault("ns3::BulkSendApplication::SendSize", UintegerValue(64 << 10));
-}
-
 // Joins two nodes by a link with addresses of its own.
-class Links {
+class AddressedLinks {
  public:
-  explicit Links(const Options& o) {
-    helper_.SetDeviceAttribute("DataRate", DataRateValue(DataRate(o.rate_mbit * 1000000ull)));
-    helper_.SetDeviceAttribute("Mtu", UintegerValue(1500));
-    helper_.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize",
-                     QueueSizeValue(QueueSize(QueueSizeUnit::BYTES, o.queue)));
+  explicit AddressedLinks(const Options& o)
+      : links_(o.rate_mbit, QueueSize(QueueSizeUnit::BYTES, o.queue)) {
     addresses_.SetBase("10.0.0.0", "255.255.255.252");
   }
 
   // The address of the second node.
   Ipv4Address Join(Ptr<Node> from, Ptr<Node> to, uint32_t delay_us) {
-    helper_.SetChannelAttribute("Delay", TimeValue(MicroSeconds(delay_us)));
-    NetDeviceContainer devices = helper_.Install(from, to);
+    NetDeviceContainer devices = links_.Join(from, to, MicroSeconds(delay_us));
     Ipv4InterfaceContainer interfaces = addresses_.Assign(devices);
     addresses_.NewNetwork();
     TrafficControlHelper::Default().Uninstall(devices);
-    for (uint32_t end = 0; end < 2; ++end) {
-      Ptr<PointToPointNetDevice> device = DynamicCast<PointToPointNetDevice>(devices.Get(end));
-      device->TraceConnectWithoutContext("PhyRxEnd", MakeCallback(&CountHop));
-      device->GetQueue()->TraceConnectWithoutContext("Drop", MakeCallback(&CountDrop));
-    }
     return interfaces.GetAddress(1);
   }
 
  private:
-  PointToPointHelper helper_;
+  Links links_;
   Ipv4AddressHelper addresses_;
 };
 
@@ -123,7 +76,7 @@ class Links {
 
 int main(int argc, char** argv) {
   const Options o = Parse(argc, argv);
-  Configure(o);
+  ConfigureTcp(o.buffers);
 
   NodeContainer routers, senders, receivers;
   routers.Create(o.hops - 1);
@@ -133,7 +86,7 @@ int main(int argc, char** argv) {
   stack.SetIpv6StackInstall(false);
   stack.InstallAll();
 
-  Links links(o);
+  AddressedLinks links(o);
   for (uint32_t n = 0; n + 1 < routers.GetN(); ++n) {
     links.Join(routers.Get(n), routers.Get(n + 1), o.delay_us);
   }
@@ -144,24 +97,9 @@ int main(int argc, char** argv) {
   }
   Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
-  PacketSinkHelper sink("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), PORT));
-  ApplicationContainer sinks = sink.Install(receivers);
+  const ApplicationContainer sinks = InstallSinks(receivers);
   for (uint32_t n = 0; n < o.flows; ++n) {
-    BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(targets[n], PORT));
-    bulk.SetAttribute("MaxBytes", UintegerValue(0));
-    bulk.Install(senders.Get(n)).Start(MilliSeconds(n * o.stagger_ms));
+    InstallFlow(senders.Get(n), targets[n], MilliSeconds(n * o.stagger_ms));
   }
-
-  Simulator::Stop(Seconds(o.seconds));
-  const auto started = std::chrono::steady_clock::now();
-  Simulator::Run();
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
-
-  uint64_t bytes = 0;
-  for (uint32_t n = 0; n < o.flows; ++n) bytes += DynamicCast<PacketSink>(sinks.Get(n))->GetTotalRx();
-  std::cout << "{\"hops\":" << hops << ",\"wall_s\":" << wall.count()
-            << ",\"hops_per_s\":" << hops / wall.count() << ",\"simulated_s\":" << o.seconds
-            << ",\"events\":" << Simulator::GetEventCount() << ",\"drops_queue\":" << drops
-            << ",\"goodput_bps\":" << bytes * 8 / o.seconds << "}\n";
-  Simulator::Destroy();
+  RunAndPrint(o.seconds, sinks);
 }

@@ -14,6 +14,7 @@ mod delay;
 mod direct;
 mod emulated;
 mod engine;
+mod fat_tree;
 mod figures;
 mod hosts;
 mod kernel;

@@ -1,7 +1,7 @@
 //! The reference of virtual time: ns-3, where it is installed, compiled and run on the spot.
 //!
-//! `crates/bench/reference/ns3_chain.cc` is one program with one call of the compiler; headers
-//! and libraries are those of Debian's `libns3-dev` (`libns3-internet.so`), of another package or
+//! `crates/bench/reference/` has a program for each kind of network, compiled by one call each;
+//! headers and libraries are those of Debian's `libns3-dev` (`libns3-internet.so`), of another package or
 //! of an own installation (`libns3.41-internet-optimized.so`), found by the library's name.
 //!
 //! Left out: building ns-3 itself.
@@ -12,13 +12,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::figures::Outcome;
+use super::Setup;
+use super::figures::{Figure, Outcome};
 use super::lab::Lab;
 
 /// Where libraries lie; headers are in the `include` of the same tree.
 const TREES: [&str; 2] = ["/usr/local", "/usr"];
+/// What to say where there is none.
+const MISSING: &str = "not installed (package libns3-dev)";
 /// The parts of ns-3 that the program needs.
 const PARTS: [&str; 6] = [
     "point-to-point",
@@ -39,31 +42,27 @@ struct Installed {
     after: String,
 }
 
-/// ns-3 as far as this machine has it.
+/// ns-3 as far as this machine has it, and one program that uses it.
 pub(crate) struct Ns3 {
     installed: Option<Installed>,
+    /// The program's name; its source is `NAME.cc`.
+    name: &'static str,
     /// The compiled program, or why there is none.
     program: OnceCell<Result<PathBuf, String>>,
 }
 
 impl Ns3 {
-    /// Looks for it.
-    pub(crate) fn find() -> Self {
+    /// Looks for ns-3, to run the program `name`.
+    pub(crate) fn find(name: &'static str) -> Self {
         Self {
             installed: TREES.iter().find_map(|tree| installed(Path::new(tree))),
+            name,
             program: OnceCell::new(),
         }
     }
 
-    /// What is missing, in a few words.
-    pub(crate) fn missing(&self) -> Option<&'static str> {
-        self.installed
-            .is_none()
-            .then_some("not installed (package libns3-dev)")
-    }
-
     /// Runs the program, compiling it first where this has not been done.
-    pub(crate) fn run(&self, lab: &Lab, arguments: &[String]) -> io::Result<Outcome> {
+    fn run(&self, lab: &Lab, arguments: &[String]) -> io::Result<Outcome> {
         let program = self
             .program
             .get_or_init(|| self.compile(lab).map_err(|error| error.to_string()));
@@ -86,12 +85,35 @@ impl Ns3 {
         Ok(Outcome { data, health: None })
     }
 
+    /// The reference of a group: one run of the program with these arguments.
+    pub(crate) fn setup(self, arguments: Vec<String>, figures: Vec<Figure>) -> Setup {
+        let name = match self.installed {
+            Some(_) => "ns-3".to_owned(),
+            None => format!("ns-3: {MISSING}"),
+        };
+        Setup {
+            name,
+            command: format!("{} {}", self.name, arguments.join(" ")),
+            reference: false,
+            run: Box::new(move |lab| match self.installed {
+                None => Ok(Outcome {
+                    data: json!({ "missing": MISSING }),
+                    health: None,
+                }),
+                Some(_) => self.run(lab, &arguments),
+            }),
+            figures,
+        }
+    }
+
     fn compile(&self, lab: &Lab) -> io::Result<PathBuf> {
         let Some(installed) = &self.installed else {
             return Err(io::Error::other("ns-3 is not installed"));
         };
-        let program = lab.folder()?.join("ns3_chain");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference/ns3_chain.cc");
+        let program = lab.folder()?.join(self.name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("reference")
+            .join(format!("{}.cc", self.name));
         let output = Command::new("g++")
             .args(["-std=c++17", "-O3", "-DNDEBUG", "-I"])
             .arg(&installed.include)
@@ -184,8 +206,11 @@ mod tests {
     fn a_machine_without_it_says_so() {
         let nowhere = Ns3 {
             installed: installed(Path::new("/nonexistent")),
+            name: "ns3_chain",
             program: OnceCell::new(),
         };
-        assert!(nowhere.missing().unwrap().contains("libns3-dev"));
+        let setup = nowhere.setup(vec!["--k=4".to_owned()], Vec::new());
+        assert!(setup.name.contains("libns3-dev"), "{}", setup.name);
+        assert_eq!(setup.command, "ns3_chain --k=4");
     }
 }

@@ -1,23 +1,22 @@
 //! How fast modelled traffic runs where no clock holds it back, against ns-3.
 //!
 //! The same network, flows and TCP settings for both: 16 TCP CUBIC flows, starting one after the
-//! other, through 12 links of a gigabit, and through a dumbbell (3 links). The unit is the packet-hop: a packet that has come
-//! out of a link, data and acknowledgements alike. Both measure the time of their event loop
-//! alone. ns-3 simulates a shorter time, since it is slower; speed does not depend on it.
+//! other, through 12 links of a gigabit, and through a dumbbell (3 links); and a fat tree
+//! ([`fat_tree`]). The unit is the packet-hop: a packet that has come out of a link, data and
+//! acknowledgements alike. Both measure the time of their event loop alone. ns-3 simulates a shorter time, since it is slower; speed does not depend on it.
 //!
 //! Left out: whether the two agree on what TCP does; `goodput` shows that they carry the same.
 
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::rc::Rc;
 
 use serde_json::{Value, json};
 
 use super::figures::{Against, Figure, Outcome, Target, at};
 use super::lab::Lab;
 use super::ns3::Ns3;
-use super::{Group, Setup};
+use super::{Group, Setup, fat_tree};
 
 /// One network.
 struct Network {
@@ -46,27 +45,29 @@ const NETWORKS: [Network; 2] = [
     },
 ];
 
-/// A group for each network.
+/// A group for each network, and one for the fat tree.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
-    let ns3 = Rc::new(Ns3::find());
     let group = |network: &Network| {
         let seconds = network.seconds.map(|full| lab.seconds(full));
         Group {
             title: network.title.to_owned(),
             setups: vec![
-                reference(&ns3, network.hops, seconds[0]),
+                reference(network.hops, seconds[0]),
                 own(network, seconds[1]),
             ],
         }
     };
-    NETWORKS.iter().map(group).collect()
+    let chains = NETWORKS.iter().map(group);
+    chains.chain([fat_tree::group(lab)]).collect()
 }
 
-fn speed() -> Figure {
+/// Packet-hops over the time of the event loop.
+pub(super) fn speed() -> Figure {
     Figure::new("speed", "M packet-hops/s", at("/hops_per_s").times(1e-6))
 }
 
-fn goodput() -> Figure {
+/// Payload that arrived over simulated time.
+pub(super) fn goodput() -> Figure {
     Figure::new(
         "goodput of all flows",
         "Mbit/s",
@@ -74,24 +75,10 @@ fn goodput() -> Figure {
     )
 }
 
-fn reference(ns3: &Rc<Ns3>, hops: u32, seconds: u32) -> Setup {
+fn reference(hops: u32, seconds: u32) -> Setup {
     let arguments = [("flows", FLOWS), ("hops", hops), ("seconds", seconds)]
         .map(|(name, value)| format!("--{name}={value}"));
-    let missing = ns3.missing();
-    let ns3 = Rc::clone(ns3);
-    Setup {
-        name: missing.map_or("ns-3".to_owned(), |what| format!("ns-3: {what}")),
-        command: format!("ns3_chain {}", arguments.join(" ")),
-        reference: false,
-        run: Box::new(move |lab| match ns3.missing() {
-            Some(what) => Ok(Outcome {
-                data: json!({ "missing": what }),
-                health: None,
-            }),
-            None => ns3.run(lab, &arguments),
-        }),
-        figures: vec![speed(), goodput()],
-    }
+    Ns3::find("ns3_chain").setup(arguments.into(), vec![speed(), goodput()])
 }
 
 fn own(network: &Network, seconds: u32) -> Setup {
