@@ -6,7 +6,9 @@ use std::path::Path;
 
 use longhaul_lab::fidelity::{Quantiles, State, Verdict};
 use longhaul_lab::flows::GroupSummary;
-use longhaul_lab::summary::{AttemptSummary, Packets, ProgramSummary, Summary};
+use longhaul_lab::summary::{
+    AttemptSummary, Load, Packets, PartitionSummary, ProgramSummary, Summary,
+};
 
 use crate::style::{self, Style};
 
@@ -64,8 +66,11 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
     line(
         "time",
         &format!(
-            "{:.1} s of the experiment in {:.1} s ({:.0} ms of it set-up)",
-            summary.simulated_s,
+            "{} of the experiment in {:.1} s ({:.0} ms of it set-up)",
+            match summary.simulated_s {
+                short if short < 1.0 => style::measured((short * 1e9) as u64),
+                long => format!("{long:.1} s"),
+            },
             summary.wall_s,
             summary.setup_s * 1e3
         ),
@@ -73,6 +78,10 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
     if is_virtual {
         let hops = style::short(summary.hops_per_s as u64);
         line("speed", &format!("{hops} packet-hops/s"));
+    }
+    if let Some(partition) = &summary.partition {
+        line("cores", &cores(summary.cores.len(), partition));
+        line("load", &load(partition));
     }
     if let Some(hash) = &summary.trace_hash {
         line("trace", hash);
@@ -82,6 +91,27 @@ pub(crate) fn text(summary: &Summary, style: Style) -> String {
     }
     line("report", &format!("{}/report.html", summary.run));
     text
+}
+
+/// What several cores have shared, and the efficiency that follows.
+pub(crate) fn cores(count: usize, partition: &PartitionSummary) -> String {
+    format!(
+        "{count}: {} edge packets, {} crossed between cores; efficiency {} (predicted {})",
+        style::grouped(partition.edge_packets),
+        style::grouped(partition.crossing_packets),
+        style::percent(partition.measured.efficiency),
+        style::percent(partition.predicted.efficiency),
+    )
+}
+
+/// CPU time of several cores over experiment time.
+pub(crate) fn load(partition: &PartitionSummary) -> String {
+    let of = |load: &Load| [load.load_max, load.load_mean].map(style::percent);
+    let ([max, mean], [likely_max, likely_mean]) =
+        (of(&partition.measured), of(&partition.predicted));
+    format!(
+        "{max} of experiment time at most, {mean} in the mean (predicted {likely_max}, {likely_mean})"
+    )
 }
 
 /// How each attempt came out.
@@ -265,6 +295,39 @@ fn last_lines(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_told_as_measured_and_as_predicted() {
+        let load = |efficiency, load_max, load_mean| Load {
+            efficiency,
+            load_max,
+            load_mean,
+        };
+        let partition = PartitionSummary {
+            method: "best".to_owned(),
+            cut_pipes: 2,
+            lookahead_ns: None,
+            predicted: load(0.8, 0.5, 0.45),
+            measured: load(0.783, 15.6, 14.4),
+            edge_packets: 526_053,
+            crossing_packets: 146_015,
+        };
+        let text = cores(2, &partition);
+        assert!(
+            text.starts_with("2: 526,053 edge packets, 146,015 crossed"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("efficiency 78.3 % (predicted 80.0 %)"),
+            "{text}"
+        );
+        let text = super::load(&partition);
+        assert!(
+            text.starts_with("1560.0 % of experiment time at most, 1440.0 %"),
+            "{text}"
+        );
+        assert!(text.ends_with("(predicted 50.0 %, 45.0 %)"), "{text}");
+    }
 
     #[test]
     fn the_end_of_a_log_is_cut_and_cleaned() {

@@ -190,6 +190,11 @@ pub(crate) fn short(n: u64) -> String {
     text.trim_end().to_owned()
 }
 
+/// A part of one, in per cent.
+pub(crate) fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
 /// Rows as columns of equal width, two spaces apart and two from the edge.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -3,14 +3,16 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use longhaul_lab::control::{Control, ControlError, Reply, Request, Top};
+use longhaul_lab::control::{Control, ControlError, Reply, Request, SimulationNow, Top};
 
 use crate::exit::Exit;
+use crate::result;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
 Headroom is the share of the last second in which the core had nothing to do: at 0 % it cannot
-carry more, and packets come late.
+carry more, and packets come late. Of a run in virtual time it shows the speed, and what its cores and
+pipes have done since it began.
 
 Examples:
   longhaul top                                 the only run, until it ends
@@ -21,6 +23,8 @@ Examples:
 const LOOK: Duration = Duration::from_millis(500);
 /// Characters of the bar that shows the core's load.
 const BAR: usize = 40;
+/// Cores that are shown.
+const CORES: usize = 32;
 /// Clears the screen from the cursor, which it puts at the top.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
@@ -66,8 +70,12 @@ fn watch(args: &Args) -> Result<(), ControlError> {
             Err(ControlError::Io { .. }) if shown.is_some() => return Ok(()),
             Err(error) => return Err(error),
         };
-        let second = top.second.map(|second| second.number);
-        // Each second once: a question may come before the next one is over.
+        // Each second once: a question may come before the next one is over. In virtual time, each
+        // time that has been reached.
+        let second = match (&top.simulation, top.second) {
+            (Some(_), _) => Some(top.time_s.to_bits()),
+            (None, second) => second.map(|second| second.number),
+        };
         if shown != Some(second) {
             let text = match args.json {
                 true => style::json(&serde_json::json!(top)),
@@ -96,6 +104,10 @@ fn page(top: &Top, style: Style) -> String {
     let mut text = format!("{name}: {:.1} s{of}, {verdict}\n", top.time_s);
     for reason in &top.reasons {
         text += &format!("  {}\n", style.dim(style::clean(reason)));
+    }
+    if let Some(simulation) = &top.simulation {
+        text += &simulated(simulation);
+        return with_pipes(text, top, ["PACKETS", "BYTES", "USED", "LOST"]);
     }
     let Some(second) = &top.second else {
         return text + "the first second is not over yet\n";
@@ -127,10 +139,65 @@ fn page(top: &Top, style: Style) -> String {
     ];
     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
     text += &style::table(&rows);
+    with_pipes(text, top, ["PACKETS/S", "BYTES/S", "USED", "LOST/S"])
+}
+
+/// A run in virtual time: its speed, and what its cores have done since it began.
+fn simulated(now: &SimulationNow) -> String {
+    let mut rows = vec![
+        (
+            "speed",
+            format!(
+                "{:.2} times real time, {} packet-hops/s",
+                now.speed,
+                style::short(now.hops_per_s as u64)
+            ),
+        ),
+        (
+            "flows",
+            format!(
+                "{}/{} ended",
+                style::grouped(now.flows_done),
+                style::grouped(now.flows)
+            ),
+        ),
+    ];
+    if let Some(partition) = &now.partition {
+        rows.push(("cores", result::cores(now.cores.len(), partition)));
+        rows.push(("load", result::load(partition)));
+    }
+    let rows = rows
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value]);
+    let text = style::table(&rows.collect::<Vec<_>>());
+    if now.partition.is_none() {
+        return text;
+    }
+    let head = ["CORE", "PIPES", "PACKETS", "CROSSING", "BUSY"].map(str::to_owned);
+    let cores = now
+        .cores
+        .iter()
+        .enumerate()
+        .take(CORES)
+        .map(|(number, core)| {
+            vec![
+                number.to_string(),
+                style::grouped(core.pipes as u64),
+                style::grouped(core.packets),
+                style::grouped(core.cross_core),
+                style::percent(core.busy),
+            ]
+        });
+    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(cores).collect();
+    format!("{text}\n{}", style::table(&rows))
+}
+
+/// The page with its busiest pipes, if there are any.
+fn with_pipes(text: String, top: &Top, columns: [&str; 4]) -> String {
     if top.pipes.is_empty() {
         return text;
     }
-    let head = ["PIPE", "PACKETS/S", "BYTES/S", "USED", "LOST/S"].map(str::to_owned);
+    let head = std::iter::once("PIPE").chain(columns).map(str::to_owned);
     let pipes = top.pipes.iter().map(|pipe| {
         let used = pipe
             .utilisation
@@ -143,6 +210,6 @@ fn page(top: &Top, style: Style) -> String {
             style::grouped(pipe.drops),
         ]
     });
-    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(pipes).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head.collect()).chain(pipes).collect();
     format!("{text}\n{}", style::table(&rows))
 }

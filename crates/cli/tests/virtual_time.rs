@@ -201,37 +201,91 @@ fn check_shows_what_a_virtual_run_would_take() {
     assert_eq!(json["traffic"][1]["bounded"], false);
 }
 
+/// A run without end that has begun.
+struct UnderWay {
+    child: std::process::Child,
+    out: String,
+}
+
+impl UnderWay {
+    fn start(scratch: &Scratch, more: &[&str]) -> Self {
+        let text = EXPERIMENT
+            .replace("30 s", "800000 h")
+            .replace("bytes: 500 kB, ", "");
+        let file = scratch.write("experiment.yaml", &text);
+        let out = scratch.out("run");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["run", &file, "--json", "--quiet", "--out", &out]);
+        let child = command
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It has begun when its folder has a series.
+        let begun = Path::new(&out).join("series/pipes.csv");
+        let patience = std::time::Instant::now();
+        while !begun.exists() && patience.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        Self { child, out }
+    }
+
+    fn end(self, signal: &str) -> Output {
+        let kill = format!("kill -{signal} {}", self.child.id());
+        let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(killed.success());
+        self.child.wait_with_output().unwrap()
+    }
+}
+
+#[test]
+fn a_run_under_way_tells_the_load_of_its_cores() {
+    let scratch = Scratch::new("top");
+    let file = scratch.write("experiment.yaml", EXPERIMENT);
+    let saved = scratch.out("saved.json");
+    let args = [
+        "partition",
+        &file,
+        "--cores",
+        "2",
+        "--method",
+        "metis",
+        "--save",
+        &saved,
+    ];
+    assert_eq!(longhaul(&args).status.code(), Some(0));
+    let run = UnderWay::start(&scratch, &["--partition", &saved]);
+    let top = longhaul(&["top", "--run", &run.out, "--once", "--json", "--pipes", "2"]);
+    assert_eq!(top.status.code(), Some(0), "{}", stderr(&top));
+    let top: Value = serde_json::from_slice(&top.stdout).unwrap();
+    let now = &top["simulation"];
+    assert_eq!(now["cores"].as_array().unwrap().len(), 2);
+    let load = |of: &str| now["partition"][of]["efficiency"].as_f64().unwrap();
+    assert!((load("measured") - load("predicted")).abs() < 0.2, "{now}");
+    assert!(now["partition"]["crossing_packets"].as_u64().unwrap() > 1000);
+    assert_eq!(top["pipes"].as_array().unwrap().len(), 2);
+    let page = longhaul(&["top", "--run", &run.out, "--once"]);
+    let page = String::from_utf8(page.stdout).unwrap();
+    for part in ["crossed between cores", "(predicted ", "CROSSING", "g>h"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let set = longhaul(&["set", "--run", &run.out, "g-h", "delay=1 ms"]);
+    assert!(stderr(&set).contains("virtual time"), "{}", stderr(&set));
+    let socket = Path::new(&run.out).join("control.sock");
+    let out = run.out.clone();
+    run.end("KILL");
+    assert!(!socket.exists(), "nothing is left of a run that was killed");
+    assert_eq!(longhaul(&["top", "--run", &out]).status.code(), Some(2));
+}
+
 #[test]
 fn an_interrupted_run_keeps_what_it_has() {
     let scratch = Scratch::new("interrupted");
-    let text = EXPERIMENT
-        .replace("30 s", "800000 h")
-        .replace("bytes: 500 kB, ", "");
-    let file = scratch.write("experiment.yaml", &text);
-    let out = scratch.out("run");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args(["run", &file, "--json", "--quiet", "--out", &out]);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It has begun when its folder has a series.
-    let begun = Path::new(&out).join("series/pipes.csv");
-    let patience = std::time::Instant::now();
-    while !begun.exists() && patience.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_millis(500));
-    let kill = format!("kill -INT {}", child.id());
-    assert!(
-        Command::new("sh")
-            .args(["-c", &kill])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = child.wait_with_output().unwrap();
+    let run = UnderWay::start(&scratch, &[]);
+    let out = run.out.clone();
+    let output = run.end("INT");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(

@@ -18,4 +18,4 @@ mod virtual_time;
 pub use applied::{Applied, Known};
 pub use emulation::{Emulation, Look};
 pub use hosts::{Delivered, Out};
-pub use virtual_time::{GRID, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
+pub use virtual_time::{Clocks, GRID, Outcome, Stop, VirtualConfig, VirtualRun, Watch};

@@ -14,7 +14,13 @@ use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
 use proptest::prelude::*;
 
-use crate::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
+use crate::{Clocks, Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
+
+/// Clocks that stand still.
+const STOPPED: Clocks<'static> = Clocks {
+    now: &|| Duration::ZERO,
+    cpu_time: &|| Duration::ZERO,
+};
 
 /// Everything that a run has come to.
 #[derive(Debug, PartialEq)]
@@ -43,7 +49,7 @@ fn run(plan: &Plan, split: Split, config: VirtualConfig) -> Result {
     let stop = loop {
         let watch = Watch {
             pauses: &mut || true,
-            now: &|| Duration::ZERO,
+            clocks: STOPPED,
         };
         match run.run(horizon, watch) {
             Outcome::More => {}

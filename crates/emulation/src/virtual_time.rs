@@ -50,9 +50,17 @@ pub enum Outcome {
 pub struct Watch<'a> {
     /// Whether the caller wants to look; asked now and then by the thread that called.
     pub pauses: &'a mut dyn FnMut() -> bool,
-    /// How long after some fixed moment it is, by the machine's clock; nothing that is simulated
-    /// depends on it.
+    /// What several cores measure their work by.
+    pub clocks: Clocks<'a>,
+}
+
+/// Clocks of the machine; nothing that is simulated depends on them.
+#[derive(Clone, Copy)]
+pub struct Clocks<'a> {
+    /// How long after some fixed moment it is.
     pub now: &'a (dyn Fn() -> Duration + Sync),
+    /// CPU time that the thread which asks has used.
+    pub cpu_time: &'a (dyn Fn() -> Duration + Sync),
 }
 
 /// How a virtual run goes, and when it ends.
@@ -124,7 +132,7 @@ impl VirtualRun {
         }
     }
 
-    /// Of several cores: how long each has worked, the time left out in which it waited for others.
+    /// Of several cores: CPU time of each, the time left out in which it waited for others.
     pub fn worked(&self) -> impl Iterator<Item = Duration> {
         self.lanes.iter().map(|lane| lane.worked)
     }

@@ -1,7 +1,7 @@
 //! The control socket: how other processes change a run that is under way.
 //!
-//! `control.sock` in the run folder takes `SOCK_SEQPACKET` connections of the run's own user.
-//! A message is one JSON object; a connection may send several requests, each answered in turn.
+//! `control.sock` in the run folder takes `SOCK_SEQPACKET` connections of the run's own user; a run in
+//! virtual time has the same path as an abstract name (unix(7)), which is no file. A message is one JSON object; a connection may send several requests, each answered in turn.
 //!
 //! The requests are the variants of [`Request`], the answers those of [`Reply`]: an object with the
 //! variant's name as its only key. docs/control.md describes them for programs in any language.
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::fidelity::{PhysicalDrops, Quantiles};
 use crate::folder;
-use crate::summary::PipeCounts;
+use crate::summary::{CoreSummary, PartitionSummary, PipeCounts};
 
 /// What a caller may ask.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -233,8 +233,10 @@ pub struct Top {
     pub verdict: String,
     /// What speaks against the run so far, the newest last.
     pub reasons: Vec<String>,
-    /// The second; `null` in the first one.
+    /// The second; `null` in the first one, and in virtual time.
     pub second: Option<SecondNow>,
+    /// How a run in virtual time comes along; `null` by the real clock.
+    pub simulation: Option<SimulationNow>,
     /// The busiest pipes in it.
     pub pipes: Vec<PipeLoad>,
 }
@@ -260,6 +262,23 @@ pub struct SecondNow {
     pub headroom: f64,
     /// The share of it that the core's thread was on its CPU, working or spinning.
     pub core_busy: f64,
+}
+
+/// A run in virtual time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SimulationNow {
+    /// Experiment time over real time, lately.
+    pub speed: f64,
+    /// Packet-hops per second of real time, lately.
+    pub hops_per_s: f64,
+    /// Modelled flows that have ended, and all of them.
+    pub flows_done: u64,
+    /// See `flows_done`.
+    pub flows: u64,
+    /// Every core, since t = 0.
+    pub cores: Vec<CoreSummary>,
+    /// How the network is split, and the load that follows, since t = 0; `null` with one core.
+    pub partition: Option<PartitionSummary>,
 }
 
 /// A pipe in a second of a run.
@@ -353,12 +372,18 @@ impl Control {
     }
 
     fn open(run: &Path) -> Result<Self, ControlError> {
-        let run = run.to_owned();
-        match Channel::connect(&run.join("control.sock")) {
-            Ok(channel) => Ok(Self { channel, run }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ControlError::NoRun),
-            Err(error) => Err(ControlError::Io { run, error }),
-        }
+        let run = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+        let path = run.join("control.sock");
+        let channel = match Channel::connect(&path) {
+            // A run in virtual time has a name that is no file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let none = |_| ControlError::NoRun;
+                Channel::connect_abstract(&path).map_err(none)?
+            }
+            Err(error) => return Err(ControlError::Io { run, error }),
+            Ok(channel) => channel,
+        };
+        Ok(Self { channel, run })
     }
 
     /// Sends a request, with descriptors for `exec`, and waits for the answer.

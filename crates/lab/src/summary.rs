@@ -255,7 +255,7 @@ pub struct EventSummary {
 }
 
 /// One emulation core.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoreSummary {
     /// Pipes that it owns.
     pub pipes: usize,
@@ -264,8 +264,39 @@ pub struct CoreSummary {
     pub packets: u64,
     /// Packets that came from or went to other cores.
     pub cross_core: u64,
-    /// The part of the run that it was on its CPU.
+    /// The part of the run that it was on its CPU; in virtual time its CPU time over the
+    /// experiment's, waiting for other cores left out.
     pub busy: f64,
+}
+
+/// How a network was split over several cores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartitionSummary {
+    /// What made the partition: the name of a method, or `saved` for one that was given.
+    pub method: String,
+    /// Pipes between cores.
+    pub cut_pipes: usize,
+    /// The least delay of these; `null` where there is none.
+    pub lookahead_ns: Option<u64>,
+    /// What was expected of it.
+    pub predicted: Load,
+    /// What came of it.
+    pub measured: Load,
+    /// Packets that entered or were created.
+    pub edge_packets: u64,
+    /// Packets that cores handed over to others.
+    pub crossing_packets: u64,
+}
+
+/// The load of several cores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Edge packets over all packets that cores process; 1 where nothing crosses.
+    pub efficiency: f64,
+    /// The busiest core's time for a second of experiment.
+    pub load_max: f64,
+    /// The mean over cores.
+    pub load_mean: f64,
 }
 
 /// One attempt of a run that may be repeated.
@@ -338,7 +369,7 @@ pub struct Summary {
     pub setup_s: f64,
     /// Real time from the end of the experiment until nothing of its hosts was left.
     pub teardown_s: f64,
-    /// Packet-hops per second of the drive loop's CPU time.
+    /// Packet-hops per second of the drive loop's CPU time; of several cores, of its real time.
     pub hops_per_s: f64,
     /// What went wrong with the run itself; `null` where nothing did.
     pub error: Option<String>,
@@ -365,6 +396,9 @@ pub struct Summary {
     /// Edge packets (entered or created) over all packets that cores processed, one that crosses
     /// cores at each of them; `null` with one core.
     pub efficiency: Option<f64>,
+    /// How the network was split, with the load that was expected and that which came; `null` with
+    /// one core.
+    pub partition: Option<PartitionSummary>,
     /// The series that have rows, in `series/NAME/`.
     pub series: Vec<SeriesSummary>,
     /// The files of captures.

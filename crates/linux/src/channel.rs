@@ -159,11 +159,12 @@ impl Default for Control {
     }
 }
 
-/// A socket in the file system at which other processes of the same user may call.
+/// A socket at which other processes of the same user may call.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    path: std::path::PathBuf,
+    /// Its file; none for an abstract name.
+    path: Option<std::path::PathBuf>,
 }
 
 /// Room for a socket's path in the kernel's structure.
@@ -202,6 +203,52 @@ fn socket_address(
     Ok((address, folder))
 }
 
+/// The address of an abstract name (unix(7)): `path` behind a zero byte. It is no file, and goes with
+/// the socket however its process ends.
+fn abstract_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: an all-zero address is valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if bytes.len() >= address.sun_path.len() {
+        let why = "the name of a socket is too long";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    for (to, from) in address.sun_path[1..].iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + bytes.len();
+    Ok((address, len as libc::socklen_t))
+}
+
+/// The user at the other end of a connection.
+fn peer_uid(fd: &OwnedFd) -> io::Result<u32> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure and its length outlive the call.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(peer.uid)
+}
+
+/// Our user.
+fn own_uid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 fn unix_socket(flags: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
     // SAFETY: no pointers; the result is checked and owned at once.
@@ -229,7 +276,7 @@ impl Listener {
         }
         let listener = Self {
             fd,
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
         };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
         // SAFETY: no pointers.
@@ -237,9 +284,33 @@ impl Listener {
         Ok(listener)
     }
 
+    /// Listens at the abstract name `path`, for the caller's user and root. Nothing of it is left
+    /// where the process is killed, and no other process is needed to see to that.
+    pub fn bind_abstract(path: &std::path::Path) -> io::Result<Self> {
+        let (address, len) = abstract_address(path)?;
+        let fd = unix_socket(libc::SOCK_NONBLOCK)?;
+        // SAFETY: the address outlives the call, and is at least `len` bytes long.
+        unsafe {
+            let address = (&raw const address).cast();
+            check(libc::bind(fd.as_raw_fd(), address, len))?;
+            check(libc::listen(fd.as_raw_fd(), 16))?;
+        }
+        Ok(Self { fd, path: None })
+    }
+
     /// The next caller, if one waits. Its channel never blocks: neither a caller that says
     /// nothing nor one that does not listen may hold up the run.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
+        while let Some(channel) = self.accept_any()? {
+            // A file has permissions, an abstract name has none.
+            if self.path.is_some() || [own_uid(), 0].contains(&peer_uid(&channel.fd)?) {
+                return Ok(Some(channel));
+            }
+        }
+        Ok(None)
+    }
+
+    fn accept_any(&self) -> io::Result<Option<Channel>> {
         // SAFETY: the address of the caller is not asked for; the result is owned at once.
         let fd = unsafe {
             libc::accept4(
@@ -269,7 +340,9 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -284,5 +357,47 @@ impl Channel {
             check(libc::connect(fd.as_raw_fd(), address, ADDRESS_LEN))?;
         }
         Ok(Self::new(fd))
+    }
+
+    /// Calls the listener at the abstract name `path`, which must be of the caller's user unless that
+    /// is root: anybody may take such a name.
+    pub fn connect_abstract(path: &std::path::Path) -> io::Result<Self> {
+        let (address, len) = abstract_address(path)?;
+        let fd = unix_socket(0)?;
+        // SAFETY: the address outlives the call, and is at least `len` bytes long.
+        unsafe {
+            let address = (&raw const address).cast();
+            check(libc::connect(fd.as_raw_fd(), address, len))?;
+        }
+        if own_uid() != 0 && peer_uid(&fd)? != own_uid() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Self::new(fd))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abstract_name_is_no_file_and_ends_with_its_listener() {
+        let path = std::env::temp_dir().join(format!("longhaul-abstract-{}", std::process::id()));
+        let listener = Listener::bind_abstract(&path).unwrap();
+        assert!(listener.accept().unwrap().is_none() && !path.exists());
+        let caller = Channel::connect_abstract(&path).unwrap();
+        let called = listener
+            .accept()
+            .unwrap()
+            .expect("a caller of our own user");
+        caller.send(&"ping", &[]).unwrap();
+        let (message, _) = called.receive::<String>().unwrap().unwrap();
+        assert_eq!(message, "ping");
+        assert!(Listener::bind_abstract(&path).is_err(), "taken");
+        drop((listener, called));
+        let error = Channel::connect_abstract(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let long = "x".repeat(108);
+        assert!(Listener::bind_abstract(long.as_ref()).is_err());
     }
 }

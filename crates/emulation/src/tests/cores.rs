@@ -134,7 +134,7 @@ fn work_is_spread_and_packets_cross() {
     let mut run = crate::VirtualRun::new(&plan, Arc::new(split), VirtualConfig::of(&plan)).unwrap();
     let watch = crate::Watch {
         pauses: &mut || false,
-        now: &|| std::time::Duration::ZERO,
+        clocks: super::STOPPED,
     };
     let outcome = run.run(longhaul_core::Time::MAX, watch);
     assert_eq!(outcome, crate::Outcome::Over(crate::Stop::Duration));

@@ -27,7 +27,7 @@ const AT_ONCE_MAX: u64 = 2_000_000;
 pub(super) struct Lane {
     pub(super) core: CoreId,
     pub(super) emulation: Emulation,
-    /// How long it has worked, by the machine's clock.
+    /// CPU time that its work has taken.
     pub(super) worked: Duration,
     /// Those with modelled endpoints.
     hosts: Vec<NodeId>,

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::text::{count, escape, link, of, percent, ranges, seconds, si};
-use crate::summary::{Packets, ProgramSummary, Summary};
+use super::text::{count, escape, link, nanoseconds, of, percent, ranges, seconds, si};
+use crate::summary::{Load, Packets, PartitionSummary, ProgramSummary, Summary};
 
 /// Most programs that are shown.
 const PROGRAMS_MAX: usize = 500;
@@ -349,14 +349,36 @@ pub(super) fn cores(summary: &Summary) -> String {
     let head = ["core", "pipes", "packets", "cross-core", "busy"];
     let mut content = left_out(summary.cores.len(), ROWS_MAX, "core", "in their order");
     content += &table(&head, rows);
-    if let Some(efficiency) = summary.efficiency {
-        let efficiency = percent(efficiency);
-        let _ = writeln!(
-            content,
-            "<p>Efficiency, edge over all packets: {efficiency}.</p>"
-        );
+    if let Some(partition) = &summary.partition {
+        content += &load(partition);
     }
     section("Cores", &content)
+}
+
+/// What was expected of a partition, and what came of it.
+fn load(partition: &PartitionSummary) -> String {
+    let (predicted, measured) = (&partition.predicted, &partition.measured);
+    let row = |name: &str, text: fn(f64) -> String, of: fn(&Load) -> f64| {
+        let numbers = [predicted, measured].map(|load| Cell::number(text(of(load))));
+        [Cell::text(name)].into_iter().chain(numbers).collect()
+    };
+    let rows: [Vec<Cell>; 3] = [
+        row("efficiency", percent, |load| load.efficiency),
+        row("busy, maximum", percent, |load| load.load_max),
+        row("busy, mean", percent, |load| load.load_mean),
+    ];
+    let look_ahead = partition.lookahead_ns;
+    let look_ahead = look_ahead.map_or("without bound".to_owned(), nanoseconds);
+    format!(
+        "{}<p>{} edge packets, which entered or were created, and {} that crossed from one core to \
+         another: efficiency is edge over edge and crossing. Busy is CPU time over experiment time. \
+         Partition: {}, {} cut, look-ahead {look_ahead}.</p>\n",
+        table(&["", "predicted", "measured"], rows),
+        count(partition.edge_packets),
+        count(partition.crossing_packets),
+        escape(&partition.method),
+        of(partition.cut_pipes as u64, "pipe"),
+    )
 }
 
 /// Says what a table leaves out.

@@ -196,6 +196,7 @@ fn summary() -> Summary {
             busy: 0.5,
         }],
         efficiency: None,
+        partition: None,
         series: Vec::new(),
         captures: Vec::new(),
         attempts: Vec::new(),
@@ -234,6 +235,41 @@ fn check_markup(html: &str) {
         }
     }
     assert!(open.is_empty(), "left open: {open:?}");
+}
+
+#[test]
+fn several_cores_show_what_was_expected_and_what_came() {
+    let folder = Folder::new("cores");
+    let mut summary = summary();
+    let html = html(&summary, &folder.0);
+    assert!(!html.contains("predicted"), "one core");
+    summary.cores = vec![summary.cores[0].clone(), summary.cores[0].clone()];
+    let load = |efficiency, load_max, load_mean| Load {
+        efficiency,
+        load_max,
+        load_mean,
+    };
+    summary.partition = Some(PartitionSummary {
+        method: "b<est".to_owned(),
+        cut_pipes: 12,
+        lookahead_ns: Some(3_000),
+        predicted: load(0.875, 1.25, 1.125),
+        measured: load(0.751, 2.5, 0.5),
+        edge_packets: 1_234_567,
+        crossing_packets: 76_543,
+    });
+    let html = super::html(&summary, &folder.0);
+    check_markup(&html);
+    for part in [
+        "<td>efficiency</td><td class=\"n\">87.5 %</td><td class=\"n\">75.1 %</td>",
+        "<td>busy, maximum</td><td class=\"n\">125.0 %</td><td class=\"n\">250.0 %</td>",
+        "<td>busy, mean</td><td class=\"n\">112.5 %</td><td class=\"n\">50.0 %</td>",
+        "1,234,567 edge packets",
+        "76,543 that crossed",
+        "b&lt;est, 12 pipes cut, look-ahead 3 us",
+    ] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
 }
 
 #[test]

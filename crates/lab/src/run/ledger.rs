@@ -22,7 +22,7 @@ use crate::measure::Outcome;
 use crate::summary::{
     EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
 };
-pub(crate) use core_end::CoreEnd;
+pub(crate) use core_end::{CoreEnd, Expected, Work, partition};
 pub(crate) use network::{Network, Report};
 use series::Series;
 
@@ -58,6 +58,8 @@ pub(super) struct End<'a> {
     pub(super) loop_time: Duration,
     /// What each core has come to, with its part of all pipes' counters.
     pub(super) cores: Vec<CoreEnd>,
+    /// Of several cores, how the network was split.
+    pub(super) expected: Option<&'a Expected>,
     /// The modelled hosts of all cores.
     pub(super) traffic: Vec<&'a Traffic>,
     pub(super) programs: Vec<ProgramSummary>,
@@ -145,8 +147,10 @@ impl<'a> Ledger<'a> {
         if let Err(problem) = series.finish() {
             error.get_or_insert(format!("writing time series: {problem}"));
         }
-        let cores = end.cores.iter().map(CoreEnd::summary).collect();
-        let efficiency = core_end::efficiency(&end.cores);
+        let work: Vec<Work<'_>> = end.cores.iter().map(CoreEnd::work).collect();
+        let cores = work.iter().map(Work::summary).collect();
+        let efficiency = core_end::efficiency(&work);
+        let partition = end.expected.map(|expected| partition(&work, expected));
         let network = core_end::whole(end.cores);
         let counters = &network.counters;
         Summary {
@@ -180,6 +184,7 @@ impl<'a> Ledger<'a> {
             pipes_seen: plan.topology.pipes().len(),
             cores,
             efficiency,
+            partition,
             series: end.measured.series,
             captures: end.measured.captures,
             attempts: Vec::new(),

@@ -13,6 +13,7 @@ pub mod memory;
 mod split;
 #[cfg(test)]
 mod tests;
+mod top;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use std::time::Duration;
 use longhaul_core::parallel::Split;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
-use longhaul_emulation::{Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
+use longhaul_emulation::{Clocks, Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
 
 use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
 use crate::measure::{Recorder, Sampler, Wait};
-use crate::run::ledger::{CoreEnd, End, Ledger, Network, PIPES_MAX};
+use crate::run::ledger::{CoreEnd, End, Expected, Ledger, Network, PIPES_MAX};
 use crate::run::{Begun, Cores, Observer, Progress, RunError, io_error};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
@@ -43,11 +44,14 @@ pub(crate) fn run(
     (cores, begun): (&Cores, Begun),
 ) -> Result<Summary, RunError> {
     machine.begin().map_err(io_error("blocking signals"))?;
-    let (split, notes) = split::of(plan, cores, machine.cpus());
+    let (split, expected, mut notes) = split::of(plan, cores, machine.cpus());
+    if let Err(error) = machine.listen(&folder.control_socket()) {
+        notes.push(format!("`longhaul top` cannot see this run: {error}"));
+    }
     for note in &notes {
         observer.progress(&Progress::Note(note.clone()));
     }
-    let mut simulation = Simulation::new(plan, folder, machine, split)?;
+    let mut simulation = Simulation::new(plan, folder, machine, (split, expected))?;
     notes
         .into_iter()
         .for_each(|note| simulation.ledger.warn(note));
@@ -62,7 +66,10 @@ pub(crate) fn run(
 /// A virtual run under way.
 struct Simulation<'a> {
     plan: &'a Plan,
+    folder: &'a RunFolder,
     run: VirtualRun,
+    /// Of several cores, what is expected of the split.
+    expected: Option<Expected>,
     ledger: Ledger<'a>,
     judge: Judge,
     machine: &'a mut dyn Machine,
@@ -86,7 +93,7 @@ impl<'a> Simulation<'a> {
         plan: &'a Plan,
         folder: &'a RunFolder,
         machine: &'a mut dyn Machine,
-        split: Split,
+        (split, expected): (Split, Option<Expected>),
     ) -> Result<Self, RunError> {
         let run = VirtualRun::new(plan, Arc::new(split), VirtualConfig::of(plan));
         let mut run = run.map_err(RunError::Traffic)?;
@@ -96,7 +103,9 @@ impl<'a> Simulation<'a> {
             .for_each(|emulation| sampler.install(emulation));
         Ok(Self {
             plan,
+            folder,
             run,
+            expected,
             ledger: Ledger::new(plan, folder, plan.warnings.clone())?,
             judge: Judge::new(plan.tolerance, Vec::new(), Vec::new()),
             second: 0,
@@ -122,16 +131,20 @@ impl<'a> Simulation<'a> {
             let second_end = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let edge = self.sampler.as_ref().map_or(Time::MAX, Sampler::edge);
             let horizon = second_end.min(edge);
-            let before = self.machine.cpu_time();
             let (now, told) = (self.machine.clock(), self.meter.told);
+            let cpu_time = self.machine.cpu_clock();
+            let before = cpu_time();
             let watch = Watch {
                 pauses: &mut || now().saturating_sub(told) >= PROGRESS,
-                now: &*now,
+                clocks: Clocks {
+                    now: &*now,
+                    cpu_time: &*cpu_time,
+                },
             };
             let begun = now();
             let outcome = self.run.run(horizon, watch);
             self.loop_time += now().saturating_sub(begun);
-            self.cpu += self.machine.cpu_time().saturating_sub(before);
+            self.cpu += cpu_time().saturating_sub(before);
             self.note_events();
             match outcome {
                 Outcome::More => {}
@@ -181,9 +194,9 @@ impl<'a> Simulation<'a> {
             self.ledger.fail(format!("interrupted by signal {signal}"));
         }
         let (time, hops) = (self.run.now(), self.run.counters().hops);
-        let traffic = self.run.emulations().filter_map(Emulation::traffic);
-        let flows_done = traffic.map(|traffic| traffic.progress().0 as u64).sum();
+        let flows_done = self.flows_done();
         let (speed, hops_per_s) = self.meter.look(now, time, hops);
+        self.serve((speed, hops_per_s));
         observer.progress(&Progress::Simulating {
             time,
             duration: self.plan.duration,
@@ -192,6 +205,21 @@ impl<'a> Simulation<'a> {
             flows_done,
             flows: self.plan.traffic.flows,
         });
+    }
+
+    /// Modelled flows that have ended.
+    fn flows_done(&self) -> u64 {
+        let traffic = self.run.emulations().filter_map(Emulation::traffic);
+        traffic.map(|traffic| traffic.progress().0 as u64).sum()
+    }
+
+    /// By core: CPU time of its loop. A virtual run waits for nothing else, so with one core it is CPU
+    /// time that its speed is counted by.
+    fn cpu_times(&self) -> Vec<Duration> {
+        match self.run.emulations().len() {
+            1 => vec![self.cpu],
+            _ => self.run.worked().collect(),
+        }
     }
 
     /// Writes down the second that is over.
@@ -241,10 +269,10 @@ impl<'a> Simulation<'a> {
         let time = Duration::from_nanos(end.as_ns());
         let cores = self.run.emulations();
         let all_pipes = self.plan.topology.pipes().len() as u32;
-        // Of one core, it is CPU time that counts: a virtual run waits for nothing.
-        let (worked, loop_time): (Vec<Duration>, _) = match cores.len() {
-            1 => (vec![self.cpu], self.cpu),
-            _ => (self.run.worked().collect(), self.loop_time),
+        let worked = self.cpu_times();
+        let loop_time = match cores.len() {
+            1 => self.cpu,
+            _ => self.loop_time,
         };
         let core = |(emulation, cpu): (&Emulation, Duration)| {
             let engine = emulation.engine();
@@ -268,6 +296,7 @@ impl<'a> Simulation<'a> {
             params: &|pipe| Some(self.run.params(pipe)),
             loop_time,
             cores: cores.zip(worked).map(core).collect(),
+            expected: self.expected.as_ref(),
             traffic: self
                 .run
                 .emulations()

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use longhaul_core::observe::{Counters, Dropped, PipeCounters};
 use longhaul_core::{Span, Time};
+use longhaul_partition::predict::Prediction;
 use longhaul_plan::plan::Plan;
 
 use super::*;
 use crate::fidelity::Judge;
-use crate::summary::{self, CoreFacts};
+use crate::summary::{self, CoreFacts, Load};
 
 /// A folder of its own, gone at the end.
 struct Scratch(PathBuf);
@@ -40,12 +41,23 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
     let plan = Plan::from_text(EXPERIMENT, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
     let folder = RunFolder::create(&scratch.0, EXPERIMENT, false).expect("a folder of its own");
     let ledger = Ledger::new(&plan, &folder, Vec::new()).expect("series in it");
+    let expected = Expected {
+        method: "best",
+        prediction: Prediction {
+            efficiency: 0.5,
+            loads: vec![0.25, 0.75],
+            cut_pipes: 2,
+            look_ahead: None,
+            cost: 0.75,
+        },
+    };
     let mut summary = ledger.close(End {
         time: Time::ZERO + Span::from_s(10),
         machine: summary::machine(CoreFacts::default(), Vec::new(), 2),
         verdict: Judge::new(plan.tolerance, Vec::new(), Vec::new()).virtual_verdict(),
         params: &|_| None,
         loop_time: cores.iter().map(|core| core.cpu).sum(),
+        expected: Some(&expected).filter(|_| cores.len() > 1),
         cores,
         traffic: Vec::new(),
         programs: Vec::new(),
@@ -134,6 +146,17 @@ fn two_cores_are_summed_up() {
     assert_eq!(cores, [(1, 140, 137, 0.4), (1, 138, 137, 0.1)]);
     // 141 packets began, and 137 were worked on a second time.
     assert_eq!(summary.efficiency, Some(141.0 / 278.0));
+    let partition = summary.partition.as_ref().expect("of two cores");
+    assert_eq!(partition.method, "best");
+    let packets = (partition.edge_packets, partition.crossing_packets);
+    assert_eq!(packets, (141, 137));
+    let load = |efficiency, load_max, load_mean| Load {
+        efficiency,
+        load_max,
+        load_mean,
+    };
+    assert_eq!(partition.predicted, load(0.5, 0.75, 0.5));
+    assert_eq!(partition.measured, load(141.0 / 278.0, 0.4, 0.25));
     let packets = &summary.packets;
     assert_eq!((packets.entered, packets.created), (138, 3));
     assert_eq!((packets.delivered, packets.inside), (138, 1));
@@ -165,7 +188,7 @@ fn one_core_has_no_efficiency() {
     let counters = &mut alone.network.counters;
     (counters.imported, counters.exported) = (0, 0);
     let summary = closed("one", vec![alone]);
-    assert_eq!(summary.efficiency, None);
+    assert_eq!((summary.efficiency, &summary.partition), (None, &None));
     assert_eq!(
         (summary.cores[0].packets, summary.cores[0].cross_core),
         (100, 0)

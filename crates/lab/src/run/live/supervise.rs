@@ -484,6 +484,7 @@ impl<'a> Supervisor<'a> {
             params: &|pipe| self.known.changed(pipe),
             loop_time: totals.cpu,
             cores: vec![core],
+            expected: None,
             traffic: totals.traffic.iter().collect(),
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,

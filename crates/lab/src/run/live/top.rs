@@ -41,6 +41,7 @@ impl Supervisor<'_> {
             verdict: self.judge.state().name().to_owned(),
             reasons: self.judge.reasons_so_far(),
             second,
+            simulation: None,
             pipes: self.busiest(pipes.min(PIPES_MAX)),
         }
     }

@@ -5,9 +5,11 @@
 //! compute virtual runs on another operating system; tests have one of their own.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::control::{Reply, Request};
 use crate::summary;
 
 /// A clock that several threads may look at.
@@ -26,8 +28,14 @@ pub(crate) trait Machine {
     /// The clock: how long after some fixed moment it is.
     fn clock(&self) -> Clock;
 
-    /// CPU time that the calling thread has used.
-    fn cpu_time(&self) -> Duration;
+    /// CPU time that the thread which asks has used.
+    fn cpu_clock(&self) -> Clock;
+
+    /// Lets other processes ask the run how it is doing, by the name `socket`, from here on.
+    fn listen(&mut self, socket: &Path) -> io::Result<()>;
+
+    /// Answers whoever has asked since.
+    fn serve(&mut self, answer: &mut dyn FnMut(&Request) -> Reply);
 
     /// The signal that asks for the run's end, once for each that came.
     fn interrupted(&mut self) -> Option<i32>;

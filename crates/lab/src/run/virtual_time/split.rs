@@ -15,21 +15,38 @@ use longhaul_plan::plan::Plan;
 
 use crate::partition::Network;
 use crate::run::Cores;
+use crate::run::ledger::Expected;
 
 /// Partitions of more cores must be predicted to be faster by this factor to be worth a thread.
 const GAIN: f64 = 1.05;
 
-/// The split of a plan's network, and what the user should know about it.
-pub(super) fn of(plan: &Plan, cores: &Cores, cpus: usize) -> (Split, Vec<String>) {
-    let (partition, notes) = match cores {
-        Cores::UpTo(..=1) => return (Split::whole(Arc::clone(&plan.topology)), Vec::new()),
+/// The split of a plan's network, what is expected of it where it has several cores, and what the user
+/// should know about it.
+pub(super) fn of(
+    plan: &Plan,
+    cores: &Cores,
+    cpus: usize,
+) -> (Split, Option<Expected>, Vec<String>) {
+    let (partition, expected, notes) = match cores {
+        Cores::UpTo(..=1) => {
+            let whole = Split::whole(Arc::clone(&plan.topology));
+            return (whole, None, Vec::new());
+        }
         Cores::UpTo(most) => best(plan, *most, cpus),
-        Cores::Given(partition) => (partition.clone(), too_many(partition.cores, cpus)),
+        Cores::Given(partition) => {
+            let expected = Expected {
+                method: "saved",
+                prediction: Network::of(plan).predict(partition),
+            };
+            let notes = too_many(partition.cores, cpus);
+            (partition.clone(), expected, notes)
+        }
     };
     let owners = partition.owner.into_iter().map(CoreId).collect();
     let topology = Arc::clone(&plan.topology);
     let split = Split::new(topology, owners, usize::from(partition.cores));
-    (split, notes)
+    let expected = (partition.cores > 1).then_some(expected);
+    (split, expected, notes)
 }
 
 fn too_many(cores: u16, cpus: usize) -> Vec<String> {
@@ -42,7 +59,7 @@ fn too_many(cores: u16, cpus: usize) -> Vec<String> {
 }
 
 /// The partition that is predicted to be fastest.
-fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Vec<String>) {
+fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Expected, Vec<String>) {
     let network = Network::of(plan);
     let limit = most.min(u16::try_from(cpus).unwrap_or(u16::MAX)).max(1);
     let mut notes = Vec::new();
@@ -52,12 +69,12 @@ fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Vec<String>) {
         ));
     }
     let mut best = Partition::single(plan.topology.nodes().len());
-    let mut cost = network.predict(&best).cost;
+    let mut prediction = network.predict(&best);
     for cores in 2..=limit {
         let other = network.split(Method::Best, cores, plan.seed);
-        let predicted = network.predict(&other).cost;
-        if predicted * GAIN < cost {
-            (best, cost) = (other, predicted);
+        let predicted = network.predict(&other);
+        if predicted.cost * GAIN < prediction.cost {
+            (best, prediction) = (other, predicted);
         }
     }
     if best.cores < limit {
@@ -68,5 +85,9 @@ fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Vec<String>) {
         });
         notes.extend(network.limits(limit));
     }
-    (best, notes)
+    let expected = Expected {
+        method: Method::Best.name(),
+        prediction,
+    };
+    (best, expected, notes)
 }

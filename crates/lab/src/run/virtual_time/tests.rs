@@ -1,13 +1,13 @@
 //! A virtual run on a machine of the test's own.
 
-use std::cell::Cell;
 use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use longhaul_partition::Partition;
 
 use super::*;
+use crate::control::{Reply, Request};
 use crate::summary::{self, CoreFacts};
 
 /// A machine whose clocks move when somebody looks at them.
@@ -19,10 +19,16 @@ pub(super) struct TestMachine {
     step: Duration,
     now: Arc<AtomicU64>,
     /// Looks at the CPU time, of which each moves it by a millisecond.
-    looks: Cell<u32>,
+    looks: Arc<AtomicU32>,
     /// Asked so often, it has been interrupted.
     interrupted_at: Option<u32>,
     asked: u32,
+    /// What other processes ask each time.
+    requests: Vec<Request>,
+    /// What they were answered last.
+    replies: Vec<Reply>,
+    /// Whether it has no sockets.
+    is_deaf: bool,
 }
 
 /// One with so much memory.
@@ -53,9 +59,22 @@ impl Machine for TestMachine {
         Arc::new(move || Duration::from_nanos(look()))
     }
 
-    fn cpu_time(&self) -> Duration {
-        self.looks.set(self.looks.get() + 1);
-        MS * self.looks.get()
+    fn cpu_clock(&self) -> Clock {
+        let looks = Arc::clone(&self.looks);
+        Arc::new(move || MS * (looks.fetch_add(1, Ordering::Relaxed) + 1))
+    }
+
+    fn listen(&mut self, socket: &Path) -> io::Result<()> {
+        assert!(socket.ends_with("control.sock"));
+        match self.is_deaf {
+            true => Err(io::Error::other("no sockets here")),
+            false => Ok(()),
+        }
+    }
+
+    fn serve(&mut self, answer: &mut dyn FnMut(&Request) -> Reply) {
+        let requests = self.requests.iter();
+        self.replies = requests.map(answer).collect();
     }
 
     fn interrupted(&mut self) -> Option<i32> {
@@ -132,7 +151,7 @@ fn figures_of_its_cost_are_the_machines() {
     let (summary, told) = simulate("cost", &mut machine);
     let summary = summary.expect("nothing goes wrong");
     // Two looks for each piece of work, a millisecond apart.
-    let cpu = f64::from(machine.looks.get() / 2) / 1e3;
+    let cpu = f64::from(machine.looks.load(Ordering::Relaxed) / 2) / 1e3;
     assert!(cpu >= 0.02, "{cpu} s: less than a piece for each second");
     assert_eq!(summary.hops_per_s, summary.packets.hops as f64 / cpu);
     assert_eq!(summary.cores[0].busy, cpu / 20.0);
@@ -190,6 +209,22 @@ fn cores_change_how_long_it_takes_and_nothing_else() {
     assert_eq!((one.efficiency, three.cores.len()), (None, 3));
     assert!(three.efficiency.is_some_and(|efficiency| efficiency < 0.6));
     assert!(three.cores.iter().all(|core| core.cross_core > 0));
+    let partition = three.partition.expect("of several cores");
+    assert_eq!(
+        (partition.method.as_str(), partition.cut_pipes),
+        ("saved", 4)
+    );
+    assert_eq!(partition.lookahead_ns, Some(1_000_000));
+    assert_eq!(Some(partition.measured.efficiency), three.efficiency);
+    assert!(one.partition.is_none());
+    let edge = three.packets.entered + three.packets.created;
+    assert_eq!(partition.edge_packets, edge);
+    // TCP takes what there is, which the prediction knows: each packet crosses twice.
+    let expected = partition.predicted.efficiency;
+    assert!(
+        (expected - partition.measured.efficiency).abs() < 0.02,
+        "{expected}"
+    );
     // Every packet crosses the router in the middle, on either side of which it crosses a cut.
     let crossed: u64 = three.cores.iter().map(|core| core.cross_core).sum();
     assert!(crossed >= 2 * three.packets.delivered);
@@ -205,6 +240,63 @@ fn more_threads_than_pay_are_not_taken_and_the_user_is_told() {
         told.notes
             .iter()
             .all(|note| summary.warnings.contains(note))
+    );
+}
+
+#[test]
+fn other_processes_are_told_how_it_is_doing_and_change_nothing() {
+    let set = Request::Set {
+        link: "a-g".to_owned(),
+        values: Default::default(),
+    };
+    let requests = vec![Request::Status {}, Request::Top { pipes: 1 }, set];
+    let mut machine = TestMachine {
+        step: PROGRESS / 8,
+        requests,
+        ..TestMachine::default()
+    };
+    let given = Cores::Given(Partition {
+        cores: 2,
+        owner: vec![0, 1, 1],
+    });
+    let (summary, _) = simulate_on("asked", &mut machine, &given);
+    let summary = summary.expect("nothing goes wrong");
+    let unasked = simulate("unasked", &mut TestMachine::default()).0;
+    assert_eq!(
+        summary.trace_hash,
+        unasked.expect("nothing goes wrong").trace_hash
+    );
+    let [Reply::Status(status), Reply::Top(top), Reply::Error(error)] = &machine.replies[..] else {
+        panic!("{:?}", machine.replies);
+    };
+    assert_eq!(
+        (status.verdict.as_str(), status.hosts.len()),
+        ("faithful", 2)
+    );
+    assert!(error.contains("virtual"), "{error}");
+    assert!(top.second.is_none() && top.time_s > 10.0, "{top:?}");
+    let now = top.simulation.as_ref().expect("of a virtual run");
+    let partition = now.partition.as_ref().expect("of several cores");
+    let whole = summary.partition.expect("of several cores");
+    assert_eq!(partition.predicted, whole.predicted);
+    assert!(partition.edge_packets > whole.edge_packets / 2);
+    assert!(partition.crossing_packets <= whole.crossing_packets);
+    assert_eq!((now.cores.len(), now.flows), (2, 2));
+    assert_eq!(top.pipes.len(), 1);
+}
+
+#[test]
+fn a_machine_without_sockets_runs_it_all_the_same() {
+    let mut deaf = TestMachine {
+        is_deaf: true,
+        ..TestMachine::default()
+    };
+    let (summary, told) = simulate("deaf", &mut deaf);
+    assert!(summary.is_ok());
+    assert!(
+        told.notes[0].contains("no sockets here"),
+        "{:?}",
+        told.notes
     );
 }
 
