@@ -25,9 +25,8 @@ mod setup;
 mod timeline;
 
 pub(crate) use capture::{CaptureId, Captured, Wanted};
-#[expect(unused_imports)]
-pub(crate) use encode::Cell;
 pub(crate) use files::stream;
-pub(crate) use recorder::{Outcome, Recorder, Taken};
+pub(crate) use recorder::{Outcome, Recorder};
+pub(crate) use rows::HostRow;
 pub(crate) use sample::CoreBin;
 pub(crate) use sampler::{Sampler, Wait};

@@ -13,13 +13,14 @@ use longhaul_plan::measure::{Capture, Format};
 use longhaul_plan::plan::Plan;
 
 use super::capture::{CaptureFile, CaptureId, Captured, Wanted};
-use super::encode::{Cell, Kind};
+use super::encode::Kind;
 use super::files::{self, Headline};
 use super::parts::Parts;
-use super::rows::{self, Names};
+use super::rows::{self, HostRow, Names};
 use super::sample::Sample;
 use super::sampler::{Sampler, Wait};
 use super::setup::Setup;
+use crate::connections::Connection;
 use crate::folder::RunFolder;
 use crate::summary::{CaptureSummary, SeriesSummary};
 
@@ -35,17 +36,8 @@ pub(super) enum Message {
     Capture(CaptureId, Box<CaptureFile>),
     /// A capture ends, once what has been recorded so far is in it.
     EndCapture(CaptureId, SyncSender<Captured>),
-    /// Rows of a series that the supervisor takes.
-    Rows(Taken, Vec<Vec<Cell>>),
-}
-
-/// The series that are not the loop's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Hosts' use of CPUs.
-    Hosts,
-    /// The state of TCP connections.
-    Connections,
+    Hosts(Vec<HostRow>),
+    Connections(Vec<(Time, Connection)>),
 }
 
 /// The loop's way to the thread, and the samples that come back empty.
@@ -149,14 +141,19 @@ impl Recorder {
         answer
     }
 
-    /// Rows of a series that is not the loop's.
-    pub(crate) fn rows(&self, series: Taken, rows: Vec<Vec<Cell>>) {
-        let _ = self.messages.send(Message::Rows(series, rows));
+    /// What hosts have used.
+    pub(crate) fn hosts(&self, rows: Vec<HostRow>) {
+        let _ = self.messages.send(Message::Hosts(rows));
+    }
+
+    /// TCP connections, and when each was as it is.
+    pub(crate) fn connections(&self, rows: Vec<(Time, Connection)>) {
+        let _ = self.messages.send(Message::Connections(rows));
     }
 
     /// Waits until everything is written. The loop's side must be gone.
-    pub(crate) fn finish(mut self) -> Outcome {
-        drop(self.messages);
+    pub(crate) fn finish(&mut self) -> Outcome {
+        self.messages = channel().0; // the thread ends when nobody can tell it more
         let thread = self.thread.take();
         let outcome = thread.and_then(|thread| thread.join().ok());
         outcome.unwrap_or_else(|| Outcome {
@@ -283,13 +280,12 @@ impl Scribe {
                         open.ending = Some(done);
                     }
                 }
-                Ok(Message::Rows(series, rows)) => {
-                    let number = match series {
-                        Taken::Hosts => HOSTS,
-                        Taken::Connections => CONNECTIONS,
-                    };
-                    let table = self.series[number].parts.table();
-                    rows.into_iter().for_each(|row| table.push(row));
+                Ok(Message::Hosts(hosts)) => {
+                    rows::hosts(self.series[HOSTS].parts.table(), &hosts, &self.names);
+                }
+                Ok(Message::Connections(list)) => {
+                    let table = self.series[CONNECTIONS].parts.table();
+                    rows::connections(table, &list, &self.names);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
@@ -309,6 +305,12 @@ impl Scribe {
             rows::core(series[CORE].parts.table(), core, bin);
         }
         rows::packets(series[PACKETS].parts.table(), &mut sample.passages, names);
+        let connections = series[CONNECTIONS].parts.table();
+        // Each core has told of its own hosts.
+        sample
+            .connections
+            .sort_by_key(|(_, of)| (of.host, of.local, of.remote, of.id));
+        rows::connections(connections, &sample.connections, names);
         self.passages_missed += sample.passages_missed;
         for open in &mut self.captures {
             let own = sample

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use longhaul_core::witness::Fate;
-use longhaul_core::{PipeId, Span, Time, Topology};
+use longhaul_core::{NodeId, PipeId, Span, Time, Topology};
 
 use super::encode::{Cell, Kind, Table};
 use super::flows::{Counts, FlowRow};
 use super::sample::{CoreBin, CoreRow, PipeRow};
 use super::timeline::Passage;
+use crate::connections::Connection;
 
 use Kind::{MaybeReal, MaybeWhole, Real, Text, Whole};
 
@@ -97,6 +98,8 @@ pub(super) const HOSTS: Columns = &[
     ("host", Text),
     ("cpu_ns", Whole),
     ("wait_ns", Whole),
+    ("memory_bytes", Whole),
+    ("processes", Whole),
     ("tasks", Whole),
 ];
 
@@ -338,6 +341,73 @@ pub(super) fn packets(table: &mut Table, passages: &mut [Passage], names: &Names
             (&protocol(passage.flow.protocol())).into(),
             u64::from(from_port).into(),
             u64::from(to_port).into(),
+        ]);
+    }
+}
+
+/// What a host has used between two looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostRow {
+    pub(crate) host: NodeId,
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) cpu_ns: u64,
+    pub(crate) wait_ns: u64,
+    /// At the end of it, as are processes and tasks.
+    pub(crate) resident_bytes: u64,
+    pub(crate) processes: u32,
+    pub(crate) tasks: u32,
+}
+
+pub(super) fn hosts(table: &mut Table, rows: &[HostRow], names: &Names) {
+    for row in rows {
+        let cells = [
+            (&names.nodes[row.host.index()]).into(),
+            row.cpu_ns.into(),
+            row.wait_ns.into(),
+            row.resident_bytes.into(),
+            u64::from(row.processes).into(),
+            u64::from(row.tasks).into(),
+        ];
+        table.push(bin(row.start, row.end).into_iter().chain(cells));
+    }
+}
+
+/// Connections as they are at a time, each by both ends where both are looked at.
+pub(super) fn connections(table: &mut Table, rows: &[(Time, Connection)], names: &Names) {
+    for (time, of) in rows {
+        let text = |text: &str| Cell::Text(text.into());
+        let flow = of.flow.as_ref().map_or(String::new(), ToString::to_string);
+        let [srtt, rttvar] = of.rtt.map_or([None; 2], |rtt| rtt.map(Some));
+        let ns = |span: Option<Span>| Cell::from(span.map(Span::as_ns));
+        let bits = |bytes: Option<u64>| Cell::from(bytes.map(|bytes| bytes.saturating_mul(8)));
+        let segments = |count: u32| u64::from(count) * u64::from(of.mss);
+        table.push([
+            time.as_ns().into(),
+            (&names.nodes[of.host.index()]).into(),
+            names.node(of.remote.ip()).into(),
+            u64::from(of.local.port()).into(),
+            u64::from(of.remote.port()).into(),
+            text(&of.local.ip().to_string()),
+            text(&of.remote.ip().to_string()),
+            text(&flow),
+            of.id.into(),
+            text(of.state),
+            text(&of.congestion),
+            u64::from(of.mss).into(),
+            of.cwnd_bytes().into(),
+            of.ssthresh.map(segments).into(),
+            ns(srtt),
+            ns(rttvar),
+            ns(of.min_rtt),
+            bits(of.pacing_rate),
+            bits(of.delivery_rate),
+            of.acked.into(),
+            of.received.into(),
+            u64::from(of.in_flight).into(),
+            u64::from(of.unacked).into(),
+            u64::from(of.lost).into(),
+            of.retransmissions.into(),
         ]);
     }
 }

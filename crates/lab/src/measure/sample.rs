@@ -6,6 +6,7 @@ use longhaul_core::{PipeId, Span, Time};
 use super::capture::Chunk;
 use super::flows::{Counts, FlowRow};
 use super::timeline::Passage;
+use crate::connections::Connection;
 
 /// A bin.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Sample {
     /// Packets whose passage has ended, and how many more there were.
     pub(super) passages: Vec<Passage>,
     pub(super) passages_missed: u64,
+    /// Modelled TCP connections as they are at `until`, of each core in turn.
+    pub(super) connections: Vec<(Time, Connection)>,
     /// What has been captured, of each core in turn.
     pub(super) chunks: Vec<Chunk>,
 }
@@ -40,11 +43,13 @@ impl Sample {
             core,
             passages,
             passages_missed,
+            connections,
             chunks,
         } = self;
         pipes.clear();
         flows.clear();
         passages.clear();
+        connections.clear();
         chunks.clear();
         (*others, *core, *passages_missed) = (Counts::default(), None, 0);
     }

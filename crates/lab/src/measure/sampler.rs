@@ -15,6 +15,7 @@ use super::rows::widened;
 use super::sample::{CoreBin, CoreRow, PipeRow, Sample};
 use super::setup::Setup;
 use super::timeline::Follower;
+use crate::connections::Connection;
 
 /// How often captured packets are taken away: 12 MB of them at 10 Gbit/s.
 const DRAIN: Span = Span::from_ms(10);
@@ -38,6 +39,8 @@ pub(crate) struct Sampler {
     edge: Time,
     /// When packets are taken away next.
     drain: Time,
+    /// When connections are looked at next.
+    look: Time,
     pipes: Vec<PipeId>,
     before: Vec<PipeCounters>,
     counters: Counters,
@@ -62,6 +65,9 @@ impl Sampler {
             start: Time::ZERO,
             edge: setup.every.map_or(Time::MAX, |every| Time::ZERO + every),
             drain: Time::ZERO + DRAIN,
+            look: setup
+                .connections
+                .map_or(Time::MAX, |every| Time::ZERO + every),
             counters: Counters::default(),
             cores: Vec::new(),
             bin: None,
@@ -128,8 +134,8 @@ impl Sampler {
 
     /// When something has to be taken next; what happens then belongs to what follows.
     pub(crate) fn edge(&self) -> Time {
-        self.drains_at()
-            .map_or(self.edge, |drain| drain.min(self.edge))
+        let drain = self.drains_at().unwrap_or(Time::MAX);
+        self.edge.min(self.look).min(drain)
     }
 
     /// Whether the bin is over at `now`.
@@ -159,17 +165,26 @@ impl Sampler {
         self.take_away(emulations, now, closes, wait);
         let begins = next.map_or(now, |next| next.max(now));
         self.drain = cell_of(begins, DRAIN).1;
+        if let Some(every) = self.setup.connections
+            && now >= self.look
+        {
+            self.look = cell_of(begins, self.widened(every)).1;
+        }
         if let Some(every) = self.setup.every
             && closes
         {
-            let every = widened(every, self.setup.doublings.load(Ordering::Relaxed));
-            let (begin, end) = cell_of(begins, every);
+            let (begin, end) = cell_of(begins, self.widened(every));
             self.edge = end;
             // A bin that could not be taken goes on.
             if self.start >= now {
                 self.start = begin.max(now);
             }
         }
+    }
+
+    /// A width that the budget of the disk allows.
+    fn widened(&self, every: Span) -> Span {
+        widened(every, self.setup.doublings.load(Ordering::Relaxed))
     }
 
     /// Takes the last sample, at the end of the run.
@@ -216,6 +231,13 @@ impl Sampler {
             inside += emulation.engine().inside();
             if closes {
                 self.read_pipes(sample, emulation);
+            }
+            if sample.until >= self.look
+                && let Some(traffic) = emulation.traffic()
+            {
+                let until = sample.until;
+                let list = &mut sample.connections;
+                traffic.connections(&mut |of| list.push((until, Connection::of_model(of))));
             }
             let core = &self.cores[number];
             if let Some(id) = core.flows.filter(|_| closes)

@@ -15,6 +15,8 @@ use super::capture::{CaptureId, Wanted};
 pub(super) struct Setup {
     /// The width of bins before any widening, where there are any.
     pub(super) every: Option<Span>,
+    /// The interval at which modelled TCP connections are looked at.
+    pub(super) connections: Option<Span>,
     pub(super) pipes: Vec<PipeId>,
     pub(super) flows: bool,
     pub(super) core: bool,
@@ -38,6 +40,7 @@ impl Setup {
         let drains = !measure.captures.is_empty() || !measure.timelines.is_empty();
         Self {
             every: bins.map(|bins| bins.every),
+            connections: measure.connections.filter(|_| plan.traffic.flows > 0),
             pipes: bins.map_or_else(Vec::new, |bins| bins.pipes.clone()),
             flows: bins.is_some_and(|bins| bins.flows),
             core: bins.is_some_and(|bins| bins.core),

@@ -16,6 +16,7 @@ mod governor;
 mod hosts;
 mod links;
 mod logs;
+mod looks;
 mod nic;
 mod placement;
 mod programs;

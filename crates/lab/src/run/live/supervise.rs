@@ -28,6 +28,7 @@ use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
+use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::steering::Steering;
 use crate::run::live::trim::Trim;
@@ -90,6 +91,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) phase: Phase,
     pub(super) experiment_dir: PathBuf,
     pub(super) recorder: Recorder,
+    pub(super) looks: Looks,
 }
 
 /// What the supervisor works with beside the core.
@@ -124,6 +126,7 @@ impl<'a> Supervisor<'a> {
         let offload = super::hosts::offloads(plan);
         let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
+        let looks = Looks::new(plan, core.pace);
         Ok(Self {
             plan,
             folder,
@@ -153,6 +156,7 @@ impl<'a> Supervisor<'a> {
             phase: Phase::Running,
             experiment_dir: options.experiment_dir.clone(),
             recorder,
+            looks,
         })
     }
 
@@ -202,7 +206,9 @@ impl<'a> Supervisor<'a> {
             ];
             fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
             fds.extend(self.programs.readiness());
-            wait_readable(&fds, Some(TICK)).map_err(io_error("waiting"))?
+            let tick = self.looks.due_in(self.core.now().at);
+            let tick = tick.map_or(TICK, |tick| tick.min(TICK));
+            wait_readable(&fds, Some(tick)).map_err(io_error("waiting"))?
         };
         while let Some(event) = self.sandbox.poll_event()? {
             self.take_event(event);
@@ -228,6 +234,7 @@ impl<'a> Supervisor<'a> {
         while let Some(report) = self.next_report()? {
             self.take_report(report)?;
         }
+        self.look()?;
         self.decide(observer)
     }
 
@@ -470,6 +477,9 @@ impl<'a> Supervisor<'a> {
                 program.host,
                 program.log_discarded()
             ));
+        }
+        for warning in self.looks.warnings(self.core.pace) {
+            self.ledger.warn(warning);
         }
         let core = CoreEnd {
             cpu: totals.cpu,

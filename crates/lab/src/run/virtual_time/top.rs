@@ -74,9 +74,11 @@ impl View<'_> {
             | Request::Down { .. }
             | Request::Up { .. }
             | Request::Get { .. }
+            | Request::Capture(_)
+            | Request::EndCapture {}
             | Request::Exec { .. } => Reply::Error(
-                "this run is in virtual time: it has no programs, and what is to change in it stands \
-                 in its file, as `events`"
+                "this run is in virtual time: it has no programs; what is to change in it stands in its \
+                 file, as `events`, and what is to be captured, as `measure: { capture: … }`"
                     .to_owned(),
             ),
         }

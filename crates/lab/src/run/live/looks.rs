@@ -1,0 +1,232 @@
+//! Looks at hosts while a run goes on: what their processes use of CPUs and memory, and what their
+//! kernels say of TCP connections.
+//!
+//! Both cost time of the CPUs that programs have. Where looks take more than 1 % of a CPU, they become as rare as
+//! makes it less, and the run says so.
+
+use std::time::Duration;
+
+use longhaul_core::{Span, Time};
+use longhaul_linux::clock::MachineTime;
+use longhaul_linux::connections::Connections;
+use longhaul_linux::sandbox::{HostUsage, SandboxError, Usage};
+use longhaul_plan::plan::Plan;
+
+use super::supervise::Supervisor;
+use crate::connections::{Connection, Dilation};
+use crate::measure::HostRow;
+use crate::pace::Pace;
+
+/// Looks may take so much of a CPU: one part of this many.
+const SHARE: u32 = 100;
+
+/// When to look next at something.
+#[derive(Debug)]
+struct Look {
+    /// What is looked at.
+    what: &'static str,
+    /// How often the file asks for it, where it does.
+    asked: Option<Span>,
+    /// How often it is done.
+    every: Duration,
+    next: MachineTime,
+    looks: u32,
+    cost: Duration,
+}
+
+impl Look {
+    fn new(what: &'static str, asked: Option<Span>, pace: Pace) -> Self {
+        let every = asked.map_or(Duration::MAX, |span| pace.duration(span));
+        Self {
+            what,
+            asked,
+            every,
+            next: pace.begin().at,
+            looks: 0,
+            cost: Duration::ZERO,
+        }
+    }
+
+    /// Whether it is time; what was missed is not made up for.
+    fn is_due(&mut self, now: MachineTime) -> bool {
+        if self.asked.is_none() || now < self.next {
+            return false;
+        }
+        self.next = (self.next + self.every).max(now);
+        true
+    }
+
+    /// How long until it is.
+    fn due_in(&self, now: MachineTime) -> Option<Duration> {
+        self.asked.map(|_| self.next.since(now))
+    }
+
+    /// A look has cost so much.
+    fn paid(&mut self, cost: Duration) {
+        self.looks += 1;
+        self.cost += cost;
+        // The mean: single looks include whatever else the machine did.
+        let mean = self.cost / self.looks;
+        while self.every < mean * SHARE {
+            self.every *= 2;
+        }
+    }
+
+    fn warning(&self, pace: Pace) -> Option<String> {
+        let asked = self.asked?;
+        let done = pace.span(self.every);
+        let mean = self.cost.checked_div(self.looks)?;
+        (done > asked).then(|| {
+            format!(
+                "{} were looked at every {done} instead of every {asked}: a look took {:.1} ms, and \
+                 looks may take 1 % of a CPU",
+                self.what,
+                mean.as_secs_f64() * 1e3
+            )
+        })
+    }
+}
+
+/// What is known of hosts by the last looks.
+#[derive(Debug)]
+pub(super) struct Looks {
+    hosts: Look,
+    connections: Look,
+    used: Vec<HostUsage>,
+    since: Time,
+    /// Connections that did not fit into a look.
+    more: u64,
+}
+
+impl Looks {
+    pub(super) fn new(plan: &Plan, pace: Pace) -> Self {
+        let measure = &plan.measure;
+        Self {
+            hosts: Look::new("hosts", measure.hosts, pace),
+            connections: Look::new("TCP connections", measure.connections, pace),
+            used: vec![HostUsage::default(); plan.hosts.len()],
+            since: Time::ZERO,
+            more: 0,
+        }
+    }
+
+    /// How long until the next look.
+    pub(super) fn due_in(&self, now: MachineTime) -> Option<Duration> {
+        let all = [&self.hosts, &self.connections];
+        all.iter().filter_map(|look| look.due_in(now)).min()
+    }
+
+    /// What is worth knowing at the end.
+    pub(super) fn warnings(&self, pace: Pace) -> Vec<String> {
+        let all = [&self.hosts, &self.connections];
+        let mut warnings: Vec<String> = all.iter().filter_map(|look| look.warning(pace)).collect();
+        if self.more > 0 {
+            let more = self.more;
+            warnings.push(format!(
+                "{more} rows more should be in series/connections: hosts had more connections than a \
+                 look takes"
+            ));
+        }
+        warnings
+    }
+
+    /// What hosts have used since the last look.
+    fn host_rows(&mut self, usage: &Usage, now: Time, plan: &Plan) -> Vec<HostRow> {
+        let since = std::mem::replace(&mut self.since, now);
+        let hosts = plan.hosts.iter().zip(&usage.hosts).zip(&mut self.used);
+        let row = |((host, now_used), before): ((&_, &HostUsage), &mut HostUsage)| {
+            let host: &longhaul_plan::plan::HostPlan = host;
+            let before = std::mem::replace(before, *now_used);
+            HostRow {
+                host: host.node,
+                start: since,
+                end: now,
+                // Those of a host that has died read as zero.
+                cpu_ns: now_used.cpu_ns.saturating_sub(before.cpu_ns),
+                wait_ns: now_used.run_wait_ns.saturating_sub(before.run_wait_ns),
+                resident_bytes: now_used.resident_bytes,
+                processes: now_used.processes,
+                tasks: now_used.tasks,
+            }
+        };
+        hosts.map(row).collect()
+    }
+}
+
+impl Supervisor<'_> {
+    /// Looks at hosts where it is time to.
+    pub(super) fn look(&mut self) -> Result<(), SandboxError> {
+        let now = self.core.now();
+        if self.looks.hosts.is_due(now.at) {
+            let usage = self.sandbox.usage()?;
+            self.looks.hosts.paid(usage.cost);
+            let rows = self.looks.host_rows(&usage, now.time, self.plan);
+            // The first look finds what hosts have used before t = 0.
+            if rows.iter().any(|row| row.end > row.start) && self.looks.hosts.looks > 1 {
+                self.recorder.hosts(rows);
+            }
+        }
+        if self.looks.connections.is_due(now.at) {
+            self.sandbox.request_connections()?;
+        }
+        if self.looks.connections.asked.is_some()
+            && let Some(connections) = self.sandbox.poll_connections()?
+        {
+            self.take_connections(&connections);
+        }
+        Ok(())
+    }
+
+    fn take_connections(&mut self, connections: &Connections) {
+        self.looks.connections.paid(connections.cost);
+        let mut rows = Vec::new();
+        for of in &connections.hosts {
+            let Some(host) = self.plan.hosts.get(of.host) else {
+                continue;
+            };
+            self.looks.more += of.more;
+            let at = self.core.pace.time_at(of.at).unwrap_or(Time::ZERO);
+            let list = of.list.iter();
+            let row = |of| {
+                (
+                    at,
+                    Connection::of_kernel(host.node, of, Dilation::of(self.plan.clock)),
+                )
+            };
+            rows.extend(list.map(row));
+        }
+        self.recorder.connections(rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_plan::plan::RunClock;
+
+    use super::*;
+
+    #[test]
+    fn looks_that_cost_too_much_become_rare() {
+        let begin = MachineTime::from_ns(1_000_000_000);
+        let pace = Pace::new(begin, Dilation::of(RunClock::Real));
+        let mut look = Look::new("hosts", Some(Span::from_ms(100)), pace);
+        let after = |ms: u64| begin + Duration::from_millis(ms);
+        assert!(look.is_due(begin));
+        look.paid(Duration::from_micros(900)); // 0.9 % of 100 ms
+        assert!(!look.is_due(after(99)) && look.is_due(after(100)));
+        assert_eq!(look.warning(pace), None);
+        look.paid(Duration::from_micros(2_900)); // the mean is 1.9 %
+        assert!(look.is_due(after(200)));
+        assert!(!look.is_due(after(399)) && look.is_due(after(400)));
+        let warning = look.warning(pace).unwrap();
+        assert!(
+            warning.contains("every 200 ms instead of every 100 ms"),
+            "{warning}"
+        );
+        // What was missed is not made up for.
+        assert!(look.is_due(after(5000)));
+        assert!(!look.is_due(after(4999)));
+        let mut never = Look::new("hosts", None, pace);
+        assert!(!never.is_due(after(1_000_000)) && never.due_in(begin).is_none());
+    }
+}
