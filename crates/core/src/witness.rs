@@ -115,6 +115,11 @@ impl Sighting<'_> {
         self.pool[self.index].entered
     }
 
+    /// The packet's number among those that entered, or were made, where it did, modulo 2³¹.
+    pub fn number(&self) -> u32 {
+        self.pool[self.index].id
+    }
+
     /// A number that the packet has as long as it is in this engine; it may be another's afterwards.
     pub const fn slot(&self) -> u32 {
         self.index
