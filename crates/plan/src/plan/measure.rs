@@ -117,8 +117,8 @@ impl Names<'_> {
             return None;
         }
         let every = match &spec.every {
-            Some(_) => width(spec.every.as_ref(), "every", faults)?,
-            None => EVERY,
+            Some(_) => width(spec.every.as_ref(), "every", faults),
+            None => Some(EVERY),
         };
         let mut wanted = [spec.of.items.is_empty(); SERIES.len()];
         for word in &spec.of.items {
@@ -150,7 +150,7 @@ impl Names<'_> {
             }
         };
         Some(Bins {
-            every,
+            every: every?,
             pipes,
             flows,
             core,
@@ -191,16 +191,17 @@ impl Names<'_> {
             }),
         };
         let filter = match &spec.filter {
-            None => None,
+            None => Some(None),
             Some(filter) => match ChosenBy::parse(&filter.value, self.network.topology) {
-                Ok(filter) => Some(filter),
+                Ok(filter) => Some(Some(filter)),
                 Err(error) => {
                     let message = format!("filter, column {}: {}", error.column, error.message);
                     faults.add(filter.at, message, error.hint);
-                    return None;
+                    None
                 }
             },
         };
+        let size = bytes(spec.size.as_ref(), "size", CAPTURE_BYTES, faults);
         let names = spec.link.items.iter().map(|name| name.value.as_str());
         Some(Capture {
             name: names.collect::<Vec<_>>().join("+"),
@@ -209,9 +210,9 @@ impl Names<'_> {
                 PointSpec::Entry => Point::Entry,
                 PointSpec::Exit => Point::Exit,
             },
-            filter,
+            filter: filter?,
             snaplen: snaplen?,
-            size: bytes(spec.size.as_ref(), "size", CAPTURE_BYTES, faults),
+            size,
         })
     }
 
@@ -219,14 +220,15 @@ impl Names<'_> {
         let PacketsSpec { link, from, lasts } = &spec.value;
         let pipes = self.pipes(link, faults);
         let from = match from {
-            Some(from) => from.get(faults)?,
-            None => Span::ZERO,
+            Some(from) => from.get(faults),
+            None => Some(Span::ZERO),
         };
-        let from = Time::ZERO + from;
-        let until = match lasts {
-            Some(lasts) => from + super::pipe::positive(lasts, "for", faults)?,
-            None => Time::MAX,
+        let lasts = match lasts {
+            Some(lasts) => super::pipe::positive(lasts, "for", faults).map(Some),
+            None => Some(None),
         };
+        let from = Time::ZERO + from?;
+        let until = lasts?.map_or(Time::MAX, |lasts| from + lasts);
         Some(Timeline {
             pipes: pipes?,
             from,

@@ -10,6 +10,7 @@ mod example;
 mod fields;
 mod hostile;
 mod links;
+mod measure;
 mod overrides;
 mod recorded;
 mod schema;

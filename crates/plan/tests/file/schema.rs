@@ -5,6 +5,7 @@ use longhaul_plan::file;
 use longhaul_plan::plan::Plan;
 
 use crate::EXAMPLE;
+use crate::measure::{NETWORK, WHOLE};
 use crate::table::table;
 
 #[test]
@@ -92,6 +93,33 @@ events: [{ at: 1 s, link: [kind=x, \"*>r\"], down: 1 s }, { at: 1 s, router: all
     }
 }
 
+#[test]
+fn the_schema_takes_what_is_measured() {
+    let schema = file::schema();
+    let problems = |text: &str| {
+        let tree: serde_json::Value = serde_saphyr::from_str(text).expect(text);
+        check(&schema, &schema, &tree, "$")
+    };
+    let right = format!("{NETWORK}{WHOLE}");
+    assert_eq!(problems(&right), Vec::<String>::new());
+    for (part, wrong) in [
+        ("every: 10 ms", "every: 10"),
+        ("every: 10 ms", "evry: 10 ms"),
+        ("of: [pipes, core]", "of: { pipes: true }"),
+        ("format: csv", "format: feather"),
+        ("disk: 300 MB", "disk: 300"),
+        ("    - trunk\n", "    - [trunk]\n"),
+        ("at: entry", "at: middle"),
+        ("snaplen: 96 B", "snapln: 96 B"),
+        ("    - { link: trunk }", "    - trunk"),
+        ("for: 20 ms", "until: 20 ms"),
+    ] {
+        assert!(right.contains(part), "{part}");
+        let text = right.replacen(part, wrong, 1);
+        assert_ne!(problems(&text), Vec::<String>::new(), "{wrong}");
+    }
+}
+
 /// The examples of the reference are right.
 #[test]
 fn the_reference_is_right() {
@@ -126,6 +154,7 @@ fn the_reference_is_right() {
         "rmem",
         "address",
         "dilated",
+        "snaplen",
     ] {
         assert!(
             file::schema()
