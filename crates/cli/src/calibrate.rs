@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul_core::units::Rate;
 use longhaul_lab::calibrate::fit::{LimitedBy, Region};
-use longhaul_lab::calibrate::{self, CalibrateError, Calibration, Step, Tcp};
+use longhaul_lab::calibrate::{self, Between, CalibrateError, Calibration, CoreCosts, Step, Tcp};
 use longhaul_lab::fidelity::{Quantiles, State};
 use longhaul_lab::run::RunError;
 use longhaul_linux::sandbox::SandboxError;
@@ -138,6 +138,9 @@ fn text(calibration: &Calibration, style: Style) -> String {
     section("hosts", hosts(calibration));
     section("memory", memory(calibration));
     section("faithful up to", region(&calibration.region));
+    if let Some(measured) = &calibration.costs {
+        section("costs of virtual runs on several threads", costs(measured));
+    }
     if calibration.quick {
         text.push_str("\nA quick calibration: the figures are rough.\n");
     }
@@ -299,6 +302,21 @@ fn memory(calibration: &Calibration) -> String {
             "a packet at MTU 9000",
             style::bytes(memory.jumbo_packet_bytes),
         ),
+    ];
+    style::table(&rows.map(|(name, value)| vec![name.to_owned(), value]))
+}
+
+fn costs(costs: &CoreCosts) -> String {
+    let ns = |ns: f64| style::measured(ns.round() as u64);
+    let between = |of: fn(&Between) -> f64| {
+        let measured = costs.between.as_ref().map(of);
+        measured.map_or("not measured: there is one CPU".to_owned(), ns)
+    };
+    let rows = [
+        ("a hop", ns(costs.hop_ns)),
+        ("an end", ns(costs.end_ns)),
+        ("a crossing", between(|between| between.crossing_ns)),
+        ("a window", between(|between| between.window_ns)),
     ];
     style::table(&rows.map(|(name, value)| vec![name.to_owned(), value]))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use longhaul_core::{Span, Topology};
+use longhaul_lab::calibrate::MachineCosts;
 use longhaul_lab::partition::{By, Network, Weighing};
 use longhaul_linux::{clock, cpu};
 use longhaul_partition::costs::Costs;
@@ -54,9 +55,11 @@ pub(crate) struct Args {
     /// paper's conservative weights, as if nothing were known
     #[arg(long, value_name = "WEIGHTS", default_value = "expected", value_parser = PossibleValuesParser::new(["expected", "conservative"]))]
     weights: String,
-    /// What work costs: on threads of this machine, or on the cores of the paper
-    #[arg(long, value_name = "MACHINE", default_value = "threads", value_parser = PossibleValuesParser::new(["threads", "paper"]))]
-    costs: String,
+    /// What work costs: on this machine as `longhaul calibrate` has measured it, on threads of some
+    /// machine, or on the cores of the paper; without it, on this machine where it is calibrated and
+    /// else on threads
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(["machine", "threads", "paper"]))]
+    costs: Option<String>,
     /// Write the partition to a file; of several methods, that of `best`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -68,14 +71,35 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What work costs, and the name of that.
+struct Chosen {
+    costs: Costs,
+    name: &'static str,
+}
+
 impl Args {
-    fn weighing(&self) -> Weighing {
-        Weighing {
-            costs: match self.costs.as_str() {
-                "paper" => Costs::PAPER,
-                _ => Costs::THREADS,
+    /// The costs that were asked for; an error where this machine's are not known.
+    fn costs(&self) -> Result<Chosen, String> {
+        let chosen = |costs, name| Ok(Chosen { costs, name });
+        let machine = || MachineCosts::known();
+        match self.costs.as_deref() {
+            Some("paper") => chosen(Costs::PAPER, "paper"),
+            Some("threads") => chosen(Costs::THREADS, "threads"),
+            Some(_) => match machine() {
+                MachineCosts::Measured(costs) => chosen(costs, "machine"),
+                MachineCosts::BuiltIn(why) => Err(format!(
+                    "no costs of this machine: {why}; run `longhaul calibrate`"
+                )),
             },
-            conservative: self.weights == "conservative",
+            None => {
+                let known = machine();
+                if let MachineCosts::BuiltIn(why) = &known {
+                    note(&format!(
+                        "costs are built in, since {why}: run `longhaul calibrate`"
+                    ));
+                }
+                chosen(known.costs(), known.name())
+            }
         }
     }
 }
@@ -112,7 +136,18 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         style::problem("runs assign nodes, so only such partitions are saved: leave out `--by`");
         return Exit::Wrong;
     }
-    let network = Network::weighed(&plan, by, args.weighing());
+    let Chosen { costs, name } = match args.costs() {
+        Ok(chosen) => chosen,
+        Err(problem) => {
+            style::problem(problem);
+            return Exit::Wrong;
+        }
+    };
+    let weighing = Weighing {
+        costs,
+        conservative: args.weights == "conservative",
+    };
+    let network = Network::weighed(&plan, by, weighing);
     notes(&network, args.cores);
     let chosen = args.method.as_deref().and_then(Method::find);
     let methods = chosen.map_or(Method::ALL.to_vec(), |method| vec![method]);
@@ -128,16 +163,16 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
         return Exit::Wrong;
     };
     if args.json {
-        let list: Vec<Value> = found.iter().map(Found::json).collect();
+        let list: Vec<Value> = found.iter().map(|found| found.json(name)).collect();
         let value = match &list[..] {
             [one] if chosen.is_some() => one.clone(),
             _ => Value::Array(list),
         };
         style::print(&style::json(&value));
     } else if let (Some(_), [one]) = (chosen, &found[..]) {
-        style::print(&one.text(&plan.topology));
+        style::print(&(one.text(&plan.topology) + &by_costs(name)));
     } else {
-        style::print(&table(&found));
+        style::print(&(table(&found) + &by_costs(name)));
     }
     match (
         &args.save,
@@ -165,10 +200,13 @@ fn notes(network: &Network<'_>, cores: u16) {
         format!("{cores} would share {cpus} of this machine")
     });
     let limits = network.limits(cores);
-    for note in network.notes.iter().chain(&limits).chain(&too_many) {
-        let label = Style::stderr().doubtful("note:");
-        style::tell(format_args!("{label} {}", style::clean(note)));
-    }
+    let all = network.notes.iter().chain(&limits).chain(&too_many);
+    all.for_each(|text| note(text));
+}
+
+fn note(text: &str) {
+    let label = Style::stderr().doubtful("note:");
+    style::tell(format_args!("{label} {}", style::clean(text)));
 }
 
 fn save(file: &Path, saved: &Saved) -> Exit {
@@ -233,11 +271,12 @@ impl Found {
         })
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, costs: &str) -> Value {
         let found = &self.prediction;
         json!({
             "method": self.method.name(),
             "cores": self.cores,
+            "costs": costs,
             "efficiency": found.efficiency,
             "load": { "max": found.max_load(), "mean": found.mean_load() },
             "cut_pipes": found.cut_pipes,
@@ -315,6 +354,16 @@ fn table(found: &[Found]) -> String {
     let head = head.map(str::to_owned).to_vec();
     let rows = found.iter().map(Found::row);
     style::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+}
+
+/// The line that says by which costs loads were counted.
+fn by_costs(name: &str) -> String {
+    let costs = match name {
+        "machine" => "of this machine, as calibrated",
+        "paper" => "of the paper's machines",
+        _ => "of threads, as built in",
+    };
+    format!("\nLoads by the costs {costs}.\n")
 }
 
 /// By how much the busiest core has more than the mean.

@@ -305,6 +305,7 @@ mod tests {
         };
         let partition = PartitionSummary {
             method: "best".to_owned(),
+            costs: "machine".to_owned(),
             cut_pipes: 2,
             lookahead_ns: None,
             predicted: load(0.8, 0.5, 0.45),

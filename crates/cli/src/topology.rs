@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use longhaul_lab::calibrate::MachineCosts;
 use longhaul_lab::partition::Network;
 use longhaul_partition::Method;
 use longhaul_plan::elements::Elements;
@@ -152,7 +153,7 @@ fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), Strin
         (Some(file), _) => partition::read(file, plan)?,
         (None, Some(cores)) => {
             let method = Method::find(&args.method).unwrap_or(Method::Best);
-            Network::of(plan).split(method, cores, 1)
+            Network::with_costs(plan, MachineCosts::known().costs()).split(method, cores, 1)
         }
         (None, None) => return Ok(()),
     };

@@ -285,6 +285,62 @@ fn check_with(calibration: &str, file: &Scratch, more: &[&str]) -> String {
 }
 
 #[test]
+fn partitions_are_weighed_by_the_machine_where_it_is_calibrated() {
+    let file = Scratch::new("costs", SMALL);
+    let with_costs = |hop_ns: f64| {
+        let mut value: serde_json::Value =
+            serde_json::from_str(&calibration(1_000, 100, "")).unwrap();
+        value["costs"] = serde_json::json!({
+            "hop_ns": hop_ns, "end_ns": 400.0, "between": { "crossing_ns": 50.0, "window_ns": 900.0 },
+        });
+        Scratch::new(&format!("calibration-{hop_ns:e}"), &value.to_string())
+    };
+    let partition = |calibration: &str, more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args([
+                "partition",
+                file.path(),
+                "--cores",
+                "1",
+                "--method",
+                "metis",
+                "--json",
+            ])
+            .args(more)
+            .env("LONGHAUL_CALIBRATION", calibration)
+            .output()
+            .unwrap();
+        let found = serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null);
+        (output.status.code(), found, stderr(&output))
+    };
+    let [cheap, dear, absurd] = [100.0, 1_000_100.0, 1e300].map(with_costs);
+    let [cheap, dear, absurd] = [&cheap, &dear, &absurd].map(Scratch::path);
+    let (_, found, said) = partition(cheap, &[]);
+    assert_eq!(
+        (found["costs"].as_str(), said.as_str()),
+        (Some("machine"), "")
+    );
+    let load = |found: &serde_json::Value| found["load"]["max"].as_f64().unwrap();
+    let measured = load(&found);
+    let (_, built_in, said) = partition("", &[]);
+    assert_eq!(built_in["costs"], "threads");
+    assert!(said.contains("run `longhaul calibrate`"), "{said}");
+    // One core and the same hops and ends: the same load.
+    assert_eq!(load(&built_in), measured);
+    assert!(load(&partition(cheap, &["--costs", "paper"]).1) > measured);
+    assert_eq!(
+        partition(cheap, &["--costs", "threads"]).1["costs"],
+        "threads"
+    );
+    for hostile in [dear, absurd] {
+        assert_eq!(partition(hostile, &[]).1["costs"], "threads");
+        let (code, _, said) = partition(hostile, &["--costs", "machine"]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("run `longhaul calibrate`"), "{said}");
+    }
+}
+
+#[test]
 fn check_compares_demands_with_the_machine() {
     let small = Scratch::new("demands", SMALL);
     // Programs on a0 and b; 100 Mbit/s each way: 2 × 10^8 / (8 × 1518) = 16469 packets/s.

@@ -2,7 +2,7 @@
 //!
 //! Purpose: users are to know in advance where the emulation breaks down. [`measure()`] makes a
 //! series of short runs, from sleeping threads to hundreds of hosts, and keeps what it finds in a
-//! file ([`Calibration`]); [`fit`] makes the region of faithful runs of it, and [`demands`] says
+//! file ([`Calibration`]); [`CoreCosts`] says what work costs the threads of virtual runs; [`fit`] makes the region of faithful runs of it, and [`demands`] says
 //! whether an experiment lies within. The method is that of eWAN's microbenchmarks (Vicat-Blanc
 //! Primet, Takano, Kodama, Kudoh, Gluck, Otal: *Large Scale Gigabit Emulated Testbed for Grid
 //! Transport Evaluation*, 2006): measure hardware and system first, find the bottleneck, keep
@@ -13,6 +13,7 @@
 //!
 //! Left out: other load on the machine, and what the programs of an experiment need.
 
+mod costs;
 pub mod demands;
 mod figures;
 pub mod fit;
@@ -30,9 +31,12 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
+pub use costs::{Between, CoreCosts};
 pub use figures::{Hosts, Memory, Step, Tcp};
 pub use measure::measure;
 pub use timer::Timer;
+
+use longhaul_partition::costs::Costs;
 
 use crate::run::RunError;
 use crate::summary::{self, CoreFacts, Machine};
@@ -93,6 +97,9 @@ pub struct Calibration {
     pub memory: Memory,
     /// Where a run will be faithful.
     pub region: Region,
+    /// What work costs the threads of virtual runs; `None` in files of before it was measured.
+    #[serde(default)]
+    pub costs: Option<CoreCosts>,
 }
 
 /// What `check` and `run` know of the machine.
@@ -104,6 +111,45 @@ pub enum Known {
     Stale(String),
     /// It has been.
     Calibrated(Box<Calibration>),
+}
+
+/// What work costs on threads of this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MachineCosts {
+    /// As it was measured.
+    Measured(Costs),
+    /// As it is built in, and why.
+    BuiltIn(&'static str),
+}
+
+impl MachineCosts {
+    /// Those of this machine.
+    pub fn known() -> Self {
+        match known() {
+            Known::Nothing => Self::BuiltIn("this machine is not calibrated"),
+            Known::Stale(_) => Self::BuiltIn("the calibration is not of this machine as it is now"),
+            Known::Calibrated(found) => match found.costs.and_then(|costs| costs.costs()) {
+                Some(costs) => Self::Measured(costs),
+                None => Self::BuiltIn("the calibration has no costs of cores"),
+            },
+        }
+    }
+
+    /// The costs.
+    pub fn costs(&self) -> Costs {
+        match self {
+            Self::Measured(costs) => *costs,
+            Self::BuiltIn(_) => Costs::THREADS,
+        }
+    }
+
+    /// By which name `--costs` knows them.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Measured(_) => "machine",
+            Self::BuiltIn(_) => "threads",
+        }
+    }
 }
 
 impl Calibration {
@@ -145,6 +191,10 @@ impl Calibration {
             .or_else(|| changed("CPUs", &then.cpus.to_string(), &now.cpus.to_string()))
             .or_else(|| changed("version", &self.version, env!("CARGO_PKG_VERSION")))
             .or_else(|| changed("format", &self.format.to_string(), &FORMAT.to_string()))
+            .or_else(|| {
+                let absurd = self.costs.is_some_and(|costs| costs.costs().is_none());
+                absurd.then(|| "its costs of cores are beyond all machines".to_owned())
+            })
     }
 }
 
@@ -234,6 +284,7 @@ mod tests {
                 jumbo_packet_bytes: 0,
             },
             region: Region::default(),
+            costs: None,
         }
     }
 
@@ -263,6 +314,16 @@ mod tests {
             ..calibration.clone()
         };
         assert!(old.stale(&machine, "a").unwrap().contains("0.0.1"));
+        let costs = |hop_ns| Calibration {
+            costs: Some(CoreCosts {
+                hop_ns,
+                end_ns: 200.0,
+                between: None,
+            }),
+            ..calibration.clone()
+        };
+        assert_eq!(costs(70.0).stale(&machine, "a"), None);
+        assert!(costs(-70.0).stale(&machine, "a").unwrap().contains("costs"));
     }
 
     #[test]
@@ -270,7 +331,17 @@ mod tests {
         let path =
             std::env::temp_dir().join(format!("longhaul-calibration-{}", std::process::id()));
         let file = path.join("deep/calibration.json");
-        let calibration = made(&present_machine());
+        let calibration = Calibration {
+            costs: Some(CoreCosts {
+                hop_ns: 70.5,
+                end_ns: 200.0,
+                between: Some(Between {
+                    crossing_ns: 150.0,
+                    window_ns: 2_500.0,
+                }),
+            }),
+            ..made(&present_machine())
+        };
         calibration.save(&file).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_dir_all(&path).unwrap();
@@ -278,6 +349,11 @@ mod tests {
             serde_json::from_str::<Calibration>(&text).unwrap(),
             calibration
         );
+        // Files of before costs were measured say nothing of them.
+        let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+        old.as_object_mut().unwrap().remove("costs");
+        let old: Calibration = serde_json::from_value(old).unwrap();
+        assert_eq!(old.costs, None);
     }
 
     #[test]

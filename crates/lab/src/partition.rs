@@ -31,7 +31,7 @@ pub struct Weighing {
 }
 
 impl Default for Weighing {
-    /// As runs on threads of this machine are split.
+    /// As runs on threads are split where the machine is not calibrated.
     fn default() -> Self {
         Self {
             costs: Costs::THREADS,
@@ -69,6 +69,15 @@ impl<'a> Network<'a> {
     /// The network of a plan, ready to be split as a run is.
     pub fn of(plan: &'a Plan) -> Self {
         Self::weighed(plan, By::Node, Weighing::default())
+    }
+
+    /// The network of a plan, ready to be split as a run is whose work costs so much.
+    pub fn with_costs(plan: &'a Plan, costs: Costs) -> Self {
+        let weighing = Weighing {
+            costs,
+            ..Weighing::default()
+        };
+        Self::weighed(plan, By::Node, weighing)
     }
 
     /// The network of a plan, weighed otherwise, and ready to be split otherwise too.

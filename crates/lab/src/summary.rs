@@ -274,6 +274,8 @@ pub struct CoreSummary {
 pub struct PartitionSummary {
     /// What made the partition: the name of a method, or `saved` for one that was given.
     pub method: String,
+    /// What work was expected to cost: `machine` as calibrated, or `threads` as built in.
+    pub costs: String,
     /// Pipes between cores.
     pub cut_pipes: usize,
     /// The least delay of these; `null` where there is none.

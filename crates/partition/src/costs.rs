@@ -35,8 +35,42 @@ pub struct Costs {
     pub window_ns: f64,
 }
 
+/// What costs may be: from and to, in nanoseconds. Beyond lies no machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Of [`Costs::hop_ns`].
+    pub hop_ns: (f64, f64),
+    /// Of [`Costs::end_ns`].
+    pub end_ns: (f64, f64),
+    /// Of [`Costs::crossing_ns`].
+    pub crossing_ns: (f64, f64),
+    /// Of [`Costs::window_ns`].
+    pub window_ns: (f64, f64),
+}
+
 impl Costs {
-    /// Threads of one machine. The orders of magnitude of this engine with modelled hosts:
+    /// Between 1 ns and 1 ms a packet, and at most 0.1 s a window.
+    pub const BOUNDS: Bounds = Bounds {
+        hop_ns: (1.0, 1e6),
+        end_ns: (1.0, 1e6),
+        crossing_ns: (1.0, 1e6),
+        window_ns: (0.0, 1e8),
+    };
+
+    /// Whether all lie within [`BOUNDS`](Self::BOUNDS); they may come from a file.
+    pub fn is_sound(&self) -> bool {
+        let bounds = Self::BOUNDS;
+        let all = [
+            (self.hop_ns, bounds.hop_ns),
+            (self.end_ns, bounds.end_ns),
+            (self.crossing_ns, bounds.crossing_ns),
+            (self.window_ns, bounds.window_ns),
+        ];
+        let is_within = |(cost, (least, most)): (f64, (f64, f64))| cost >= least && cost <= most;
+        all.into_iter().all(is_within)
+    }
+
+    /// Threads of one machine that has not been measured. The orders of magnitude of this engine with modelled hosts:
     /// 75 ns a hop in a chain; 285 ns in a fat tree of 6 hops, whose ends make the difference.
     pub const THREADS: Self = Self {
         hop_ns: 100.0,

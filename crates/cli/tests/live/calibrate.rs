@@ -74,6 +74,18 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
 
     assert!(number(&printed["timer"]["wakeups"]) > 0);
     assert_quantiles(&printed["timer"]["late_ns"]);
+    let costs = &printed["costs"];
+    for ns in [&costs["hop_ns"], &costs["end_ns"]] {
+        assert!((1.0..1e5).contains(&real(ns)), "{costs:#}");
+    }
+    if number(&printed["machine"]["cpus"]) > 1 {
+        let between = &costs["between"];
+        assert!(real(&between["crossing_ns"]) >= 1.0, "{costs:#}");
+        assert!(
+            (0.0..1e8).contains(&real(&between["window_ns"])),
+            "{costs:#}"
+        );
+    }
     let steps = list(&printed, "lateness");
     steps.iter().for_each(assert_sums);
     for hops in [1, 12] {

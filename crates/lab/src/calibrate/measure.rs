@@ -9,6 +9,7 @@
 
 use longhaul_core::Span;
 
+use super::costs::CoreCosts;
 use super::figures::{Hosts, Memory, Step, Tcp};
 use super::fit::{Limit, LimitedBy, Region};
 use super::load::{Received, Sent};
@@ -34,6 +35,8 @@ const TARGET: &str = "b:5000";
 struct Scale {
     seconds: f64,
     tries: u32,
+    /// Runs of each kind that measure costs.
+    cost_tries: u32,
     refinements: u32,
     rates: &'static [u64],
     hops: &'static [u32],
@@ -46,6 +49,7 @@ struct Scale {
 const FULL_SCALE: Scale = Scale {
     seconds: 1.0,
     tries: 3,
+    cost_tries: 7,
     refinements: 2,
     rates: &[
         1_000, 5_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000,
@@ -66,6 +70,7 @@ const FULL_SCALE: Scale = Scale {
 const QUICK_SCALE: Scale = Scale {
     seconds: 0.2,
     tries: 2,
+    cost_tries: 2,
     refinements: 0,
     rates: &[5_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000],
     hops: &[1, 12],
@@ -111,6 +116,7 @@ pub fn measure(
     let throughput = session.floods()?;
     let tcp = session.tcp()?;
     let hosts = session.hosts()?;
+    let costs = session.costs()?;
     let carried: Vec<(Limit, LimitedBy)> = limits.into_iter().flatten().collect();
     let faithful = lateness.iter().filter(|step| step.state == State::Faithful);
     let floor = faithful.map(|step| step.lateness_ns).min_by_key(|l| l.p999);
@@ -129,8 +135,12 @@ pub fn measure(
         throughput,
         tcp,
         hosts,
+        costs: Some(costs),
     })
 }
+
+/// What is told of the costs' runs.
+const COST_PARTS: usize = 2;
 
 struct Session<'a> {
     bench: Bench,
@@ -149,9 +159,16 @@ impl Session<'_> {
         let parts = (scale.hops.len() + scale.more.len()) * scale.rates.len()
             + scale.hops.len() * 2
             + scale.tcp.len()
-            + scale.hosts.len();
+            + scale.hosts.len()
+            + COST_PARTS;
         (self.tell)(self.done as f64 / parts as f64, what);
         self.done += 1;
+    }
+
+    /// What work costs the threads of virtual runs.
+    fn costs(&mut self) -> Result<CoreCosts, CalibrateError> {
+        let (tries, cpus) = (self.scale.cost_tries, self.bench.cpus());
+        CoreCosts::measure(tries, cpus, &mut |what| self.next(what))
     }
 
     fn run(&mut self, text: &str) -> Result<Trial, CalibrateError> {

@@ -50,6 +50,11 @@ impl Bench {
         })
     }
 
+    /// How many CPUs there are to measure on.
+    pub(super) fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
     /// Runs an experiment; an unfaithful one is as good as any.
     pub(super) fn run(&self, text: &str) -> Result<Trial, CalibrateError> {
         let plan = Plan::from_text(text, "calibrate.yaml")

@@ -372,12 +372,16 @@ fn load(partition: &PartitionSummary) -> String {
     format!(
         "{}<p>{} edge packets, which entered or were created, and {} that crossed from one core to \
          another: efficiency is edge over edge and crossing. Busy is CPU time over experiment time. \
-         Partition: {}, {} cut, look-ahead {look_ahead}.</p>\n",
+         Partition: {}, {} cut, look-ahead {look_ahead}. Predicted by {}.</p>\n",
         table(&["", "predicted", "measured"], rows),
         count(partition.edge_packets),
         count(partition.crossing_packets),
         escape(&partition.method),
         of(partition.cut_pipes as u64, "pipe"),
+        match partition.costs.as_str() {
+            "machine" => "this machine's costs",
+            _ => "the built-in costs",
+        },
     )
 }
 

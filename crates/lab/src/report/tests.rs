@@ -251,6 +251,7 @@ fn several_cores_show_what_was_expected_and_what_came() {
     };
     summary.partition = Some(PartitionSummary {
         method: "b<est".to_owned(),
+        costs: "threads".to_owned(),
         cut_pipes: 12,
         lookahead_ns: Some(3_000),
         predicted: load(0.875, 1.25, 1.125),

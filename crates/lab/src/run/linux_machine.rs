@@ -13,6 +13,7 @@ use longhaul_linux::memory::{available_bytes, prefer_large_pages, resident_bytes
 use longhaul_linux::wait::{take_signal, termination_signals};
 
 use super::virtual_time::{Clock, Machine};
+use crate::calibrate::MachineCosts;
 use crate::control::{Reply, Request};
 use crate::summary::{self, CoreFacts};
 
@@ -86,6 +87,10 @@ impl Machine for LinuxMachine {
 
     fn cpus(&self) -> usize {
         cpu::allowed().map_or(1, |cpus| cpus.len())
+    }
+
+    fn costs(&self) -> MachineCosts {
+        MachineCosts::known()
     }
 
     fn facts(&self) -> summary::Machine {

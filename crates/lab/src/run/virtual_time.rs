@@ -44,7 +44,7 @@ pub(crate) fn run(
     (cores, begun): (&Cores, Begun),
 ) -> Result<Summary, RunError> {
     machine.begin().map_err(io_error("blocking signals"))?;
-    let (split, expected, mut notes) = split::of(plan, cores, machine.cpus());
+    let (split, expected, mut notes) = split::of(plan, cores, machine);
     if let Err(error) = machine.listen(&folder.control_socket()) {
         notes.push(format!("`longhaul top` cannot see this run: {error}"));
     }

@@ -19,6 +19,8 @@ use crate::summary::{CoreSummary, Load, PartitionSummary};
 pub(crate) struct Expected {
     /// What made the partition.
     pub(crate) method: &'static str,
+    /// By which costs it was weighed, by the name that `--costs` knows them by.
+    pub(crate) costs: &'static str,
     pub(crate) prediction: Prediction,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn partition(cores: &[Work<'_>], expected: &Expected) -> PartitionSum
     let busy = cores.iter().map(Work::busy);
     PartitionSummary {
         method: expected.method.to_owned(),
+        costs: expected.costs.to_owned(),
         cut_pipes: prediction.cut_pipes,
         lookahead_ns: prediction.look_ahead.map(Span::as_ns),
         predicted: Load {

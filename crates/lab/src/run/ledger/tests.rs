@@ -43,6 +43,7 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
     let ledger = Ledger::new(&plan, &folder, Vec::new()).expect("series in it");
     let expected = Expected {
         method: "best",
+        costs: "threads",
         prediction: Prediction {
             efficiency: 0.5,
             loads: vec![0.25, 0.75],

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::calibrate::MachineCosts;
 use crate::control::{Reply, Request};
 use crate::summary;
 
@@ -42,6 +43,9 @@ pub(crate) trait Machine {
 
     /// How many CPUs this process may use.
     fn cpus(&self) -> usize;
+
+    /// What work costs its threads.
+    fn costs(&self) -> MachineCosts;
 
     /// What it is like.
     fn facts(&self) -> summary::Machine;

@@ -13,6 +13,8 @@ use longhaul_core::parallel::{CoreId, Split};
 use longhaul_partition::{Method, Partition};
 use longhaul_plan::plan::Plan;
 
+use super::Machine;
+use crate::calibrate::MachineCosts;
 use crate::partition::Network;
 use crate::run::Cores;
 use crate::run::ledger::Expected;
@@ -25,18 +27,21 @@ const GAIN: f64 = 1.05;
 pub(super) fn of(
     plan: &Plan,
     cores: &Cores,
-    cpus: usize,
+    machine: &dyn Machine,
 ) -> (Split, Option<Expected>, Vec<String>) {
+    let cpus = machine.cpus();
     let (partition, expected, notes) = match cores {
         Cores::UpTo(..=1) => {
             let whole = Split::whole(Arc::clone(&plan.topology));
             return (whole, None, Vec::new());
         }
-        Cores::UpTo(most) => best(plan, *most, cpus),
+        Cores::UpTo(most) => best(plan, *most, cpus, &machine.costs()),
         Cores::Given(partition) => {
+            let costs = machine.costs();
             let expected = Expected {
                 method: "saved",
-                prediction: Network::of(plan).predict(partition),
+                costs: costs.name(),
+                prediction: Network::with_costs(plan, costs.costs()).predict(partition),
             };
             let notes = too_many(partition.cores, cpus);
             (partition.clone(), expected, notes)
@@ -59,8 +64,13 @@ fn too_many(cores: u16, cpus: usize) -> Vec<String> {
 }
 
 /// The partition that is predicted to be fastest.
-fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Expected, Vec<String>) {
-    let network = Network::of(plan);
+fn best(
+    plan: &Plan,
+    most: u16,
+    cpus: usize,
+    costs: &MachineCosts,
+) -> (Partition, Expected, Vec<String>) {
+    let network = Network::with_costs(plan, costs.costs());
     let limit = most.min(u16::try_from(cpus).unwrap_or(u16::MAX)).max(1);
     let mut notes = Vec::new();
     if limit < most {
@@ -87,6 +97,7 @@ fn best(plan: &Plan, most: u16, cpus: usize) -> (Partition, Expected, Vec<String
     }
     let expected = Expected {
         method: Method::Best.name(),
+        costs: costs.name(),
         prediction,
     };
     (best, expected, notes)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use longhaul_partition::Partition;
 
 use super::*;
+use crate::calibrate::MachineCosts;
 use crate::control::{Reply, Request};
 use crate::summary::{self, CoreFacts};
 
@@ -84,6 +85,10 @@ impl Machine for TestMachine {
 
     fn cpus(&self) -> usize {
         3
+    }
+
+    fn costs(&self) -> MachineCosts {
+        MachineCosts::BuiltIn("a test's")
     }
 
     fn facts(&self) -> summary::Machine {
@@ -215,6 +220,7 @@ fn cores_change_how_long_it_takes_and_nothing_else() {
         ("saved", 4)
     );
     assert_eq!(partition.lookahead_ns, Some(1_000_000));
+    assert_eq!(partition.costs, "threads");
     assert_eq!(Some(partition.measured.efficiency), three.efficiency);
     assert!(one.partition.is_none());
     let edge = three.packets.entered + three.packets.created;
