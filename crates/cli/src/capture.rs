@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> Exit {
                 0 => String::new(),
                 missed => format!(", {missed} more were missed"),
             };
-            style::tell(&format!("{packets} packets captured{missed}"));
+            style::tell(format!("{packets} packets captured{missed}"));
             Exit::Done
         }
         // What is written is whole, but for the counts at its end.
@@ -137,7 +137,7 @@ fn capture(args: &Args, to: &OwnedFd) -> Result<(u64, u64), ControlError> {
         termination_signals().map_err(|error| ControlError::Refused(error.to_string()))?;
     if let Reply::Capturing { pipes, at_s } = control.ask(&request, &[to.as_fd()])? {
         let pipes = pipes.join(", ");
-        style::tell(&format!("capturing {pipes} from {at_s:.3} s on"));
+        style::tell(format!("capturing {pipes} from {at_s:.3} s on"));
     }
     let lasts = args.lasts.map(|span| Duration::from_nanos(span.as_ns()));
     // The run answers only what it was asked, so what can be read is its end.

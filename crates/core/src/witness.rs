@@ -35,8 +35,8 @@ pub enum Fate {
     Marked = 5,
     /// A pipe changed a bit of it.
     Corrupted = 6,
-    /// A pipe takes it from its queue to send it, or will do so at a time that is known already. Not part of
-    /// the trace hash.
+    /// A pipe takes it from its queue to send it, or will do so at a time that is known already; told anew
+    /// where a change of the pipe moves that time. Not part of the trace hash.
     Served = 7,
     /// A host sent it.
     Entered = 16,

@@ -48,7 +48,7 @@ impl Pipe {
             self.lose_anew(pool);
         }
         if serves_anew {
-            self.serve_anew(old_overhead, now, pool);
+            self.serve_anew(old_overhead, now, context);
         }
     }
 
@@ -76,7 +76,8 @@ impl Pipe {
     }
 
     /// Computes anew, by `params`, when all come out that have not departed at `now`.
-    fn serve_anew(&mut self, old_overhead: u32, now: Time, pool: &mut Pool) {
+    fn serve_anew(&mut self, old_overhead: u32, now: Time, context: &mut Context<'_>) {
+        let pool = &mut *context.pool;
         let now_ns = now.as_ns();
         let first = self.queue.front();
         let first_departure = self.departure_of(first, old_overhead, pool);
@@ -122,7 +123,12 @@ impl Pipe {
             let microstep = u16::from(time == entered);
             previous = previous.max(Moment { time, microstep });
             packet.set_due(previous);
-            index = packet.next;
+            let next = packet.next;
+            if !in_service {
+                let start = Time::from_ns(start.ceil());
+                context.record.served(context.id, index, start, pool);
+            }
+            index = next;
         }
         if let Some(gauge) = &mut self.gauge {
             gauge.run_before(now_ns + 1);

@@ -201,6 +201,8 @@ pub(crate) struct CaptureFile {
     held_bytes: usize,
     /// What went wrong; nothing is written any more.
     failed: Option<io::Error>,
+    /// Whether it reached its limit before its end was written.
+    was_full: bool,
 }
 
 impl CaptureFile {
@@ -221,6 +223,7 @@ impl CaptureFile {
             held: Vec::new(),
             held_bytes: 0,
             failed: None,
+            was_full: false,
         }
     }
 
@@ -304,7 +307,7 @@ impl CaptureFile {
         if let Some(error) = &self.failed {
             return Some(format!("{what} could not be written to its end: {error}"));
         }
-        let reason = match self.writer.is_full() {
+        let reason = match self.was_full {
             true => "it has reached its `size`",
             false => "more came at once than there is memory for",
         };
@@ -326,6 +329,7 @@ impl CaptureFile {
     /// Writes what is left, and the counts of a capture from `start` to `end`.
     pub(super) fn finish(&mut self, start: Time, end: Time) {
         self.write_up_to(Time::MAX);
+        self.was_full |= self.writer.is_full();
         if let Err(error) = self.writer.finish(start, end) {
             self.failed.get_or_insert(error);
         }

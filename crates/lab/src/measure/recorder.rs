@@ -323,18 +323,21 @@ impl Scribe {
         let _ = self.returns.send(sample);
     }
 
-    /// Ends captures that somebody wants ended, or that cannot be written any more.
+    /// Ends captures that somebody wants ended, or that cannot be written any more. Whoever reads along
+    /// sees the end of the file when the capture is gone.
     fn end_captures(&mut self) {
         let latest = self.latest;
-        for open in &mut self.captures {
+        self.captures.retain_mut(|open| {
             if open.ending.is_some() || open.file.failed().is_some() {
                 self.setup.end_capture(open.number);
             }
-            if let Some(done) = open.ending.take() {
-                open.file.finish(Time::ZERO, latest);
-                let _ = done.send(open.file.captured());
-            }
-        }
+            let Some(done) = open.ending.take() else {
+                return true;
+            };
+            open.file.finish(Time::ZERO, latest);
+            let _ = done.send(open.file.captured());
+            false
+        });
     }
 
     /// Saves all series, and sees to what they may take on disk.

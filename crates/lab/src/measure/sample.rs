@@ -97,6 +97,28 @@ pub(crate) struct CoreBin {
 }
 
 impl CoreBin {
+    /// Adds what a later part of the bin has to tell.
+    pub(super) fn merge(&mut self, later: &Self) {
+        let Self {
+            busy_ns,
+            left,
+            late,
+            lateness_ns,
+            lateness_max_ns,
+            shed,
+            pool,
+            send,
+        } = later;
+        self.busy_ns += busy_ns;
+        self.left += left;
+        self.late += late;
+        self.lateness_ns += lateness_ns;
+        self.lateness_max_ns = self.lateness_max_ns.max(*lateness_max_ns);
+        self.shed += shed;
+        self.pool += pool;
+        self.send += send;
+    }
+
     /// Counts how late a packet has left.
     #[inline]
     pub(crate) fn lateness(&mut self, lateness: Span) {

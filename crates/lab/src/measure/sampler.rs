@@ -144,8 +144,9 @@ impl Sampler {
     }
 
     /// Adds what the loop of a real clock has to tell of the open bin.
-    pub(crate) const fn tell(&mut self, bin: CoreBin) {
-        self.bin = Some(bin);
+    pub(crate) fn tell(&mut self, bin: CoreBin) {
+        // A bin for which there was no sample goes on.
+        self.bin.get_or_insert_default().merge(&bin);
     }
 
     /// Whether packets have to be taken away soon, whatever else happens.
