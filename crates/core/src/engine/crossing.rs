@@ -78,7 +78,7 @@ impl Engine {
             crossing.bytes.extend_from_slice(self.pool.frame(index));
             crossing.packets.push(CrossingPacket {
                 packet: self.pool[index].clone(),
-                identity: self.record.went_over(index),
+                identity: self.record.went_over(from, index, due.time, &self.pool),
                 pipe: self.share.global(from),
                 end: crossing.bytes.len(),
             });
