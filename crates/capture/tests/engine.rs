@@ -13,7 +13,7 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, Node, NodeKind};
 use longhaul_core::units::{QueueLimit, Rate};
-use longhaul_core::witness::{Fate, Place, Sighting, Witness};
+use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, PipeId, Time, Topology};
 
 /// Less than what the filter reads.
@@ -41,6 +41,12 @@ struct Recorder {
 }
 
 impl Witness for Recorder {
+    fn fates(&self) -> Fates {
+        [Fate::In, Fate::Out, Fate::Queue]
+            .into_iter()
+            .fold(Fates::NONE, Fates::with)
+    }
+
     fn see(&mut self, sighting: &Sighting<'_>) {
         if sighting.place != Place::Pipe(self.pipe) {
             return;

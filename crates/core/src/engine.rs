@@ -94,7 +94,7 @@ pub const PACKET_BYTES: usize = size_of::<crate::pool::Descriptor>();
 pub struct EngineConfig {
     /// Seed of all randomness.
     pub seed: u64,
-    /// The longest frame, in bytes with its Ethernet header; of more than 65549, so many.
+    /// The longest frame, in bytes with its Ethernet header; capped at 65,549.
     pub slot_size: usize,
     /// How many packets there may be at once, those at the egress included.
     pub slots: u32,
@@ -371,8 +371,8 @@ impl Engine {
         self.wheel.begin_at(self.now.as_ns());
     }
 
-    /// When something is due next; never before [`Engine::now`]. Where a pipe is not plain, it
-    /// may turn out that nothing is.
+    /// When the engine has to act next, never before [`Engine::now`]. It may be too early, never too
+    /// late: a shaped pipe may turn out to have nothing to do then.
     pub fn next_due(&self) -> Option<Time> {
         self.first_due().map(|due| due.max(self.now))
     }

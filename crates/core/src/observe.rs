@@ -99,7 +99,8 @@ impl Dropped {
             Fate::TooBig => &mut self.too_big,
             Fate::Misdelivered => &mut self.misdelivered,
             Fate::Absorbed => &mut self.absorbed,
-            Fate::In | Fate::Served | Fate::Out | Fate::Marked | Fate::Corrupted => return,
+            Fate::In | Fate::Served | Fate::Over | Fate::Out => return,
+            Fate::Marked | Fate::Corrupted => return,
             Fate::Entered | Fate::Delivered => return,
         };
         *count += 1;

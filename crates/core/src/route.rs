@@ -100,7 +100,7 @@ impl Way {
 /// Next-hop tables by destination.
 #[derive(Debug, Clone)]
 pub struct Routes {
-    /// What of the network routes lead out of, where that is not all of it.
+    /// The share of the network whose junctions have rows here; `None` for the whole network.
     share: Option<Arc<Share>>,
     junctions: Arc<Junctions>,
     /// By node: its row in all tables, [`OUTSIDE`] for leaves and for nodes of other shares.
@@ -251,12 +251,15 @@ impl Routes {
             // Without a table: the last pipe, or that of a leaf to its junction.
             let [_, last] = self.junctions.ends(to);
             Some(NextHop::One(self.number(last)))
-        } else if let row @ ..OUTSIDE = self.rows[from.index()] {
+        } else {
+            // A leaf's junction speaks for it. One in another share is never asked: a host with one
+            // pipe takes that, whatever routes say.
+            let row @ ..OUTSIDE = self.rows[self.junctions.node_of(here).index()] else {
+                return None;
+            };
             self.prepare(topology, to);
             let table = self.ways[to.index()].table as usize;
             decode(self.entries[table + row as usize])
-        } else {
-            self.next_hop_of_leaf(topology, here, to)
         };
         if self.junctions.is_leaf(from) {
             let [out, _] = self.junctions.ends(from);
@@ -266,24 +269,7 @@ impl Routes {
         next
     }
 
-    /// What the junction of a leaf says about a packet of that leaf; the junction may be in another
-    /// share, whose tables are not here, so that whether any path leads to `to` takes a search.
-    #[cold]
-    fn next_hop_of_leaf(&mut self, topology: &Topology, here: u32, to: NodeId) -> Option<NextHop> {
-        let junction = self.junctions.node_of(here);
-        if let row @ ..OUTSIDE = self.rows[junction.index()] {
-            self.prepare(topology, to);
-            let table = self.ways[to.index()].table as usize;
-            return decode(self.entries[table + row as usize]);
-        }
-        let goal = self.junctions.of(to);
-        self.search.run(&self.junctions, &self.in_force, goal);
-        let mut shortest = self.junctions.shortest(&self.search, &self.in_force, here);
-        shortest.next().map(NextHop::One)
-    }
-
-    /// The number that the share has for a pipe; one that nobody here is sent to for a pipe of
-    /// another share.
+    /// The share's number of a pipe. That of another share's pipe is one that no packet is sent to.
     fn number(&self, pipe: PipeId) -> PipeId {
         number(self.share.as_deref(), pipe)
     }

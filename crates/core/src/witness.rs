@@ -8,7 +8,7 @@
 //! **Order.** The fates of one packet are told in their order. Otherwise the order follows how the
 //! engine arranges its work, and a loss is told when the packet would have come out, so a witness that
 //! needs all in order of time sorts by the time that it is told. A pipe between two cores is watched at
-//! both: packets enter and are lost at one engine, and come out at the other.
+//! both: packets enter, are lost and go over at one engine, and come out at the other.
 //!
 //! Left out: what witnesses do with it.
 
@@ -38,6 +38,9 @@ pub enum Fate {
     /// A pipe takes it from its queue to send it, or will do so at a time that is known already; told anew
     /// where a change of the pipe moves that time. Not part of the trace hash.
     Served = 7,
+    /// It has left this engine for another core's, where it comes out of the pipe at this time, which may lie
+    /// ahead. Told instead of [`Fate::Out`] where the pipe's queue is. Not part of the trace hash.
+    Over = 8,
     /// A host sent it.
     Entered = 16,
     /// It has reached its host.
@@ -108,6 +111,12 @@ impl Sighting<'_> {
     /// Length of the packet's frame in bytes: Ethernet header and IP packet.
     pub fn frame_len(&self) -> usize {
         self.pool.frame_len(self.index)
+    }
+
+    /// When a packet in a plain pipe comes out, or would, had it not been lost. Where that is not known yet,
+    /// a time that has passed.
+    pub fn due(&self) -> Time {
+        self.pool[self.index].due().time
     }
 
     /// When the packet entered the network.

@@ -158,8 +158,10 @@ proptest! {
     #[test]
     fn plain_and_shaped_queues_measure_the_same(case in case(true, params())) {
         let measured = Manner { measured: true, ..Manner::default() };
-        let plain = run_engine(&case, measured).queues;
-        let shaped = run_engine(&case, Manner { always_shaped: true, ..measured }).queues;
+        let plain = run_engine(&case, measured);
+        let shaped = run_engine(&case, Manner { always_shaped: true, ..measured });
+        prop_assert_eq!(plain.services, shaped.services);
+        let (plain, shaped) = (plain.queues, shaped.queues);
         prop_assert_eq!(plain.len(), shaped.len());
         for ((at, plain), (_, shaped)) in plain.iter().zip(&shaped) {
             for (pipe, (plain, shaped)) in plain.iter().zip(shaped).enumerate() {

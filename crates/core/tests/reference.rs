@@ -65,6 +65,7 @@ fn run_reference(case: &Case) -> Outcome {
         counters: Counters::default(),
         hash: 0,
         queues: Vec::new(),
+        services: Default::default(),
     }
 }
 

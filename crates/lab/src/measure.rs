@@ -8,7 +8,8 @@
 //!
 //! **Bounds.** Samples under way are four; a sample's flows, packets and captured bytes are bounded, and what is
 //! beyond is counted. A series has its unsaved rows in memory ([`parts`]). On disk, all series together take
-//! what `measure.disk` says: bins double in width when half of it is used, again at three quarters, and so on.
+//! what `measure.disk` says: bins double in width when half of it is used, again at two thirds, three quarters and so on.
+//! Packets, of which no wider bin makes fewer, have half of it, and are counted beyond.
 //!
 //! Left out: rows of each second, which [the ledger](crate::run) writes, and what they mean for the verdict.
 

@@ -19,14 +19,14 @@ use crate::topology::PipeId;
 /// Packets on their way to another core, in the order of their times for each pipe.
 #[derive(Debug, Default)]
 pub struct Crossing {
-    packets: Vec<Traveller>,
+    packets: Vec<CrossingPacket>,
     /// The stored bytes of all of them.
     bytes: Vec<u8>,
 }
 
 /// A packet between two engines.
 #[derive(Debug)]
-struct Traveller {
+struct CrossingPacket {
     packet: Descriptor,
     /// In the trace hash.
     identity: u64,
@@ -76,9 +76,9 @@ impl Engine {
             let due = pending::moment(key);
             self.pool[index].set_due(due);
             crossing.bytes.extend_from_slice(self.pool.frame(index));
-            crossing.packets.push(Traveller {
+            crossing.packets.push(CrossingPacket {
                 packet: self.pool[index].clone(),
-                identity: self.record.went_over(index),
+                identity: self.record.went_over(from, index, due.time, &self.pool),
                 pipe: self.share.global(from),
                 end: crossing.bytes.len(),
             });
@@ -104,40 +104,39 @@ impl Engine {
         index
     }
 
-    /// Takes in packets that come out of pipes here, none of them before the engine's time. Returns
-    /// whether there was room for all; those that found none are counted as physical drops.
-    pub fn import(&mut self, crossing: &Crossing) -> bool {
-        let (mut start, mut has_room) = (0, true);
-        for traveller in &crossing.packets {
-            let bytes = &crossing.bytes[start..traveller.end];
-            start = traveller.end;
-            has_room &= self.take_in(traveller, bytes).is_some();
+    /// Takes in packets that come out of pipes here, none of them before the engine's time. Those that
+    /// find no room are counted as physical drops.
+    pub fn import(&mut self, crossing: &Crossing) {
+        let mut start = 0;
+        for packet in &crossing.packets {
+            self.take_in(packet, &crossing.bytes[start..packet.end]);
+            start = packet.end;
         }
-        has_room
     }
 
-    fn take_in(&mut self, traveller: &Traveller, bytes: &[u8]) -> Option<()> {
-        let into = self.share.local(traveller.pipe)?;
+    fn take_in(&mut self, crossed: &CrossingPacket, bytes: &[u8]) {
+        let Some(into) = self.share.local(crossed.pipe) else {
+            return;
+        };
         debug_assert!(
             !self.share.is_own(into),
             "a packet comes over into a far end"
         );
         let Some(index) = self.pool.take(Origin::default()) else {
             self.record.counters.pool_exhausted += 1;
-            return None;
+            return;
         };
-        let due = traveller.packet.due();
+        let due = crossed.packet.due();
         debug_assert!(due.time >= self.now, "nothing comes over into the past");
-        self.pool[index].travel(&traveller.packet);
+        self.pool[index].continue_as(&crossed.packet);
         self.pool.write(index, bytes);
-        self.record.came_over(index, traveller.identity);
+        self.record.came_over(index, crossed.identity);
         let pipe = &mut self.pipes[into.index()];
         let is_first = pipe.last().is_none();
         pipe.hold(index, &mut self.pool);
         if is_first {
             self.announce(into, index, due);
         }
-        Some(())
     }
 
     /// The least time that a packet takes from entering a pipe until it comes out, whatever the
@@ -147,7 +146,8 @@ impl Engine {
         own.map_or(Span::ZERO, |pipe| self.pipes[pipe.index()].least_delay())
     }
 
-    /// What stands for a cut pipe's packet on its way: in the set of those that leave.
+    /// Puts a cut pipe's first packet, which comes out at `due`, into the set of those that leave for
+    /// another core.
     pub(super) fn announce_exit(&mut self, pipe: LocalPipe, due: Moment) {
         let rank = self.pipes[pipe.index()].rank;
         if let Some(to) = self.share.exit(pipe) {

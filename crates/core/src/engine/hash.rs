@@ -132,7 +132,7 @@ impl TraceHash {
     pub(super) fn see(&mut self, site: Site, what: (u32, Time, Fate), pool: &Pool) {
         let (index, time, fate) = what;
         let element = match (fate, site) {
-            (Fate::In | Fate::Served, _) => return,
+            (Fate::In | Fate::Served | Fate::Over, _) => return,
             (Fate::Entered, Site::Node(host)) => return self.enter(host, index, time, pool),
             (_, Site::Pipe(pipe)) => &mut self.pipes[pipe.index()],
             (_, Site::Node(node)) => &mut self.nodes[node.index()],

@@ -142,8 +142,12 @@ impl Record {
         self.witnesses.as_ref()?.hash.as_ref()
     }
 
-    /// A packet goes over to another core; gives its identity for [`Record::came_over`].
-    pub(super) fn went_over(&mut self, index: u32) -> u64 {
+    /// A packet goes over to another core, where it comes out of its pipe at `due`; gives its identity for
+    /// [`Record::came_over`].
+    pub(super) fn went_over(&mut self, from: LocalPipe, index: u32, due: Time, pool: &Pool) -> u64 {
+        if self.wants(Fate::Over) {
+            self.tell(Site::Pipe(from), index, due, Fate::Over, pool);
+        }
         self.inside -= 1;
         self.counters.exported += 1;
         self.hash().map_or(0, |hash| hash.identity(index))

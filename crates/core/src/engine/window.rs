@@ -46,9 +46,8 @@ const MOST_WIDTH: u64 = 1 << 30;
 /// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
 const SLOTS_PER_WINDOW: u64 = 32;
 
-/// With more bytes of pipes and packets than these, which no near cache holds, they are fetched
-/// ahead. Where one does, the processor waits for none of them longer than for the instructions that
-/// would ask.
+/// Prefetch only where pipes and packets take more bytes than these. Below, all of them are in L2
+/// already, and the instructions cost more than they save.
 const FAR: u64 = 2 << 20;
 
 /// So many pipes are looked at in turn: enough for memory to answer many questions at once, few

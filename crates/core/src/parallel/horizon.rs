@@ -1,18 +1,17 @@
 //! How far each core may go on alone.
 //!
-//! Theory: what a core does at a time can be felt at another no sooner than the cut pipes between
-//! them take, over any number of cores in between, and comes back to itself no sooner than around
-//! the shortest cycle. With the least delay of each cut pipe as the length of an arm between two
-//! cores, shortest paths of at least one arm (Floyd and Warshall; the diagonal holds the shortest
-//! cycles) say how far apart in time any two cores are. A core may then do everything before the
-//! least, over all cores, of when that one can act next, plus the distance from there. The closure
-//! matters: a core that has nothing to do for long may be woken by a third one.
+//! Theory: what a core does at time t affects another core no sooner than t plus the least delays of
+//! the cut pipes on the way there, over any number of cores in between, and affects the core itself no
+//! sooner than t plus the shortest cycle. Cores are the nodes of a graph, and the least delay of the
+//! pipes that lead directly from one to another is the length of an edge. Its shortest paths of at
+//! least one edge (Floyd and Warshall; the diagonal holds the shortest cycles) are the distances in
+//! time between cores. A core may do everything before the minimum, over all cores, of that core's next
+//! event plus the distance from there. Edges alone would not do: a core that has no event of its own
+//! may be woken by a third one.
 //!
 //! Left out: what makes a pipe's least delay ([`crate::Engine::least_delay`]).
 
-use super::share::Split;
 use crate::time::{Span, Time};
-use crate::topology::PipeId;
 
 /// The distances in time between cores.
 #[derive(Debug, Clone)]
@@ -23,26 +22,14 @@ pub struct Horizons {
 }
 
 impl Horizons {
-    /// The distances of a split network by the least delays of its cut pipes.
-    pub fn new(split: &Split, least_delay: impl Fn(PipeId) -> Span) -> Self {
-        let cores = split.cores();
-        let mut distances = vec![Span::MAX; cores * cores];
-        for pipe in split.cut() {
-            let (from, to) = (split.owner_of(pipe), split.destination_of(pipe));
-            let arm = &mut distances[from.index() * cores + to.index()];
-            *arm = (*arm).min(least_delay(pipe));
-        }
-        Self::from_arms(cores, distances)
-    }
-
-    /// The same where the least delay of all pipes that lead directly from one core to another is
-    /// known: from core times `cores` plus to core, [`Span::MAX`] where there is none.
+    /// The distances between cores by the least delay of all pipes that lead `direct`ly from one to
+    /// another: from core times `cores` plus to core, [`Span::MAX`] where there is none.
     ///
     /// # Panics
     /// Where there is not one for each two cores.
-    pub fn from_arms(cores: usize, arms: Vec<Span>) -> Self {
-        assert_eq!(arms.len(), cores * cores);
-        let mut distances = arms;
+    pub fn new(cores: usize, direct: Vec<Span>) -> Self {
+        assert_eq!(direct.len(), cores * cores);
+        let mut distances = direct;
         for over in 0..cores {
             for from in 0..cores {
                 for to in 0..cores {
@@ -63,11 +50,6 @@ impl Horizons {
         self.distances[from * self.cores + to]
     }
 
-    /// The shortest of all distances; [`Span::MAX`] where no pipe is cut.
-    pub fn least(&self) -> Span {
-        self.distances.iter().copied().min().unwrap_or(Span::MAX)
-    }
-
     /// Up to when, exclusive, a core may go on alone, where each core acts next at its `next`.
     pub fn horizon(&self, core: usize, next: &[Time]) -> Time {
         let bound = |(from, next): (usize, &Time)| {
@@ -84,55 +66,34 @@ impl Horizons {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CoreId;
     use super::*;
-    use crate::topology::{Link, Node, NodeKind, PipeParams, Topology};
 
-    fn split(links: &[(&str, &str, u64)], cores: usize) -> Split {
-        let node = |name: &String| Node {
-            name: name.clone(),
-            kind: NodeKind::Router,
-            ipv4: std::net::Ipv4Addr::from(name.as_bytes()[0] as u32),
-            ipv6: std::net::Ipv6Addr::from(u128::from(name.as_bytes()[0])),
-        };
-        let names: Vec<String> = ('a'..).take(cores).map(String::from).collect();
-        let link = |&(x, y, us): &(&str, &str, u64)| {
-            let params = PipeParams {
-                delay: Span::from_us(us),
-                ..PipeParams::default()
-            };
-            Link::new(x, y, params)
-        };
-        let topology = Topology::new(
-            names.iter().map(node).collect(),
-            links.iter().map(link).collect(),
-        );
-        let owners = (0..cores as u16).map(CoreId).collect();
-        Split::new(topology.unwrap(), owners, cores)
+    /// Cores `a`, `b`, … with links of so many microseconds in either direction.
+    fn horizons(links: &[(char, char, u64)], cores: usize) -> Horizons {
+        let mut direct = vec![Span::MAX; cores * cores];
+        for &(x, y, us) in links {
+            let [x, y] = [x, y].map(|name| name as usize - 'a' as usize);
+            direct[x * cores + y] = Span::from_us(us);
+            direct[y * cores + x] = Span::from_us(us);
+        }
+        Horizons::new(cores, direct)
     }
 
     fn at(us: u64) -> Time {
         Time::from_ns(us * 1000)
     }
 
-    fn horizons(split: &Split) -> Horizons {
-        Horizons::new(split, |pipe| split.topology().pipe(pipe).params.delay)
-    }
-
     #[test]
     fn distances_lead_over_other_cores_and_back() {
-        let split = split(&[("a", "b", 10), ("b", "c", 20), ("a", "c", 50)], 3);
-        let horizons = horizons(&split);
+        let horizons = horizons(&[('a', 'b', 10), ('b', 'c', 20), ('a', 'c', 50)], 3);
         let us = |from, to| horizons.distance(from, to).as_ns() / 1000;
         assert_eq!([us(0, 1), us(0, 2), us(1, 2)], [10, 30, 20]);
         assert_eq!([us(0, 0), us(1, 1), us(2, 2)], [20, 20, 40]);
-        assert_eq!(horizons.least(), Span::from_us(10));
     }
 
     #[test]
     fn an_idle_core_is_woken_by_a_third_one() {
-        let split = split(&[("a", "b", 10), ("b", "c", 20)], 3);
-        let horizons = horizons(&split);
+        let horizons = horizons(&[('a', 'b', 10), ('b', 'c', 20)], 3);
         let next = [at(5), Time::MAX, Time::MAX];
         assert_eq!(horizons.horizon(2, &next), at(35));
         // What it does itself may come back.
@@ -141,8 +102,7 @@ mod tests {
 
     #[test]
     fn cores_without_a_way_between_them_go_on_for_ever() {
-        let split = split(&[("a", "b", 10)], 3);
-        let horizons = horizons(&split);
+        let horizons = horizons(&[('a', 'b', 10)], 3);
         let next = [at(5), at(5), at(5)];
         assert_eq!(horizons.horizon(2, &next), Time::MAX);
     }

@@ -98,11 +98,6 @@ impl Split {
     pub fn cut_from(&self, core: CoreId) -> &[PipeId] {
         &self.cuts[core.index()]
     }
-
-    /// The pipes that lead from one core to another.
-    pub fn cut(&self) -> impl Iterator<Item = PipeId> + '_ {
-        self.cuts.iter().flatten().copied()
-    }
 }
 
 /// The number of a pipe in one engine.

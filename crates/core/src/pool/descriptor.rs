@@ -116,9 +116,9 @@ impl Descriptor {
         }
     }
 
-    /// Becomes what a packet of another engine's was, as far as that lasts beyond a pipe; its bytes
+    /// Takes over what outlasts a pipe from a packet of another engine; its bytes
     /// are its own.
-    pub(crate) fn travel(&mut self, from: &Self) {
+    pub(crate) fn continue_as(&mut self, from: &Self) {
         *self = Self {
             departure: 0,
             next: NIL,

@@ -21,7 +21,7 @@ const FAR: u128 = u128::MAX;
 
 /// A link between two junctions, as one of them sees it.
 #[derive(Debug, Clone, Copy)]
-struct Arm {
+struct Edge {
     /// The junction at the other end.
     peer: u32,
     out: PipeId,
@@ -31,8 +31,7 @@ struct Arm {
     back_delay: u64,
 }
 
-/// Junctions, and where every node stands among them. They never change, so that engines share
-/// them.
+/// The graph of junctions, and every node's junction. They never change, so that engines share them.
 #[derive(Debug)]
 pub(crate) struct Junctions {
     /// By node: its junction, with [`LEAF`].
@@ -42,10 +41,10 @@ pub(crate) struct Junctions {
     /// By junction.
     nodes: Vec<NodeId>,
     transits: Vec<bool>,
-    /// By junction: where its arms begin in the list, and at the end where all end.
+    /// By junction: where its edges begin in `edges`; one more entry says where the last one's end.
     starts: Vec<u32>,
     /// In the order of the pipes out.
-    arms: Vec<Arm>,
+    edges: Vec<Edge>,
 }
 
 impl Junctions {
@@ -60,7 +59,7 @@ impl Junctions {
             nodes: Vec::new(),
             transits: Vec::new(),
             starts: vec![0],
-            arms: Vec::new(),
+            edges: Vec::new(),
         };
         let ids = || (0..nodes as u32).map(NodeId);
         for node in ids().filter(|&node| leaf_end(topology, node).is_none()) {
@@ -78,18 +77,18 @@ impl Junctions {
         }
         for node in ids() {
             if !junctions.is_leaf(node) {
-                junctions.add_arms(topology, node);
+                junctions.add_edges(topology, node);
             }
         }
         junctions
     }
 
-    /// Adds the arms of the next junction, which is `node`.
-    fn add_arms(&mut self, topology: &Topology, node: NodeId) {
+    /// Adds the edges of the next junction, which is `node`.
+    fn add_edges(&mut self, topology: &Topology, node: NodeId) {
         for &out in topology.outgoing(node) {
             let pipe = topology.pipe(out);
             if !self.is_leaf(pipe.to) {
-                self.arms.push(Arm {
+                self.edges.push(Edge {
                     peer: self.of(pipe.to),
                     out,
                     back: pipe.back,
@@ -98,7 +97,7 @@ impl Junctions {
                 });
             }
         }
-        self.starts.push(self.arms.len() as u32);
+        self.starts.push(self.edges.len() as u32);
     }
 
     /// How many junctions there are.
@@ -137,9 +136,9 @@ impl Junctions {
         self.ends[leaf.index()]
     }
 
-    fn arms(&self, junction: u32) -> &[Arm] {
+    fn edges(&self, junction: u32) -> &[Edge] {
         let junction = junction as usize;
-        &self.arms[self.starts[junction] as usize..self.starts[junction + 1] as usize]
+        &self.edges[self.starts[junction] as usize..self.starts[junction + 1] as usize]
     }
 
     /// The pipes out of `from` that begin a shortest path to the junction that `search` began
@@ -150,14 +149,14 @@ impl Junctions {
         in_force: &'a [bool],
         from: u32,
     ) -> impl Iterator<Item = PipeId> + 'a {
-        let arms = self.arms(from).iter().filter(move |arm| {
-            let rest = search.best[arm.peer as usize];
-            in_force[arm.out.index()]
+        let edges = self.edges(from).iter().filter(move |edge| {
+            let rest = search.best[edge.peer as usize];
+            in_force[edge.out.index()]
                 && rest != FAR
-                && (arm.peer == search.to || self.transits[arm.peer as usize])
-                && search.best[from as usize] == longer(rest, arm.out_delay)
+                && (edge.peer == search.to || self.transits[edge.peer as usize])
+                && search.best[from as usize] == longer(rest, edge.out_delay)
         });
-        arms.map(|arm| arm.out)
+        edges.map(|edge| edge.out)
     }
 }
 
@@ -194,13 +193,13 @@ impl Search {
             if distance != self.best[junction as usize] || !transits {
                 continue;
             }
-            for arm in junctions.arms(junction) {
-                let candidate = longer(distance, arm.back_delay);
-                let known = &mut self.best[arm.peer as usize];
-                if candidate < *known && in_force[arm.back.index()] {
+            for edge in junctions.edges(junction) {
+                let candidate = longer(distance, edge.back_delay);
+                let known = &mut self.best[edge.peer as usize];
+                if candidate < *known && in_force[edge.back.index()] {
                     *known = candidate;
                     self.open
-                        .push(Reverse(candidate << 32 | u128::from(arm.peer)));
+                        .push(Reverse(candidate << 32 | u128::from(edge.peer)));
                 }
             }
         }

@@ -2,12 +2,16 @@
 //!
 //! Times are drawn from few values, so that ties are common.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use longhaul_core::engine::Windows;
 use longhaul_core::observe::{Counters, PipeCounters, QueueUse};
 use longhaul_core::params::LossModel;
 use longhaul_core::router::{Responder, Silent};
 use longhaul_core::topology::{Balance, Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
+use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 use proptest::prelude::*;
 
@@ -185,6 +189,8 @@ pub(crate) struct Outcome {
     pub(crate) hash: u64,
     /// Of measured pipes: at each reading, when it was and what all queues had been like since the last.
     pub(crate) queues: Vec<(Time, Vec<QueueUse>)>,
+    /// Of measured pipes: when each packet that came out or was lost had entered and was served, by pipe.
+    pub(crate) services: Vec<(u32, u64, u64)>,
 }
 
 pub(crate) fn outcome_of(
@@ -211,6 +217,7 @@ pub(crate) fn outcome_of(
         counters,
         hash,
         queues: Vec::new(),
+        services: Vec::new(),
     }
 }
 
@@ -290,6 +297,10 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let teller = manner.watched.then(Teller::default);
     if let Some(teller) = &teller {
         engine.watch(Box::new(teller.clone()));
+    }
+    let services = Services::default();
+    if manner.measured {
+        engine.watch(Box::new(services.clone()));
     }
     let mut queues = Vec::new();
     let pipes = (0..topology.pipes().len() as u32).map(PipeId);
@@ -387,9 +398,53 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
     let pipes = (0..engine.topology().pipes().len() as u32).map(PipeId);
     let pipes = pipes.map(|pipe| engine.pipe_counters(pipe)).collect();
     let (counters, hash) = (*engine.counters(), engine.trace_hash());
+    let mut services = std::mem::take(&mut services.0.lock().unwrap().1);
+    services.sort_unstable();
     Outcome {
         queues,
+        services,
         ..outcome_of(counters, pipes, hash, deliveries)
+    }
+}
+
+/// Packets in pipes by pipe and slot, with their entries and services; and those that have left.
+type Passages = (HashMap<(u32, u32), (u64, u64)>, Vec<(u32, u64, u64)>);
+
+/// Notes what it is told last of when packets are served.
+#[derive(Clone, Default)]
+struct Services(Arc<Mutex<Passages>>);
+
+impl Witness for Services {
+    fn fates(&self) -> Fates {
+        let fates = [
+            Fate::In,
+            Fate::Served,
+            Fate::Out,
+            Fate::Loss,
+            Fate::Queue,
+            Fate::LinkDown,
+        ];
+        fates.into_iter().fold(Fates::NONE, Fates::with)
+    }
+
+    fn see(&mut self, sighting: &Sighting<'_>) {
+        let Place::Pipe(pipe) = sighting.place else {
+            return;
+        };
+        let (inside, left) = &mut *self.0.lock().unwrap();
+        let (key, time) = ((pipe.0, sighting.slot()), sighting.time.as_ns());
+        match sighting.fate {
+            Fate::In => drop(inside.insert(key, (time, u64::MAX))),
+            Fate::Served => {
+                inside.entry(key).and_modify(|(_, service)| *service = time);
+            }
+            fate => {
+                let passage = inside.remove(&key);
+                if let (Fate::Out | Fate::Loss, Some((entry, service))) = (fate, passage) {
+                    left.push((pipe.0, entry, service));
+                }
+            }
+        }
     }
 }
 

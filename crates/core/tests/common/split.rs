@@ -81,7 +81,7 @@ impl Cores {
                     let core = CoreId(to as u16);
                     self.engines[from].export(core, *horizon, &mut crossing);
                     self.crossed += crossing.len() as u64;
-                    assert!(self.engines[to].import(&crossing));
+                    self.engines[to].import(&crossing);
                     crossing.clear();
                 }
             }
@@ -100,6 +100,7 @@ impl Cores {
         for engine in &self.engines {
             let c = engine.counters();
             let left = c.delivered + c.dropped.total() + c.exported;
+            assert_eq!(c.pool_exhausted, 0);
             assert_eq!(c.entered + c.created + c.imported, left + engine.inside());
         }
     }
@@ -155,10 +156,19 @@ pub(crate) fn run_split(case: &Case, manner: Manner, cores: usize, pick: u64) ->
             *known = (*known).min(params.least_delay());
         }
     }
-    let horizons = Horizons::new(&split, |pipe| {
-        let later = least.get(&pipe).copied().unwrap_or(Span::MAX);
-        topology.pipe(pipe).params.least_delay().min(later)
-    });
+    let mut direct = vec![Span::MAX; cores * cores];
+    for pipe in (0..cores as u16).flat_map(|core| split.cut_from(CoreId(core))) {
+        let later = least.get(pipe).copied().unwrap_or(Span::MAX);
+        let [from, to] = [split.owner_of(*pipe), split.destination_of(*pipe)];
+        let known = &mut direct[from.index() * cores + to.index()];
+        *known = topology
+            .pipe(*pipe)
+            .params
+            .least_delay()
+            .min(later)
+            .min(*known);
+    }
+    let horizons = Horizons::new(cores, direct);
     let mut cores = Cores {
         engines: (0..cores as u16).map(engine).collect(),
         split: Arc::clone(&split),

@@ -23,8 +23,8 @@ pub enum Stop {
     Stuck,
     /// A pipe between two cores has come to take no time, so that neither may go on before the other.
     NoLookAhead,
-    /// A packet found no memory. How many there is room for depends on the number of cores, so that
-    /// whatever came after would, too.
+    /// A packet found no memory. How many packets fit depends on the number of cores, and so would all
+    /// results from then on.
     Full,
 }
 

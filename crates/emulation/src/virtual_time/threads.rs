@@ -25,15 +25,16 @@ use super::control::{Control, Joint, Move, Stop};
 use super::lane::Lane;
 use super::{Clocks, Outcome, ROUNDS_PER_LOOK, Watch};
 
-/// So often a thread looks at a gate before it yields its CPU, where each has a CPU of its own.
+/// How often a waiting thread polls the gate before it yields its CPU, where there is a CPU for every
+/// thread: the others are about to come.
 const SPINS: u32 = 4000;
-/// Nothing, as a time in an atomic.
+/// No time: what an atomic holds where nothing is to come.
 const NEVER: u64 = u64::MAX;
 
 /// Where all threads wait for each other.
 struct Gate {
     threads: usize,
-    /// So often a thread looks before it yields.
+    /// How often a waiting thread polls before it yields.
     spins: u32,
     waiting: AtomicUsize,
     /// How often all have come.
@@ -100,8 +101,8 @@ struct Published {
     pauses: AtomicBool,
     /// By core: when the first packet comes out there.
     exits: Box<[AtomicU64]>,
-    /// By core: the least delay of the pipes that lead there.
-    arms: Box<[AtomicU64]>,
+    /// By core: the least delay of the pipes that lead directly there.
+    direct_delays: Box<[AtomicU64]>,
 }
 
 /// What the threads share.
@@ -123,7 +124,7 @@ impl Shared {
             is_full: AtomicBool::new(false),
             pauses: AtomicBool::new(false),
             exits: times(),
-            arms: times(),
+            direct_delays: times(),
         };
         Self {
             gate: Gate::new(cores),
@@ -161,9 +162,9 @@ impl Shared {
     }
 
     fn horizons(&self) -> Horizons {
-        let arms = self.cores.iter().flat_map(|core| &core.arms);
-        let arms = arms.map(|arm| Span::from_ns(arm.load(Ordering::Relaxed)));
-        Horizons::from_arms(self.cores.len(), arms.collect())
+        let delays = self.cores.iter().flat_map(|core| &core.direct_delays);
+        let direct = delays.map(|delay| Span::from_ns(delay.load(Ordering::Relaxed)));
+        Horizons::new(self.cores.len(), direct.collect())
     }
 
     fn mailbox(&self, from: usize, to: usize) -> std::sync::MutexGuard<'_, Crossing> {
@@ -272,7 +273,7 @@ impl<'a> Worker<'a> {
     }
 
     fn go_on(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
-        self.measure_arms();
+        self.publish_direct_delays();
         let mut horizons = None;
         for round in 0_u64.. {
             let looks = round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK);
@@ -303,7 +304,7 @@ impl<'a> Worker<'a> {
                         return Outcome::More;
                     }
                     self.lane.take_steps(at);
-                    self.measure_arms();
+                    self.publish_direct_delays();
                     horizons = None;
                 }
                 Move::Reached(limit) => {
@@ -339,15 +340,15 @@ impl<'a> Worker<'a> {
     }
 
     /// Publishes the least delays of the pipes to other cores, as they are now.
-    fn measure_arms(&self) {
+    fn publish_direct_delays(&self) {
         let published = &self.shared.cores[self.lane.core.index()];
-        let mut arms = vec![NEVER; published.arms.len()];
+        let mut delays = vec![NEVER; published.direct_delays.len()];
         for &pipe in self.split.cut_from(self.lane.core) {
-            let arm = &mut arms[self.split.destination_of(pipe).index()];
-            *arm = (*arm).min(self.lane.emulation.engine.least_delay(pipe).as_ns());
+            let delay = &mut delays[self.split.destination_of(pipe).index()];
+            *delay = (*delay).min(self.lane.emulation.engine.least_delay(pipe).as_ns());
         }
-        for (published, arm) in published.arms.iter().zip(arms) {
-            published.store(arm, Ordering::Relaxed);
+        for (published, delay) in published.direct_delays.iter().zip(delays) {
+            published.store(delay, Ordering::Relaxed);
         }
     }
 

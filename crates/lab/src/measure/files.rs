@@ -14,7 +14,7 @@ use longhaul_capture::{Direction, Interface, Limits, Section, Writer};
 use longhaul_core::{PipeId, Span};
 use longhaul_linux::clock::realtime_ns;
 use longhaul_plan::measure::{Capture, Point};
-use longhaul_plan::plan::Plan;
+use longhaul_plan::plan::{Plan, RunClock};
 
 use super::capture::{CaptureFile, Sink};
 use crate::folder::RunFolder;
@@ -34,8 +34,15 @@ pub(crate) struct Headline {
 impl Headline {
     /// Of a run that is about to begin.
     pub(super) fn of(plan: &Plan) -> Self {
-        let now = realtime_ns();
-        let (s, ms) = (now / 1_000_000_000, now / 1_000_000 % 1000);
+        // A virtual run's file does not depend on when it was made.
+        let began = match plan.clock {
+            RunClock::Virtual => String::new(),
+            _ => {
+                let now = realtime_ns();
+                let (s, ms) = (now / 1_000_000_000, now / 1_000_000 % 1000);
+                format!(" The run began {s}.{ms:03} s after that by the machine's clock.")
+            }
+        };
         let machine = machine(CoreFacts::default(), Vec::new(), 0);
         let payload = match plan.traffic.flows {
             0 => "",
@@ -43,8 +50,8 @@ impl Headline {
         };
         Self {
             comment: format!(
-                "Experiment {}, seed {}. Times are experiment time: t = 0 is 1970-01-01T00:00:00Z. \
-                 The run began {s}.{ms:03} s after that by the machine's clock.{payload}",
+                "Experiment {}, seed {}. Times are experiment time: t = 0 is \
+                 1970-01-01T00:00:00Z.{began}{payload}",
                 plan.name, plan.seed
             ),
             hardware: machine.processor,

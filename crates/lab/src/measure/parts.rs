@@ -1,8 +1,12 @@
-//! A series in files: parts of at most [`ROWS`] rows, each whole at any time.
+//! A series in files: parts of some [`ROWS`] rows, each whole at any time.
 //!
 //! The part that grows has its rows in memory and is written anew as a whole, under another name first,
 //! when its last rows have waited for [`UNSAVED`] or it is full. So whatever ends the run, all files of
 //! a series can be read, and one glob reads them; and a long and quiet run has few of them.
+//!
+//! What a series takes on disk is reckoned from rows: those of full parts by their files, the others by the mean
+//! of these. So it does not depend on when the growing part was written, nor on the machine. Where little room is
+//! allowed, parts are smaller, so that the reckoning is soon right.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -14,8 +18,12 @@ use longhaul_plan::measure::Format;
 
 use super::encode::{Kind, Table};
 
-/// The most rows of a part: some 30 MB in memory.
+/// A part is full with so many rows: some 30 MB in memory.
 const ROWS: usize = 200_000;
+/// The least that [`ROWS`] becomes where little room is allowed.
+const ROWS_MIN: u64 = 500;
+/// What a value takes on disk as long as no part is full: in CSV about that, in Parquet less.
+const VALUE_BYTES: u64 = 8;
 /// How long rows may stay unsaved.
 pub(super) const UNSAVED: Duration = Duration::from_secs(10);
 
@@ -27,31 +35,37 @@ pub(super) struct Parts {
     table: Table,
     /// The number of the part that grows, from 1.
     number: u32,
-    /// Its bytes on disk.
-    written: u64,
-    /// Bytes of parts that are full.
-    full: u64,
+    /// Its rows and bytes on disk.
+    saved: (usize, u64),
     /// Since when there are rows that are not saved.
     unsaved: Option<MachineTime>,
-    rows: u64,
+    /// Rows and bytes of parts that are full.
+    full: (u64, u64),
+    /// A part is full with so many rows.
+    rows_max: usize,
+    /// What a row takes as long as no part is full.
+    row_bytes: u64,
 }
 
 impl Parts {
-    /// A series in `folder`, which is made with the first row.
+    /// A series in `folder`, which is made with the first row. With others it may take so many bytes.
     pub(super) fn new(
         folder: PathBuf,
-        format: Format,
+        (format, disk_bytes): (Format, u64),
         names: &'static [(&'static str, Kind)],
     ) -> Self {
+        let row_bytes = names.len() as u64 * VALUE_BYTES;
+        let rows = disk_bytes / 16 / row_bytes;
         Self {
+            rows_max: rows.clamp(ROWS_MIN, ROWS as u64) as usize,
+            row_bytes,
             folder,
             format,
             table: Table::new(names),
             number: 1,
-            written: 0,
-            full: 0,
+            saved: (0, 0),
             unsaved: None,
-            rows: 0,
+            full: (0, 0),
         }
     }
 
@@ -62,21 +76,34 @@ impl Parts {
 
     /// Bytes on disk.
     pub(super) const fn bytes(&self) -> u64 {
-        self.full + self.written
+        self.full.1 + self.saved.1
     }
 
-    /// Rows so far.
+    /// Rows on disk.
     pub(super) const fn rows(&self) -> u64 {
-        self.rows + self.table.rows() as u64
+        self.full.0 + self.saved.0 as u64
+    }
+
+    /// What all rows so far are reckoned to take on disk.
+    pub(super) fn reckoned(&self) -> u64 {
+        let (rows, bytes) = self.full;
+        let row = bytes.checked_div(rows).unwrap_or(self.row_bytes);
+        bytes + row * self.table.rows() as u64
+    }
+
+    /// Forgets rows that are not saved; no part can be written any more.
+    pub(super) fn forget(&mut self) {
+        self.table.clear();
+        self.unsaved = None;
     }
 
     /// Writes what has to be written by now.
     pub(super) fn save(&mut self, now: MachineTime) -> io::Result<()> {
-        if self.table.rows() == 0 {
+        if self.table.rows() == self.saved.0 {
             return Ok(());
         }
         let since = *self.unsaved.get_or_insert(now);
-        if self.table.rows() < ROWS && now.since(since) < UNSAVED {
+        if self.table.rows() < self.rows_max && now.since(since) < UNSAVED {
             return Ok(());
         }
         self.write()
@@ -84,9 +111,9 @@ impl Parts {
 
     /// Writes whatever is not saved yet, if there is anything.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        match self.unsaved {
-            Some(_) => self.write(),
-            None => Ok(()),
+        match self.table.rows() == self.saved.0 {
+            true => Ok(()),
+            false => self.write(),
         }
     }
 
@@ -97,11 +124,12 @@ impl Parts {
             _ => "csv",
         };
         let path = self.folder.join(format!("{:04}.{ending}", self.number));
-        self.written = write_whole(&path, |to| self.table.encode(self.format, to))?;
+        let bytes = write_whole(&path, |to| self.table.encode(self.format, to))?;
+        self.saved = (self.table.rows(), bytes);
         self.unsaved = None;
-        if self.table.rows() >= ROWS {
-            self.full += std::mem::take(&mut self.written);
-            self.rows += self.table.rows() as u64;
+        if self.table.rows() >= self.rows_max {
+            let (rows, bytes) = std::mem::take(&mut self.saved);
+            self.full = (self.full.0 + rows as u64, self.full.1 + bytes);
             self.number += 1;
             self.table.clear();
         }

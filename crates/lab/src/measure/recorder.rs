@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -183,8 +182,12 @@ struct Scribe {
     returns: Sender<Box<Sample>>,
     names: Names,
     series: Vec<Series>,
+    /// What all series may take on disk, and what of that is for packets.
     disk_bytes: u64,
+    packets_bytes: u64,
     every: Option<Span>,
+    /// How often bins have doubled their width.
+    doublings: u32,
     captures: Vec<Open>,
     passages_missed: u64,
     latest: Time,
@@ -224,7 +227,11 @@ impl Scribe {
         }
         let series = ALL.map(|(name, columns)| Series {
             name,
-            parts: Parts::new(folder.series(name), format, columns),
+            parts: Parts::new(
+                folder.series(name),
+                (format, plan.measure.disk_bytes),
+                columns,
+            ),
         });
         Self {
             names: Names::new(Arc::clone(&plan.topology)),
@@ -233,6 +240,11 @@ impl Scribe {
             returns,
             series: series.into(),
             disk_bytes: plan.measure.disk_bytes,
+            packets_bytes: match plan.measure.timelines.is_empty() {
+                true => 0,
+                false => plan.measure.disk_bytes / 2, // wider bins cannot make up for packets
+            },
+            doublings: 0,
             captures: Vec::new(),
             passages_missed: 0,
             latest: Time::ZERO,
@@ -304,7 +316,12 @@ impl Scribe {
         if let Some(core) = &sample.core {
             rows::core(series[CORE].parts.table(), core, bin);
         }
-        rows::packets(series[PACKETS].parts.table(), &mut sample.passages, names);
+        let packets = &mut series[PACKETS].parts;
+        if packets.reckoned() >= self.packets_bytes {
+            sample.passages_missed += sample.passages.len() as u64;
+            sample.passages.clear();
+        }
+        rows::packets(packets.table(), &mut sample.passages, names);
         let connections = series[CONNECTIONS].parts.table();
         // Each core has told of its own hosts.
         sample
@@ -320,6 +337,7 @@ impl Scribe {
         }
         self.end_captures();
         sample.clear();
+        sample.doublings = self.doublings;
         let _ = self.returns.send(sample);
     }
 
@@ -342,42 +360,55 @@ impl Scribe {
 
     /// Saves all series, and sees to what they may take on disk.
     fn save(&mut self, save: impl Fn(&mut Parts) -> io::Result<()>) {
-        let mut total = 0;
-        for series in &mut self.series {
-            if self.ended {
-                series.parts.table().clear();
-            } else if let Err(error) = save(&mut series.parts) {
-                let (name, at) = (series.name, self.latest.as_s());
-                let warning = format!(
-                    "measuring ended at {at} s of experiment time: series/{name} could not be written: {error}"
-                );
-                self.outcome.warnings.push(warning);
-                self.ended = true;
+        if !self.ended {
+            self.save_all(save);
+            let parts = self.series.iter().map(|series| &series.parts);
+            let total: u64 = parts.map(Parts::reckoned).sum();
+            let total = total - self.series[PACKETS].parts.reckoned();
+            let room = self.disk_bytes - self.packets_bytes;
+            if total >= room && !self.ended {
+                self.save_all(Parts::finish);
+                let why = format!("`measure.disk` allows {} bytes", self.disk_bytes);
+                self.end(&why);
             }
-            total += series.parts.bytes();
+            self.widen(total, room);
         }
-        if total >= self.disk_bytes && !self.ended {
+        if self.ended {
+            let all = self.series.iter_mut();
+            all.for_each(|series| series.parts.forget());
+        }
+    }
+
+    fn save_all(&mut self, save: impl Fn(&mut Parts) -> io::Result<()>) {
+        for number in 0..self.series.len() {
+            let series = &mut self.series[number];
+            if let Err(error) = save(&mut series.parts) {
+                let why = format!("series/{} could not be written: {error}", series.name);
+                return self.end(&why);
+            }
+        }
+    }
+
+    /// Nothing more is written to series.
+    fn end(&mut self, why: &str) {
+        if !self.ended {
             let at = self.latest.as_s();
-            let warning = format!(
-                "measuring ended at {at} s of experiment time: the series have {total} bytes, and \
-                 `measure.disk` allows {}",
-                self.disk_bytes
-            );
+            let warning = format!("measuring ended at {at} s of experiment time: {why}");
             self.outcome.warnings.push(warning);
             self.ended = true;
         }
-        self.widen(total);
     }
 
-    /// Bins double their width when half of the room is used, again at three quarters, and so on.
-    fn widen(&mut self, total: u64) {
-        let mut wanted = 0;
-        let mut left = self.disk_bytes / 2;
-        while left > 0 && self.disk_bytes.saturating_sub(total) <= left {
-            (wanted, left) = (wanted + 1, left / 2);
-        }
-        let before = self.setup.doublings.fetch_max(wanted, Ordering::Relaxed);
+    /// Bins double their width when a half of the room is used, again at two thirds, three quarters, four fifths and
+    /// so on. Each of these stretches lasts longer than the one before, because rows halve and stretches shrink less
+    /// than that; were each half of what is left, measuring would end after some 10 of equal length.
+    fn widen(&mut self, total: u64, room: u64) {
+        let left = room.saturating_sub(total).max(1);
+        let wanted = u32::try_from(total / left).unwrap_or(u32::MAX);
+        let before = self.doublings;
+        self.doublings = before.max(wanted);
         if wanted > before
+            && !self.ended
             && let Some(every) = self.every
         {
             let (width, at) = (rows::widened(every, wanted), self.latest.as_s());
@@ -394,7 +425,7 @@ impl Scribe {
         if self.passages_missed > 0 {
             let missed = self.passages_missed;
             let warning = format!(
-                "{missed} packets more should be in series/packets: choose a shorter `for`"
+                "{missed} packets more should be in series/packets: choose a shorter `for`, or more `disk`"
             );
             self.outcome.warnings.push(warning);
         }

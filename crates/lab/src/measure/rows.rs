@@ -320,7 +320,8 @@ pub(super) const fn fate(fate: Fate) -> &'static str {
 }
 
 pub(super) fn packets(table: &mut Table, passages: &mut [Passage], names: &Names) {
-    passages.sort_by_key(|passage| (passage.end, passage.pipe));
+    // Each core has told of its own pipes, in an order of its own.
+    passages.sort_by_key(|passage| (passage.end, passage.pipe, passage.arrival, passage.service));
     for passage in passages {
         let (from, to) = match passage.flow.addresses() {
             Some((from, to)) => (names.node(from), names.node(to)),

@@ -29,6 +29,8 @@ pub(crate) struct Sample {
     pub(super) connections: Vec<(Time, Connection)>,
     /// What has been captured, of each core in turn.
     pub(super) chunks: Vec<Chunk>,
+    /// How often bins have doubled their width, as the thread has found at the sample before.
+    pub(super) doublings: u32,
 }
 
 impl Sample {
@@ -45,6 +47,7 @@ impl Sample {
             passages_missed,
             connections,
             chunks,
+            doublings: _,
         } = self;
         pipes.clear();
         flows.clear();

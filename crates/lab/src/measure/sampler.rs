@@ -1,7 +1,6 @@
 //! The loop's side: takes a sample of all cores at each edge of a bin.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::witness::WitnessId;
@@ -44,6 +43,11 @@ pub(crate) struct Sampler {
     pipes: Vec<PipeId>,
     before: Vec<PipeCounters>,
     counters: Counters,
+    /// Packets in the network when it was looked at last.
+    inside: u64,
+    /// How often bins have doubled their width. It comes back with the samples, so that in a virtual run it does
+    /// not depend on the machine.
+    doublings: u32,
     cores: Vec<CoreWitnesses>,
     bin: Option<CoreBin>,
 }
@@ -69,6 +73,8 @@ impl Sampler {
                 .connections
                 .map_or(Time::MAX, |every| Time::ZERO + every),
             counters: Counters::default(),
+            inside: 0,
+            doublings: 0,
             cores: Vec::new(),
             bin: None,
             setup,
@@ -155,7 +161,9 @@ impl Sampler {
     }
 
     /// Takes a sample of emulations that have done all before `now`, and nothing behind. The next bin begins
-    /// there, or with whatever happens `next` where that is later.
+    /// there. Where no packet is inside, bins are passed over up to whatever happens `next`. Where some wait
+    /// while nothing happens, the bin reaches to there, or there are bins in between if the loop may wait for
+    /// room.
     pub(crate) fn take<'e>(
         &mut self,
         emulations: impl Iterator<Item = &'e mut Emulation>,
@@ -164,20 +172,24 @@ impl Sampler {
     ) {
         let closes = self.closes_at(now);
         self.take_away(emulations, now, closes, wait);
-        let begins = next.map_or(now, |next| next.max(now));
-        self.drain = cell_of(begins, DRAIN).1;
+        let next = next.map_or(now, |next| next.max(now));
+        let next = match (self.inside, wait) {
+            (1.., Wait::Yes) => now,
+            _ => next,
+        };
+        self.drain = cell_of(next, DRAIN).1;
         if let Some(every) = self.setup.connections
             && now >= self.look
         {
-            self.look = cell_of(begins, self.widened(every)).1;
+            self.look = cell_of(next, self.widened(every)).1;
         }
         if let Some(every) = self.setup.every
             && closes
         {
-            let (begin, end) = cell_of(begins, self.widened(every));
+            let (begin, end) = cell_of(next, self.widened(every));
             self.edge = end;
             // A bin that could not be taken goes on.
-            if self.start >= now {
+            if self.start >= now && self.inside == 0 {
                 self.start = begin.max(now);
             }
         }
@@ -185,7 +197,7 @@ impl Sampler {
 
     /// A width that the budget of the disk allows.
     fn widened(&self, every: Span) -> Span {
-        widened(every, self.setup.doublings.load(Ordering::Relaxed))
+        widened(every, self.doublings)
     }
 
     /// Takes the last sample, at the end of the run.
@@ -195,6 +207,7 @@ impl Sampler {
         now: Time,
     ) {
         let closes = self.setup.every.is_some();
+        self.start = self.start.min(now); // where bins up to something later had been passed over
         self.take_away(emulations, now, closes, Wait::Yes);
     }
 
@@ -209,6 +222,7 @@ impl Sampler {
             return;
         };
         (sample.start, sample.until) = (self.start, now);
+        self.doublings = sample.doublings;
         self.fill(&mut sample, emulations, closes);
         self.to.send(sample);
         if closes {
@@ -249,14 +263,20 @@ impl Sampler {
             if let Some(id) = core.follower
                 && let Some(follower) = emulation.witness::<Follower>(id)
             {
-                follower.take(&mut sample.passages, &mut sample.passages_missed);
+                follower.take(
+                    sample.until,
+                    &mut sample.passages,
+                    &mut sample.passages_missed,
+                );
             }
             for &id in &core.taps {
                 let chunk = emulation.witness::<Tap>(id).and_then(Tap::take);
                 sample.chunks.extend(chunk);
             }
         }
-        if self.setup.core && closes {
+        self.inside = inside;
+        let is_empty = sample.start >= sample.until && counters == self.counters;
+        if self.setup.core && closes && !is_empty {
             let before = std::mem::replace(&mut self.counters, counters);
             sample.core = Some(CoreRow {
                 entered: counters.entered - before.entered,

@@ -1,7 +1,7 @@
 //! What the loop, the writing thread and whoever starts captures know together.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::{PipeId, Span};
@@ -23,8 +23,6 @@ pub(super) struct Setup {
     pub(super) timelines: Arc<[Timeline]>,
     /// Those of the file; their numbers come first.
     pub(super) captures: Vec<Arc<Wanted>>,
-    /// How often bins have doubled their width.
-    pub(super) doublings: AtomicU32,
     /// Whether packets are taken away between bins, too.
     drains: AtomicBool,
     /// Captures that nobody reads any more.
@@ -46,7 +44,6 @@ impl Setup {
             core: bins.is_some_and(|bins| bins.core),
             timelines: measure.timelines.clone().into(),
             captures: wanted.collect(),
-            doublings: AtomicU32::new(0),
             drains: AtomicBool::new(drains),
             ended: Mutex::default(),
             any_ended: AtomicBool::new(false),

@@ -2,6 +2,10 @@
 //!
 //! Kept are packets that come to a pipe within a length of time. A passage ends when the packet comes out or is
 //! dropped; those that go on when the run ends are not told.
+//!
+//! A core that hands a packet over to another tells of its end ahead of time, and of a loss when the packet
+//! would have come out. So a passage is given away when it would be told on one core: what a sample holds
+//! does not depend on how the network is split.
 
 use std::sync::Arc;
 
@@ -27,6 +31,8 @@ pub(super) struct Passage {
     /// When it came out or was dropped, and which.
     pub(super) end: Time,
     pub(super) fate: Fate,
+    /// From when on one core would know of its end.
+    known: Time,
 }
 
 /// Follows packets.
@@ -49,9 +55,10 @@ impl Follower {
         }
     }
 
-    /// Gives all passages that have ended since, and how many more there were.
-    pub(super) fn take(&mut self, passages: &mut Vec<Passage>, missed: &mut u64) {
-        passages.append(&mut self.ended);
+    /// Gives all passages that have ended since and before `until`, and how many more there were.
+    pub(super) fn take(&mut self, until: Time, passages: &mut Vec<Passage>, missed: &mut u64) {
+        let ended = self.ended.extract_if(.., |passage| passage.known < until);
+        passages.extend(ended);
         *missed += std::mem::take(&mut self.missed);
     }
 
@@ -69,6 +76,7 @@ impl Witness for Follower {
             Fate::In,
             Fate::Served,
             Fate::Out,
+            Fate::Over,
             Fate::Loss,
             Fate::Queue,
             Fate::LinkDown,
@@ -99,6 +107,7 @@ impl Witness for Follower {
                     service: None,
                     end: time,
                     fate: Fate::In,
+                    known: time,
                 };
                 self.inside.insert(key, passage);
             }
@@ -110,6 +119,10 @@ impl Witness for Follower {
             fate => {
                 if let Some(mut passage) = self.inside.remove(&key) {
                     (passage.end, passage.fate) = (time, fate);
+                    passage.known = match fate {
+                        Fate::Loss => sighting.due().max(time),
+                        _ => time,
+                    };
                     // A plain pipe tells when it is going to serve a packet, which may be lost before.
                     passage.service = passage.service.filter(|service| *service <= time);
                     self.ended.push(passage);

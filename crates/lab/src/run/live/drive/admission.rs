@@ -39,8 +39,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 const MILD: u64 = 200_000;
 /// Of a new measure this part is believed: a stall of the machine makes one of them far too high.
 const PART: u64 = 8;
-/// One of so many packets may be later than is tolerated.
-const FEW: u64 = 200;
+/// One packet in so many may be later than the tolerance.
+const LATE_ONE_IN: u64 = 200;
 
 /// What the loop may take, while it is overloaded.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Admission {
         let cost = nanos(busy.saturating_sub(measure.busy)) / measure.taken;
         let known = self.cost.map_or(cost, nanos);
         self.cost = Some(Duration::from_nanos(known - known / PART + cost / PART));
-        self.share = match measure.late * FEW > measure.left {
+        self.share = match measure.late * LATE_ONE_IN > measure.left {
             true => (self.share - SHARE_DOWN).max(SHARE_MIN),
             false => (self.share + SHARE_UP).min(SHARE_MAX),
         };

@@ -1,0 +1,210 @@
+//! What a virtual run writes down as it goes on, through the binary: series, captures and packets, held to
+//! the summary and to each other. The files of captures are read by a reader that knows nothing of the writer.
+
+mod captures;
+mod packets;
+mod python;
+#[path = "../../../capture/tests/common/reader.rs"]
+#[allow(dead_code)]
+mod reader;
+mod series;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Everything that pipes do: a discipline that drops, random loss, a queue that overflows, rates and delays that
+/// change with packets inside, a link that fails, one that keeps its queue meanwhile; and nothing for some seconds.
+const EXPERIMENT: &str = "\
+name: measured
+clock: virtual
+duration: 12 s
+topology:
+  nodes: { a: { count: 3 }, b: { count: 3 }, g: { kind: router }, h: { kind: router } }
+  links:
+    - { ends: [a, g], rate: 100 Mbit/s, delay: 2 ms }
+    - { ends: [g, h], rate: 10 Mbit/s, delay: 10 ms, queue: { codel: { target: 2 ms } }, loss: 0.5 % }
+    - { ends: [h, b], rate: 100 Mbit/s, delay: 3 ms, queue: 20 packets, duplicate: 0.3 % }
+traffic:
+  bulk: { from: a, to: b, bytes: 2 MB }
+  cross: { from: a0, to: b1, model: udp, rate: 500 kbit/s, gaps: poisson, bytes: 300 kB }
+  late: { from: a1, to: b2, model: udp, rate: 300 kbit/s, start: 11 s }
+events:
+  - { at: 1 s, link: g-h, set: { rate: 5 Mbit/s } }
+  - { at: 1500 ms, link: a0-g, set: { rate: 1 Mbit/s } }
+  - { at: 2 s, link: g-h, down: 300 ms }
+  - { at: 2500 ms, link: a1-g, down: 200 ms, keep_queue: true }
+  - { at: 3 s, link: h-b, set: { rate: 3 Mbit/s, delay: 1 ms } }
+  - { at: 4 s, link: [g-h, a0-g], set: { rate: 50 Mbit/s } }
+";
+
+/// A folder of its own for each test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let name = format!("longhaul-measure-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Runs [`EXPERIMENT`] with such fields of `measure`.
+    fn run(&self, measure: &str, more: &[&str]) -> Run {
+        self.run_file(&format!("{EXPERIMENT}measure: {{ {measure} }}\n"), more)
+    }
+
+    fn run_file(&self, text: &str, more: &[&str]) -> Run {
+        let runs = fs::read_dir(&self.0).unwrap().count();
+        let file = self.0.join("experiment.yaml");
+        fs::write(&file, text).unwrap();
+        let folder = self.0.join(format!("run-{runs}"));
+        let mut args = vec!["run", file.to_str().unwrap(), "--json", "--quiet", "--out"];
+        args.push(folder.to_str().unwrap());
+        args.extend(more);
+        let output = longhaul(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let summary = serde_json::from_slice(&output.stdout).unwrap();
+        Run { folder, summary }
+    }
+
+    /// A file that splits [`EXPERIMENT`] over so many cores.
+    fn partition(&self, cores: usize) -> String {
+        let file = self.0.join("whole.yaml");
+        fs::write(&file, EXPERIMENT).unwrap();
+        let saved = self.0.join(format!("{cores}.json"));
+        let saved = saved.to_str().unwrap().to_owned();
+        let cores = cores.to_string();
+        let file = file.to_str().unwrap();
+        let args = ["partition", file, "--cores", &cores, "--method", "random"];
+        let output = longhaul(&[&args[..], &["--save", &saved]].concat());
+        assert!(output.status.success(), "{output:?}");
+        saved
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn longhaul(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.args(args).output().unwrap()
+}
+
+/// A run that is over.
+struct Run {
+    folder: PathBuf,
+    summary: Value,
+}
+
+/// A row by its columns.
+struct Row(HashMap<String, String>);
+
+impl Row {
+    fn text(&self, column: &str) -> &str {
+        let cell = self.0.get(column);
+        cell.unwrap_or_else(|| panic!("no column {column}"))
+    }
+
+    fn whole(&self, column: &str) -> u64 {
+        let cell = self.text(column);
+        cell.parse()
+            .unwrap_or_else(|_| panic!("{column}: `{cell}`"))
+    }
+
+    /// A figure, 0 where there is none.
+    fn real(&self, column: &str) -> f64 {
+        let cell = self.text(column);
+        if cell.is_empty() {
+            return 0.0;
+        }
+        cell.parse()
+            .unwrap_or_else(|_| panic!("{column}: `{cell}`"))
+    }
+}
+
+impl Run {
+    /// The parts of a series, in their order.
+    fn parts(&self, series: &str) -> Vec<PathBuf> {
+        let folder = self.folder.join("series").join(series);
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        let mut parts: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        parts.sort();
+        parts
+    }
+
+    /// The rows of a series in CSV.
+    fn rows(&self, series: &str) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for part in self.parts(series) {
+            let text = fs::read_to_string(&part).unwrap();
+            let mut lines = text.lines();
+            let names: Vec<&str> = lines.next().expect("names").split(',').collect();
+            for line in lines {
+                let cells: Vec<&str> = line.split(',').collect();
+                assert_eq!(cells.len(), names.len(), "{}: {line}", part.display());
+                let cells = names.iter().zip(cells);
+                let row = cells.map(|(name, cell)| ((*name).to_owned(), cell.to_owned()));
+                rows.push(Row(row.collect()));
+            }
+        }
+        let told = self.summary["series"].as_array().unwrap().iter();
+        let told: Vec<_> = told.filter(|told| told["name"] == series).collect();
+        let counts: Vec<_> = told.iter().map(|told| told["rows"].as_u64()).collect();
+        let expected: &[_] = match rows.len() {
+            0 => &[],
+            rows => &[Some(rows as u64)],
+        };
+        assert_eq!(counts, expected, "the summary knows the rows of {series}");
+        rows
+    }
+
+    /// The pipes of the summary by name.
+    fn pipes(&self) -> HashMap<&str, &Value> {
+        let pipes = self.summary["pipes"].as_array().unwrap();
+        let named = pipes
+            .iter()
+            .map(|pipe| (pipe["name"].as_str().unwrap(), pipe));
+        named.collect()
+    }
+
+    fn warnings(&self) -> Vec<&str> {
+        let warnings = self.summary["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| warning.as_str().unwrap()).collect()
+    }
+
+    /// All files below a folder of the run by name, with their bytes.
+    fn files(&self, folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let root = self.folder.join(folder);
+        let mut files = Vec::new();
+        gather(&root, &mut files);
+        let mut files: Vec<_> = files
+            .into_iter()
+            .map(|path| {
+                let bytes = fs::read(&path).unwrap();
+                (path.strip_prefix(&root).unwrap().to_owned(), bytes)
+            })
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => gather(&path, files),
+            false => files.push(path),
+        }
+    }
+}
