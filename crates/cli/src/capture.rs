@@ -11,7 +11,7 @@ use longhaul_core::Span;
 use longhaul_core::units::Bytes;
 use longhaul_lab::control::{CapturePoint, CaptureRequest, Control, ControlError, Reply, Request};
 use longhaul_linux::wait::termination_signals;
-use longhaul_linux::wait_readable;
+use longhaul_linux::wait_readable_or_unread;
 
 use crate::exit::Exit;
 use crate::style;
@@ -141,7 +141,7 @@ fn capture(args: &Args, to: &OwnedFd) -> Result<(u64, u64), ControlError> {
     }
     let lasts = args.lasts.map(|span| Duration::from_nanos(span.as_ns()));
     // The run answers only what it was asked, so what can be read is its end.
-    let _ = wait_readable(&[control.as_fd(), signals.as_fd()], lasts);
+    let _ = wait_readable_or_unread(&[control.as_fd(), signals.as_fd()], to.as_fd(), lasts);
     match control.ask(&Request::EndCapture {}, &[]) {
         Ok(Reply::Captured { packets, missed }) => Ok((packets, missed)),
         Err(ControlError::Refused(reason)) => Err(ControlError::Refused(reason)),

@@ -17,6 +17,7 @@ mod capture;
 mod encode;
 mod files;
 mod flows;
+mod outlet;
 mod parts;
 mod recorder;
 mod rows;

@@ -28,4 +28,7 @@ pub mod socket;
 mod sys;
 pub mod wait;
 
-pub use sys::{log_pipe, raise_open_files, user_and_group, wait_readable};
+pub use sys::{
+    log_pipe, raise_open_files, user_and_group, wait_readable, wait_readable_or_unread,
+    wait_writable,
+};

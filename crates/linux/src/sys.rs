@@ -221,11 +221,35 @@ pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
 
 /// Waits until one of `fds` can be read (or is closed), at most `timeout`; says which.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    let fds: Vec<_> = fds.iter().map(|fd| (*fd, libc::POLLIN)).collect();
+    wait_for(&fds, timeout)
+}
+
+/// Waits until something can be written to `fd`, or nobody can read it any more.
+pub fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    wait_for(&[(fd, libc::POLLOUT)], None).map(drop)
+}
+
+/// Waits like [`wait_readable`], or until nobody can read any more what is written to `outlet`; says of that last.
+pub fn wait_readable_or_unread(
+    fds: &[BorrowedFd<'_>],
+    outlet: BorrowedFd<'_>,
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
+    let fds = fds.iter().map(|fd| (*fd, libc::POLLIN));
+    let fds: Vec<_> = fds.chain([(outlet, 0)]).collect(); // errors are told without being asked for
+    wait_for(&fds, timeout)
+}
+
+fn wait_for(
+    fds: &[(BorrowedFd<'_>, libc::c_short)],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
-        .map(|fd| libc::pollfd {
+        .map(|(fd, events)| libc::pollfd {
             fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
+            events: *events,
             revents: 0,
         })
         .collect();

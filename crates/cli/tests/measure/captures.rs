@@ -128,6 +128,63 @@ fn an_entry_has_what_comes_to_the_pipe() {
     }
 }
 
+/// At an entry a filter may ask for what the queue refuses, which is known only after the packet has come.
+#[test]
+fn an_entry_chooses_by_what_is_refused() {
+    let scratch = Scratch::new("refused");
+    let run = scratch.run(
+        "capture: [{ link: all, at: entry }, { link: all, at: entry, filter: dropped }, \
+         { link: all, at: entry, filter: not dropped queue }, { link: all, at: entry, filter: dropped link_down }]",
+        &[],
+    );
+    let captures = captures(&run);
+    let [(_, all), (_, dropped), (_, others), (_, down)] = &captures[..] else {
+        panic!("four captures");
+    };
+    let chosen = |file: &File, chooses: fn(&str) -> bool| -> Vec<(usize, u64, Vec<u8>)> {
+        let packets = file.packets.iter();
+        let packets = packets.filter(|packet| chooses(comment(packet)));
+        let packet = |packet: &Packet| (packet.interface, packet.time, packet.frame.clone());
+        packets.map(packet).collect()
+    };
+    let all_of = |file: &File| chosen(file, |_| true);
+    assert!(all_of(dropped) == chosen(all, |comment| !comment.is_empty()));
+    assert!(all_of(others) == chosen(all, |comment| comment != "dropped: queue"));
+    assert!(all_of(down) == chosen(all, |comment| comment == "dropped: link_down"));
+    let refused: u64 = run
+        .pipes()
+        .values()
+        .map(|pipe| pipe["drops_queue"].as_u64().unwrap() - pipe["drops_early"].as_u64().unwrap())
+        .sum();
+    let queue = chosen(dropped, |comment| comment == "dropped: queue");
+    assert_eq!(queue.len() as u64, refused);
+    assert!(refused > 10 && !others.packets.is_empty());
+}
+
+/// A pipe tells of a loss when the packet would have come out; a delay that grows meanwhile changes no order.
+#[test]
+fn packets_are_in_order_when_a_delay_grows() {
+    let scratch = Scratch::new("grows");
+    let text = "\
+name: grows
+clock: virtual
+duration: 3 s
+topology: { nodes: { a: {}, b: {} }, links: [{ ends: [a, b], rate: 10 Mbit/s, delay: 5 ms, loss: 5 % }] }
+traffic: { steady: { from: a, to: b, model: udp, rate: 5 Mbit/s } }
+events: [{ at: 1 s, link: a-b, set: { delay: 300 ms } }, { at: 2 s, link: a-b, set: { delay: 1 ms } }]
+measure: { capture: [\"a>b\"] }
+";
+    let run = scratch.run_file(text, &[]);
+    let captures = captures(&run);
+    let packets = &captures[0].1.packets;
+    let lost = |packet: &&Packet| comment(packet) == "dropped: loss";
+    assert!(packets.iter().filter(lost).count() > 20);
+    let falls = packets
+        .windows(2)
+        .filter(|pair| pair[0].time > pair[1].time);
+    assert_eq!(falls.count(), 0, "of {} packets", packets.len());
+}
+
 #[test]
 fn filters_and_lengths_choose() {
     let scratch = Scratch::new("filter");

@@ -5,8 +5,12 @@
 //! records of all cores in order of time and writes pcapng (docs/captures.md).
 //!
 //! A pipe tells of a lost packet when that would have come out, which may be behind an edge that is later than the
-//! loss. So records wait in the file's memory for the longest delay of its pipes, as long as there is
-//! room ([`HELD`]); where there is none, the earliest are written and a later one may come out of order.
+//! loss. So records of an exit wait in the file's memory for the longest delay that its pipes have had, up to
+//! [`LONGEST_WAIT`] and as long as there is room ([`HELD`]); beyond, the earliest are written and a later one may
+//! come out of order.
+//!
+//! At an entry a packet is recorded as it comes, and its record amended where the queue refuses it in the same
+//! instant, before anything else comes to that pipe.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,12 +21,15 @@ use longhaul_core::{PipeId, Span, Time};
 use longhaul_plan::measure::{Capture, Point};
 use rustc_hash::FxHashMap;
 
+use super::outlet::{Delivery, Outlet};
 use crate::summary::CaptureSummary;
 
-/// The most bytes that a tap records between two edges.
+/// The most memory that the records of a tap take between two edges, in bytes.
 const GATHERED: usize = 64 << 20;
-/// The most bytes of records that wait for earlier ones.
+/// The most memory that records take which wait for earlier ones, in bytes.
 const HELD: usize = 64 << 20;
+/// What a record that waits takes besides its bytes: itself, their place, and what the allocator adds.
+const HELD_EACH: usize = size_of::<(Record, Box<[u8]>)>() + 16;
 /// The longest that records wait, whatever the delay of their pipes.
 const LONGEST_WAIT: Span = Span::from_s(2);
 
@@ -36,6 +43,8 @@ pub(super) struct Chunk {
     records: Vec<Record>,
     bytes: Vec<u8>,
     missed: u64,
+    /// How much later than a packet is lost its pipe may tell of it.
+    wait: Span,
 }
 
 /// A packet: its bytes are the next `kept` of the chunk.
@@ -74,8 +83,21 @@ pub(super) struct Tap {
     bytes: Vec<u8>,
     missed: u64,
     frame: Vec<u8>,
-    /// The slot of the packet recorded last.
-    last_slot: u32,
+    /// The longest delay that its pipes have had.
+    wait: Span,
+    /// At an entry: the packet that came last, and what was done with it.
+    last_in: Option<(PipeId, u32, Time, Taken)>,
+}
+
+/// What a tap does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// It is the last record.
+    Kept,
+    /// The filter does not choose it.
+    Left,
+    /// There was no room.
+    Missed,
 }
 
 impl Wanted {
@@ -100,7 +122,8 @@ impl Tap {
             bytes: Vec::new(),
             missed: 0,
             frame: Vec::new(),
-            last_slot: u32::MAX,
+            wait: Span::ZERO,
+            last_in: None,
         }
     }
 
@@ -108,13 +131,21 @@ impl Tap {
         self.capture
     }
 
-    /// Gives all that has been recorded since, if there is anything.
-    pub(super) fn take(&mut self) -> Option<Chunk> {
+    /// The pipes that it watches, and at which point of them.
+    pub(super) fn wanted(&self) -> Arc<Wanted> {
+        Arc::clone(&self.wanted)
+    }
+
+    /// Gives all that has been recorded since, if there is anything; `delay` is the longest that its pipes
+    /// have now.
+    pub(super) fn take(&mut self, delay: Span) -> Option<Chunk> {
         let missed = std::mem::take(&mut self.missed);
-        if self.records.is_empty() && missed == 0 {
+        let waits_longer = delay > self.wait;
+        self.wait = self.wait.max(delay);
+        if self.records.is_empty() && missed == 0 && !waits_longer {
             return None;
         }
-        self.last_slot = u32::MAX;
+        self.last_in = None;
         // The next buffers are as large, so that none grows packet by packet.
         let (records, bytes) = (self.records.capacity(), self.bytes.capacity());
         Some(Chunk {
@@ -122,18 +153,47 @@ impl Tap {
             records: std::mem::replace(&mut self.records, Vec::with_capacity(records)),
             bytes: std::mem::replace(&mut self.bytes, Vec::with_capacity(bytes)),
             missed,
+            wait: self.wait,
         })
     }
 
-    /// At a pipe's entry: a packet that the queue refuses has just been recorded as it came.
+    /// Records a packet that the filter chooses, as long as there is room.
+    fn record(&mut self, sighting: &Sighting<'_>, pipe: PipeId) -> Taken {
+        let packet = Packet::seen(sighting, self.wanted.snaplen, &mut self.frame);
+        if !self.wanted.filter.matches(&packet) {
+            return Taken::Left;
+        }
+        let kept = packet.frame.len().min(self.wanted.snaplen);
+        if self.bytes.len() + kept + (self.records.len() + 1) * size_of::<Record>() > GATHERED {
+            self.missed += 1;
+            return Taken::Missed;
+        }
+        self.records.push(Record {
+            time: packet.time,
+            pipe,
+            fate: packet.fate,
+            kept: kept as u32,
+            len: packet.len as u32,
+        });
+        self.bytes.extend_from_slice(&packet.frame[..kept]);
+        Taken::Kept
+    }
+
+    /// At a pipe's entry: a packet is refused, or has come in before and ends inside, which is not told here.
     fn refuse(&mut self, sighting: &Sighting<'_>, pipe: PipeId) {
-        let Some(last) = self.records.last_mut() else {
+        let Some((last, slot, time, taken)) = self.last_in.take() else {
             return;
         };
-        let same = (last.pipe, last.time) == (pipe, sighting.time);
-        if same && self.last_slot == sighting.slot() && last.fate == Fate::In {
-            last.fate = sighting.fate;
+        if (last, slot, time) != (pipe, sighting.slot(), sighting.time) || taken == Taken::Missed {
+            return;
         }
+        if taken == Taken::Kept
+            && let Some(record) = self.records.pop()
+        {
+            // The filter may choose otherwise, now that it knows.
+            self.bytes.truncate(self.bytes.len() - record.kept as usize);
+        }
+        self.record(sighting, pipe);
     }
 }
 
@@ -153,45 +213,25 @@ impl Witness for Tap {
         if self.wanted.pipes.binary_search(&pipe).is_err() {
             return;
         }
-        if self.wanted.point == Point::Entry && sighting.fate != Fate::In {
-            return self.refuse(sighting, pipe);
+        match (self.wanted.point, sighting.fate) {
+            (Point::Exit, _) => {
+                self.record(sighting, pipe);
+            }
+            (Point::Entry, Fate::In) => {
+                let taken = self.record(sighting, pipe);
+                self.last_in = Some((pipe, sighting.slot(), sighting.time, taken));
+            }
+            (Point::Entry, _) => self.refuse(sighting, pipe),
         }
-        let packet = Packet::seen(sighting, self.wanted.snaplen, &mut self.frame);
-        if !self.wanted.filter.matches(&packet) {
-            return;
-        }
-        let kept = packet.frame.len().min(self.wanted.snaplen);
-        if self.bytes.len() + kept > GATHERED {
-            self.missed += 1;
-            return;
-        }
-        self.records.push(Record {
-            time: packet.time,
-            pipe,
-            fate: packet.fate,
-            kept: kept as u32,
-            len: packet.len as u32,
-        });
-        self.bytes.extend_from_slice(&packet.frame[..kept]);
-        self.last_slot = sighting.slot();
     }
-}
-
-/// Where a capture goes.
-pub(super) struct Sink {
-    pub(super) out: Box<dyn Write + Send>,
-    /// Whether it takes more.
-    pub(super) is_ready: Box<dyn Fn() -> bool + Send>,
-    /// Its name below the run folder, if it is a file.
-    pub(super) file: Option<String>,
 }
 
 /// A file, or whoever reads along.
 pub(crate) struct CaptureFile {
     writer: Writer<Box<dyn Write + Send>>,
-    /// The links, and the file's name below the run folder; empty without.
-    names: [String; 2],
-    is_ready: Box<dyn Fn() -> bool + Send>,
+    /// The links, as they were asked for.
+    links: String,
+    to: Destination,
     /// The interface of each pipe.
     interfaces: FxHashMap<PipeId, usize>,
     /// How long records wait for earlier ones.
@@ -205,21 +245,27 @@ pub(crate) struct CaptureFile {
     was_full: bool,
 }
 
+/// Where a capture goes.
+pub(super) enum Destination {
+    /// A file, by its name below the run folder.
+    File(String),
+    /// A reader.
+    Reader(Outlet),
+}
+
 impl CaptureFile {
-    /// `delay` is the longest of its pipes.
     pub(super) fn new(
         writer: Writer<Box<dyn Write + Send>>,
-        (links, file): (&str, String),
+        links: &str,
+        to: Destination,
         pipes: &[PipeId],
-        delay: Span,
-        is_ready: Box<dyn Fn() -> bool + Send>,
     ) -> Self {
         Self {
             writer,
-            names: [links.to_owned(), file],
-            is_ready,
+            links: links.to_owned(),
+            to,
             interfaces: pipes.iter().copied().zip(0..).collect(),
-            wait: delay.min(LONGEST_WAIT),
+            wait: Span::ZERO,
             held: Vec::new(),
             held_bytes: 0,
             failed: None,
@@ -234,13 +280,14 @@ impl CaptureFile {
             for record in &chunk.records {
                 let bytes = &chunk.bytes[at..at + record.kept as usize];
                 at += bytes.len();
-                self.held_bytes += bytes.len();
+                self.held_bytes += bytes.len() + HELD_EACH;
                 self.held.push((*record, bytes.into()));
             }
             if chunk.missed > 0 {
                 // Which pipe they were of is not known.
                 self.writer.miss(0, chunk.missed);
             }
+            self.wait = self.wait.max(chunk.wait.min(LONGEST_WAIT));
         }
         self.write_up_to(until - self.wait);
     }
@@ -252,13 +299,13 @@ impl CaptureFile {
         let mut beyond = self.held_bytes.saturating_sub(HELD);
         let surplus = self.held.iter().take_while(|(_, bytes)| {
             let is_over = beyond > 0;
-            beyond = beyond.saturating_sub(bytes.len());
+            beyond = beyond.saturating_sub(bytes.len() + HELD_EACH);
             is_over
         });
         let count = surplus.count().max(due);
         let mut result = Ok(());
         for (record, bytes) in self.held.drain(..count) {
-            self.held_bytes -= bytes.len();
+            self.held_bytes -= bytes.len() + HELD_EACH;
             let packet = Packet {
                 time: record.time,
                 fate: record.fate,
@@ -266,7 +313,7 @@ impl CaptureFile {
                 len: record.len as usize,
             };
             let interface = self.interfaces.get(&record.pipe).copied().unwrap_or(0);
-            if (self.is_ready)() {
+            if self.to.is_ready() {
                 result = result.and(self.writer.packet(interface, &packet));
             } else {
                 self.writer.miss(interface, 1);
@@ -298,12 +345,11 @@ impl CaptureFile {
 
     /// What is worth knowing of a capture that is over.
     pub(super) fn warning(&self) -> Option<String> {
-        let [links, file] = &self.names;
-        let missed = self.captured().missed;
-        let what = match file.as_str() {
-            "" => return None, // whoever reads along has seen it
-            file => format!("{file} (the capture of {links})"),
+        let Destination::File(file) = &self.to else {
+            return None; // whoever reads along has seen it
         };
+        let missed = self.captured().missed;
+        let what = format!("{file} (the capture of {})", self.links);
         if let Some(error) = &self.failed {
             return Some(format!("{what} could not be written to its end: {error}"));
         }
@@ -316,10 +362,12 @@ impl CaptureFile {
 
     /// Itself in `summary.json`, if it is a file.
     pub(super) fn summary(&self) -> Option<CaptureSummary> {
-        let [links, file] = &self.names;
+        let Destination::File(file) = &self.to else {
+            return None;
+        };
         let Captured { packets, missed } = self.captured();
-        (!file.is_empty()).then(|| CaptureSummary {
-            links: links.clone(),
+        Some(CaptureSummary {
+            links: self.links.clone(),
             file: file.clone(),
             packets,
             missed,
@@ -332,6 +380,24 @@ impl CaptureFile {
         self.was_full |= self.writer.is_full();
         if let Err(error) = self.writer.finish(start, end) {
             self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Lets go of it. What a reader has yet to take is on its way; gives how to wait for that.
+    pub(super) fn close(self) -> Option<Delivery> {
+        match self.to {
+            Destination::File(_) => None,
+            Destination::Reader(outlet) => Some(outlet.close()),
+        }
+    }
+}
+
+impl Destination {
+    /// Whether it takes more.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::File(_) => true,
+            Self::Reader(outlet) => outlet.is_ready(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files of captures: their names, what they say of themselves, and those who read along.
+//! The files of captures: their names, and what they say of themselves.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -6,22 +6,17 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
 
 use longhaul_capture::{Direction, Interface, Limits, Section, Writer};
-use longhaul_core::{PipeId, Span};
+use longhaul_core::PipeId;
 use longhaul_linux::clock::realtime_ns;
 use longhaul_plan::measure::{Capture, Point};
 use longhaul_plan::plan::{Plan, RunClock};
 
-use super::capture::{CaptureFile, Sink};
+use super::capture::{CaptureFile, Destination};
+use super::outlet::Outlet;
 use crate::folder::RunFolder;
 use crate::summary::{CoreFacts, machine};
-
-/// What waits for a reader at most.
-const PENDING: usize = 16 << 20;
 
 /// What all files of a run say of themselves.
 #[derive(Debug, Clone)]
@@ -73,12 +68,8 @@ pub(super) fn open(
         .create_new(true)
         .mode(0o600) // packets may hold passwords
         .open(&path)?;
-    let sink = Sink {
-        out: Box::new(file),
-        is_ready: Box::new(|| true),
-        file: Some(name),
-    };
-    make(capture, headline, plan, sink)
+    let to = Destination::File(name);
+    make(capture, headline, plan, (Box::new(file), to))
 }
 
 /// A capture that goes to a reader, who may come to a stop or go away.
@@ -88,21 +79,16 @@ pub(crate) fn stream(
     plan: &Plan,
     to: OwnedFd,
 ) -> io::Result<CaptureFile> {
-    let outlet = Outlet::new(to)?;
-    let pending = Arc::clone(&outlet.pending);
-    let sink = Sink {
-        out: Box::new(outlet),
-        is_ready: Box::new(move || pending.load(Ordering::Relaxed) < PENDING),
-        file: None,
-    };
-    make(capture, headline, plan, sink)
+    let (outlet, writer) = Outlet::new(to)?;
+    let to = Destination::Reader(outlet);
+    make(capture, headline, plan, (Box::new(writer), to))
 }
 
 fn make(
     capture: &Capture,
     headline: &Headline,
     plan: &Plan,
-    sink: Sink,
+    (out, to): (Box<dyn Write + Send>, Destination),
 ) -> io::Result<CaptureFile> {
     let section = Section {
         hardware: &headline.hardware,
@@ -151,25 +137,9 @@ fn make(
         snaplen: capture.snaplen,
         file: capture.size,
     };
-    let Sink {
-        out,
-        is_ready,
-        file,
-    } = sink;
     let writer = Writer::new(out, limits, &section, &interfaces, names)?;
-    let delays = capture
-        .pipes
-        .iter()
-        .map(|&pipe| topology.pipe(pipe).params.delay);
-    let delay = delays.max().unwrap_or(Span::ZERO);
-    let file_name = file.unwrap_or_default();
-    Ok(CaptureFile::new(
-        writer,
-        (&capture.name, file_name),
-        &capture.pipes,
-        delay,
-        is_ready,
-    ))
+    let (links, pipes) = (&capture.name, &capture.pipes);
+    Ok(CaptureFile::new(writer, links, to, pipes))
 }
 
 /// A path for a capture of such links that no other has, and its name below the run folder.
@@ -187,52 +157,4 @@ fn free_path(folder: &RunFolder, links: &str) -> io::Result<(PathBuf, String)> {
     let free = names.chain(more).find(|name| !base.join(name).exists());
     let name = free.ok_or_else(|| io::Error::other("too many captures of one name"))?;
     Ok((base.join(&name), format!("captures/{name}")))
-}
-
-/// Hands blocks to a thread that writes them to a reader: a reader that stops holds up that thread alone.
-struct Outlet {
-    blocks: Sender<Vec<u8>>,
-    pending: Arc<AtomicUsize>,
-    is_gone: Arc<AtomicBool>,
-}
-
-impl Outlet {
-    fn new(to: OwnedFd) -> io::Result<Self> {
-        let (blocks, inbox) = channel::<Vec<u8>>();
-        let pending = Arc::new(AtomicUsize::new(0));
-        let is_gone = Arc::new(AtomicBool::new(false));
-        let (waiting, gone) = (Arc::clone(&pending), Arc::clone(&is_gone));
-        let thread = std::thread::Builder::new().name("longhaul-capture".to_owned());
-        thread.spawn(move || {
-            let mut to = fs::File::from(to);
-            for block in inbox {
-                if to.write_all(&block).is_err() {
-                    gone.store(true, Ordering::Relaxed);
-                    return;
-                }
-                waiting.fetch_sub(block.len(), Ordering::Relaxed);
-            }
-        })?;
-        Ok(Self {
-            blocks,
-            pending,
-            is_gone,
-        })
-    }
-}
-
-impl Write for Outlet {
-    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
-        if self.is_gone.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        self.pending.fetch_add(block.len(), Ordering::Relaxed);
-        let sent = self.blocks.send(block.to_vec());
-        sent.map(|()| block.len())
-            .map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

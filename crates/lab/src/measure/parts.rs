@@ -8,6 +8,7 @@
 //! of these. So it does not depend on when the growing part was written, nor on the machine. Where little room is
 //! allowed, parts are smaller, so that the reckoning is soon right.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -137,12 +138,15 @@ impl Parts {
     }
 }
 
-/// Writes a file under another name first, so that it is whole or not there; gives its length.
+/// Writes a file under another name first, so that it is whole or not there; gives its length. That name begins
+/// with a dot: whoever reads all of a folder passes over what a killed run leaves behind.
 fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<u64> {
-    let partial = path.with_extension("partial");
+    let mut partial = OsString::from(".");
+    partial.push(path.file_name().unwrap_or_default());
+    let partial = path.with_file_name(partial).with_extension("partial");
     let result = File::create(&partial).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;

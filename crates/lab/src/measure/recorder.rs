@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,6 +26,10 @@ use crate::summary::{CaptureSummary, SeriesSummary};
 
 /// Samples under way between the loop and the thread.
 const SAMPLES: usize = 4;
+/// Looks at hosts and connections that wait for the thread at most.
+const LOOKS: usize = 16;
+/// How long a run that ends waits for those who read captures along.
+const DELIVERY: Duration = Duration::from_secs(2);
 /// How often the thread looks for parts that have to be saved.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -87,6 +92,9 @@ pub(crate) struct Recorder {
     thread: Option<JoinHandle<Outcome>>,
     headline: Headline,
     captures_seen: CaptureId,
+    /// Looks that wait for the thread, and those for which there was no room.
+    looks_waiting: Arc<AtomicUsize>,
+    looks_left_out: u64,
 }
 
 impl Recorder {
@@ -99,7 +107,9 @@ impl Recorder {
             let _ = returns.send(Box::default());
         }
         let headline = Headline::of(plan);
-        let mut scribe = Scribe::new(plan, folder, Arc::clone(&setup), returns);
+        let looks_waiting = Arc::new(AtomicUsize::new(0));
+        let looks = Arc::clone(&looks_waiting);
+        let mut scribe = Scribe::new(plan, folder, Arc::clone(&setup), (returns, looks));
         for (number, capture) in (0..).zip(&plan.measure.captures) {
             scribe.open_capture(number, capture, &headline, plan, folder);
         }
@@ -115,6 +125,8 @@ impl Recorder {
             messages,
             thread: Some(thread),
             headline,
+            looks_waiting,
+            looks_left_out: 0,
         };
         Ok((recorder, Sampler::new(setup, to)))
     }
@@ -141,13 +153,23 @@ impl Recorder {
     }
 
     /// What hosts have used.
-    pub(crate) fn hosts(&self, rows: Vec<HostRow>) {
-        let _ = self.messages.send(Message::Hosts(rows));
+    pub(crate) fn hosts(&mut self, rows: Vec<HostRow>) {
+        self.look(Message::Hosts(rows));
     }
 
     /// TCP connections, and when each was as it is.
-    pub(crate) fn connections(&self, rows: Vec<(Time, Connection)>) {
-        let _ = self.messages.send(Message::Connections(rows));
+    pub(crate) fn connections(&mut self, rows: Vec<(Time, Connection)>) {
+        self.look(Message::Connections(rows));
+    }
+
+    /// Hands over a look. A thread that a slow disk holds up gets no more of them than it can hold.
+    fn look(&mut self, look: Message) {
+        if self.looks_waiting.load(Ordering::Relaxed) >= LOOKS {
+            self.looks_left_out += 1;
+            return;
+        }
+        self.looks_waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = self.messages.send(look);
     }
 
     /// Waits until everything is written. The loop's side must be gone.
@@ -155,10 +177,18 @@ impl Recorder {
         self.messages = channel().0; // the thread ends when nobody can tell it more
         let thread = self.thread.take();
         let outcome = thread.and_then(|thread| thread.join().ok());
-        outcome.unwrap_or_else(|| Outcome {
+        let mut outcome = outcome.unwrap_or_else(|| Outcome {
             warnings: vec!["measuring ended by itself: the series may lack their ends".to_owned()],
             ..Outcome::default()
-        })
+        });
+        if self.looks_left_out > 0 {
+            let warning = format!(
+                "{} looks at hosts and TCP connections are not in the series: the disk was too slow",
+                self.looks_left_out
+            );
+            outcome.warnings.push(warning);
+        }
+        outcome
     }
 }
 
@@ -180,6 +210,7 @@ struct Open {
 struct Scribe {
     setup: Arc<Setup>,
     returns: Sender<Box<Sample>>,
+    looks_waiting: Arc<AtomicUsize>,
     names: Names,
     series: Vec<Series>,
     /// What all series may take on disk, and what of that is for packets.
@@ -217,7 +248,7 @@ impl Scribe {
         plan: &Plan,
         folder: &RunFolder,
         setup: Arc<Setup>,
-        returns: Sender<Box<Sample>>,
+        (returns, looks_waiting): (Sender<Box<Sample>>, Arc<AtomicUsize>),
     ) -> Self {
         let format = plan.measure.format;
         let mut outcome = Outcome::default();
@@ -238,6 +269,7 @@ impl Scribe {
             every: setup.every,
             setup,
             returns,
+            looks_waiting,
             series: series.into(),
             disk_bytes: plan.measure.disk_bytes,
             packets_bytes: match plan.measure.timelines.is_empty() {
@@ -293,9 +325,11 @@ impl Scribe {
                     }
                 }
                 Ok(Message::Hosts(hosts)) => {
+                    self.looks_waiting.fetch_sub(1, Ordering::Relaxed);
                     rows::hosts(self.series[HOSTS].parts.table(), &hosts, &self.names);
                 }
                 Ok(Message::Connections(list)) => {
+                    self.looks_waiting.fetch_sub(1, Ordering::Relaxed);
                     let table = self.series[CONNECTIONS].parts.table();
                     rows::connections(table, &list, &self.names);
                 }
@@ -438,10 +472,17 @@ impl Scribe {
                 });
             }
         }
+        let mut deliveries = Vec::new();
         for Open { mut file, .. } in self.captures {
             file.finish(Time::ZERO, self.latest);
             self.outcome.warnings.extend(file.warning());
             self.outcome.captures.extend(file.summary());
+            deliveries.extend(file.close());
+        }
+        // The process that ends takes along what its readers have not got by then.
+        let until = MachineTime::now() + DELIVERY;
+        for delivery in deliveries {
+            delivery.wait(until.since(MachineTime::now()));
         }
         self.outcome
     }

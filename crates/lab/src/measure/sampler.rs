@@ -6,6 +6,7 @@ use longhaul_core::observe::{Counters, PipeCounters};
 use longhaul_core::witness::WitnessId;
 use longhaul_core::{PipeId, Span, Time};
 use longhaul_emulation::Emulation;
+use longhaul_plan::measure::Point;
 
 use super::capture::{CaptureId, Tap, Wanted};
 use super::flows::FlowTable;
@@ -122,13 +123,10 @@ impl Sampler {
         }
     }
 
-    /// Ends captures that nobody reads any more.
-    fn end_captures(&mut self, emulation: &mut Emulation) {
-        let Some(core) = self.cores.first_mut() else {
-            return;
-        };
+    /// Ends captures that nobody reads any more, at one core.
+    fn end_captures(&mut self, number: usize, emulation: &mut Emulation) {
         let setup = &self.setup;
-        core.taps.retain(|&id| {
+        self.cores[number].taps.retain(|&id| {
             let capture = emulation.witness::<Tap>(id).map(|tap| tap.capture());
             let ended = capture.is_some_and(|capture| setup.has_ended(capture));
             if ended {
@@ -239,8 +237,8 @@ impl Sampler {
         let mut counters = Counters::default();
         let mut inside = 0;
         for (number, emulation) in emulations.enumerate() {
-            if number == 0 && self.setup.any_has_ended() {
-                self.end_captures(emulation);
+            if self.setup.any_has_ended() {
+                self.end_captures(number, emulation);
             }
             counters.merge(emulation.engine().counters());
             inside += emulation.engine().inside();
@@ -270,8 +268,10 @@ impl Sampler {
                 );
             }
             for &id in &core.taps {
-                let chunk = emulation.witness::<Tap>(id).and_then(Tap::take);
-                sample.chunks.extend(chunk);
+                let wanted = emulation.witness::<Tap>(id).map(|tap| tap.wanted());
+                let delay = wanted.map_or(Span::ZERO, |wanted| longest_lag(&wanted, emulation));
+                let tap = emulation.witness::<Tap>(id);
+                sample.chunks.extend(tap.and_then(|tap| tap.take(delay)));
             }
         }
         self.inside = inside;
@@ -310,6 +310,18 @@ impl Sampler {
             }
         }
     }
+}
+
+/// How much later than a packet is lost one of the pipes that a capture watches may tell of it, at this core.
+fn longest_lag(wanted: &Wanted, emulation: &Emulation) -> Span {
+    let engine = emulation.engine();
+    let pipes = match wanted.point {
+        Point::Exit => wanted.pipes.iter(),
+        Point::Entry => [].iter(), // what comes, and what is refused at once, is told at once
+    };
+    let own = pipes.filter(|pipe| engine.owns_pipe(**pipe));
+    let delays = own.map(|pipe| engine.params(*pipe).delay);
+    delays.max().unwrap_or(Span::ZERO)
 }
 
 /// The cell of a grid that a time lies in: its begin and its end.
