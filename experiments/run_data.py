@@ -38,6 +38,13 @@ def summary(run):
     return whole
 
 
+def series(run, name):
+    """The rows of a series that `measure` has written as CSV, all parts of it."""
+    parts = sorted((pathlib.Path(run) / "series" / name).glob("*.csv"))
+    claim(parts, f"there is no series {name}")
+    return [row for part in parts for row in rows(part)]
+
+
 def pairs(sent, received, lost_by_machine=None):
     """The rows of `sent.csv` with the times of `received.csv`: what never arrived is left out.
 

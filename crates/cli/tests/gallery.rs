@@ -100,13 +100,6 @@ fn a_reference_says_what_it_lacks() {
     }
 }
 
-/// Each experiment's folder stands alone, so this program is there twice.
-#[test]
-fn the_copies_of_a_program_are_equal() {
-    let read = |name| fs::read(gallery().join(name).join("packets.py")).expect("packets.py");
-    assert!(read("nemc-latency") == read("nemc-timeline"));
-}
-
 /// Runs an experiment at its smoke size into `run`, and gives its exit code.
 fn run_small(file: &Path, run: &Path, more: &[&Path]) -> Option<i32> {
     let folder = file.parent().expect("a folder");
