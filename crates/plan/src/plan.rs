@@ -444,6 +444,7 @@ fn lower(
     };
     let schedule = events::lower(spec, &network, &context, duration, &mut warnings, faults);
     let measure = measure::lower(spec.measure.as_ref(), &network, faults);
+    warnings.extend(measure::warning(&measure, limits.clock));
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
     let traffic = traffic::lower(
         &spec.traffic,

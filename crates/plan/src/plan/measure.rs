@@ -6,6 +6,7 @@ use longhaul_core::{PipeId, Span, Time};
 use super::network::Network;
 use crate::file::measure::{CaptureSpec, FormatSpec, MeasureSpec, PacketsSpec, PointSpec};
 use crate::file::wrap::{At, Either, OneOrMany, Quantity};
+use crate::limits::RunClock;
 use crate::measure::{
     Bins, CAPTURE_BYTES, Capture, ChosenBy, DISK_BYTES, Format, Measure, Point, SNAPLEN, Timeline,
 };
@@ -69,6 +70,13 @@ pub(crate) fn lower(
         captures,
         timelines,
     }
+}
+
+/// What is worth knowing of what is measured.
+pub(crate) fn warning(measure: &Measure, clock: RunClock) -> Option<String> {
+    (clock == RunClock::Virtual && measure.hosts.is_some()).then(|| {
+        "`measure.hosts` has no effect: no program runs on hosts in virtual time".to_owned()
+    })
 }
 
 impl MeasureSpec {

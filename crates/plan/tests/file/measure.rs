@@ -232,3 +232,14 @@ measure: {{ capture: [a-r], packets: [{{ link: a-r }}] }}
     let error = wrong(&text(2501));
     assert!(error.contains("10004 pipes"), "{error}");
 }
+
+#[test]
+fn hosts_have_no_programs_to_be_looked_at_in_virtual_time() {
+    let warned = |more: &str| {
+        let plan = plan(&format!("measure: {{ hosts: 1 s }}\n{more}"));
+        let mut warnings = plan.warnings.into_iter();
+        warnings.any(|warning| warning.contains("`measure.hosts` has no effect"))
+    };
+    assert!(warned("clock: virtual\nduration: 1 s\n"));
+    assert!(!warned("duration: 1 s\n"));
+}
