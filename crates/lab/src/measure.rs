@@ -9,7 +9,8 @@
 //! **Bounds.** Samples under way are four; a sample's flows, packets and captured bytes are bounded, and what is
 //! beyond is counted. A series has its unsaved rows in memory ([`parts`]). On disk, all series together take
 //! what `measure.disk` says: bins double in width when half of it is used, again at two thirds, three quarters and so on.
-//! Packets, of which no wider bin makes fewer, have half of it, and are counted beyond.
+//! Packets, of which no wider bin makes fewer, have half of it, and are counted beyond. A disk that is full ends
+//! all measuring, and leaves room for the results of the run ([`reserve`]).
 //!
 //! Left out: rows of each second, which [the ledger](crate::run) writes, and what they mean for the verdict.
 
@@ -20,6 +21,7 @@ mod flows;
 mod outlet;
 mod parts;
 mod recorder;
+mod reserve;
 mod rows;
 mod sample;
 mod sampler;

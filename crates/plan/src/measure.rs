@@ -24,6 +24,17 @@ pub struct Measure {
     pub timelines: Vec<Timeline>,
 }
 
+impl Measure {
+    /// Whether anything is written down that grows with the run.
+    pub const fn writes(&self) -> bool {
+        self.bins.is_some()
+            || self.connections.is_some()
+            || self.hosts.is_some()
+            || !self.captures.is_empty()
+            || !self.timelines.is_empty()
+    }
+}
+
 impl Default for Measure {
     fn default() -> Self {
         Self {

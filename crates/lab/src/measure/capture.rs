@@ -45,6 +45,8 @@ pub(super) struct Chunk {
     missed: u64,
     /// How much later than a packet is lost its pipe may tell of it.
     wait: Span,
+    /// Since when packets are recorded.
+    since: Time,
 }
 
 /// A packet: its bytes are the next `kept` of the chunk.
@@ -83,8 +85,9 @@ pub(super) struct Tap {
     bytes: Vec<u8>,
     missed: u64,
     frame: Vec<u8>,
-    /// The longest delay that its pipes have had.
-    wait: Span,
+    /// The longest delay that its pipes have had; nothing as long as nobody has been told of it.
+    wait: Option<Span>,
+    since: Time,
     /// At an entry: the packet that came last, and what was done with it.
     last_in: Option<(PipeId, u32, Time, Taken)>,
 }
@@ -114,7 +117,8 @@ impl Wanted {
 }
 
 impl Tap {
-    pub(super) fn new(capture: CaptureId, wanted: Arc<Wanted>) -> Self {
+    /// Records from `since` on.
+    pub(super) fn new(capture: CaptureId, wanted: Arc<Wanted>, since: Time) -> Self {
         Self {
             capture,
             wanted,
@@ -122,7 +126,8 @@ impl Tap {
             bytes: Vec::new(),
             missed: 0,
             frame: Vec::new(),
-            wait: Span::ZERO,
+            wait: None,
+            since,
             last_in: None,
         }
     }
@@ -140,8 +145,8 @@ impl Tap {
     /// have now.
     pub(super) fn take(&mut self, delay: Span) -> Option<Chunk> {
         let missed = std::mem::take(&mut self.missed);
-        let waits_longer = delay > self.wait;
-        self.wait = self.wait.max(delay);
+        let wait = self.wait.map_or(delay, |wait| wait.max(delay));
+        let waits_longer = self.wait.replace(wait) != Some(wait);
         if self.records.is_empty() && missed == 0 && !waits_longer {
             return None;
         }
@@ -153,7 +158,8 @@ impl Tap {
             records: std::mem::replace(&mut self.records, Vec::with_capacity(records)),
             bytes: std::mem::replace(&mut self.bytes, Vec::with_capacity(bytes)),
             missed,
-            wait: self.wait,
+            wait,
+            since: self.since,
         })
     }
 
@@ -236,6 +242,8 @@ pub(crate) struct CaptureFile {
     interfaces: FxHashMap<PipeId, usize>,
     /// How long records wait for earlier ones.
     wait: Span,
+    /// Since when packets are recorded.
+    since: Option<Time>,
     /// In order of time.
     held: Vec<(Record, Box<[u8]>)>,
     held_bytes: usize,
@@ -266,6 +274,7 @@ impl CaptureFile {
             to,
             interfaces: pipes.iter().copied().zip(0..).collect(),
             wait: Span::ZERO,
+            since: None,
             held: Vec::new(),
             held_bytes: 0,
             failed: None,
@@ -288,6 +297,7 @@ impl CaptureFile {
                 self.writer.miss(0, chunk.missed);
             }
             self.wait = self.wait.max(chunk.wait.min(LONGEST_WAIT));
+            self.since = self.since.or(Some(chunk.since));
         }
         self.write_up_to(until - self.wait);
     }
@@ -313,14 +323,22 @@ impl CaptureFile {
                 len: record.len as usize,
             };
             let interface = self.interfaces.get(&record.pipe).copied().unwrap_or(0);
-            if self.to.is_ready() {
+            if self.failed.is_none() && self.to.is_ready() {
                 result = result.and(self.writer.packet(interface, &packet));
             } else {
                 self.writer.miss(interface, 1);
             }
         }
-        if let Err(error) = result.and_then(|()| self.writer.flush()) {
-            self.failed.get_or_insert(error);
+        if self.failed.is_none() {
+            self.failed = result.and_then(|()| self.writer.flush()).err();
+        }
+    }
+
+    /// Writes nothing more to a file: there is no room on its disk, or none is left for it.
+    pub(super) fn give_up(&mut self) {
+        if let Destination::File(_) = self.to {
+            let full = || io::ErrorKind::StorageFull.into();
+            self.failed.get_or_insert_with(full);
         }
     }
 
@@ -374,12 +392,13 @@ impl CaptureFile {
         })
     }
 
-    /// Writes what is left, and the counts of a capture from `start` to `end`.
-    pub(super) fn finish(&mut self, start: Time, end: Time) {
+    /// Writes what is left, and the counts of the capture, which ends at `end`.
+    pub(super) fn finish(&mut self, end: Time) {
+        let start = self.since.unwrap_or(end);
         self.write_up_to(Time::MAX);
         self.was_full |= self.writer.is_full();
-        if let Err(error) = self.writer.finish(start, end) {
-            self.failed.get_or_insert(error);
+        if self.failed.is_none() {
+            self.failed = self.writer.finish(start, end).err();
         }
     }
 

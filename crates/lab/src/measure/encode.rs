@@ -171,6 +171,7 @@ impl Table {
     fn encode_parquet(&self, to: impl Write + Send) -> io::Result<()> {
         use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
         use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+        use parquet::errors::ParquetError;
         use parquet::file::properties::{EnabledStatistics, WriterProperties};
         use parquet::file::writer::SerializedFileWriter;
         use parquet::schema::types::Type;
@@ -231,7 +232,14 @@ impl Table {
             group.close()?;
             file.close().map(drop)
         };
-        write().map_err(io::Error::other)
+        write().map_err(|error| match error {
+            // What the file said, such as that the disk is full.
+            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(error) => *error,
+                Err(inner) => io::Error::other(inner),
+            },
+            other => io::Error::other(other),
+        })
     }
 }
 
@@ -276,6 +284,25 @@ mod tests {
         ];
         assert_eq!(rows, expected);
         assert_eq!(reader.metadata().num_row_groups(), 1);
+    }
+
+    /// Callers tell a full disk from other errors.
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn errors_of_the_file_keep_their_kind() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for format in [Format::Parquet, Format::Csv] {
+            let error = table().encode(format, Full).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+        }
     }
 
     /// A file without a name.

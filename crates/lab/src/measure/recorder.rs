@@ -16,6 +16,7 @@ use super::capture::{CaptureFile, CaptureId, Captured, Wanted};
 use super::encode::Kind;
 use super::files::{self, Headline};
 use super::parts::Parts;
+use super::reserve::{self, Reserve};
 use super::rows::{self, HostRow, Names};
 use super::sample::Sample;
 use super::sampler::{Sampler, Wait};
@@ -145,6 +146,11 @@ impl Recorder {
         Ok((number, Wanted::of(capture)))
     }
 
+    /// How often the times between looks have doubled, so that series stay within their room on disk.
+    pub(crate) fn doublings(&self) -> u32 {
+        self.setup.doublings()
+    }
+
     /// Ends such a capture, and tells what it has come to.
     pub(crate) fn end_capture(&self, number: CaptureId) -> Receiver<Captured> {
         let (done, answer) = sync_channel(1);
@@ -222,8 +228,12 @@ struct Scribe {
     captures: Vec<Open>,
     passages_missed: u64,
     latest: Time,
-    /// Why nothing more is written to series.
+    /// Whether nothing more is written to series.
     ended: bool,
+    /// Whether something has found no room.
+    disk_is_full: bool,
+    /// Room for the results of the run, until something finds none.
+    reserve: Option<Reserve>,
     outcome: Outcome,
 }
 
@@ -281,6 +291,11 @@ impl Scribe {
             passages_missed: 0,
             latest: Time::ZERO,
             ended: false,
+            disk_is_full: false,
+            reserve: match plan.measure.writes() {
+                true => Reserve::new(folder.path()).ok(),
+                false => None,
+            },
             outcome,
         }
     }
@@ -337,6 +352,19 @@ impl Scribe {
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
             self.save(|parts| parts.save(MachineTime::now()));
+            self.give_way();
+        }
+    }
+
+    /// Once something has found no room, ends all that is measured into files, and leaves the room that was kept
+    /// to the results.
+    fn give_way(&mut self) {
+        let mut failed = self.captures.iter().filter_map(|open| open.file.failed());
+        let is_full = self.disk_is_full || failed.any(reserve::is_full);
+        if is_full && self.reserve.take().is_some() {
+            let captures = self.captures.iter_mut();
+            captures.for_each(|open| open.file.give_up());
+            self.end("the disk is full");
         }
     }
 
@@ -386,7 +414,7 @@ impl Scribe {
             let Some(done) = open.ending.take() else {
                 return true;
             };
-            open.file.finish(Time::ZERO, latest);
+            open.file.finish(latest);
             let _ = done.send(open.file.captured());
             false
         });
@@ -418,6 +446,7 @@ impl Scribe {
             let series = &mut self.series[number];
             if let Err(error) = save(&mut series.parts) {
                 let why = format!("series/{} could not be written: {error}", series.name);
+                self.disk_is_full |= reserve::is_full(&error);
                 return self.end(&why);
             }
         }
@@ -441,14 +470,23 @@ impl Scribe {
         let wanted = u32::try_from(total / left).unwrap_or(u32::MAX);
         let before = self.doublings;
         self.doublings = before.max(wanted);
-        if wanted > before
-            && !self.ended
-            && let Some(every) = self.every
-        {
-            let (width, at) = (rows::widened(every, wanted), self.latest.as_s());
+        if wanted > before && !self.ended {
+            self.setup.set_doublings(wanted);
+            let bins = self.every.map(|every| {
+                let width = rows::widened(every, wanted);
+                format!("bins have {width} instead of {every}, ")
+            });
+            let times = 1_u64 << wanted.min(40);
+            let looks = match self.setup.looks {
+                true => {
+                    &*format!("hosts and TCP connections are looked at {times} times as rarely, ")
+                }
+                false => "",
+            };
             let warning = format!(
-                "from {at} s of experiment time on, bins have {width} instead of {every}, so that the \
-                 series stay within `measure.disk`"
+                "from {} s of experiment time on, {}{looks}so that the series stay within `measure.disk`",
+                self.latest.as_s(),
+                bins.unwrap_or_default()
             );
             self.outcome.warnings.push(warning);
         }
@@ -456,6 +494,7 @@ impl Scribe {
 
     fn finish(mut self) -> Outcome {
         self.save(Parts::finish);
+        self.give_way();
         if self.passages_missed > 0 {
             let missed = self.passages_missed;
             let warning = format!(
@@ -474,7 +513,7 @@ impl Scribe {
         }
         let mut deliveries = Vec::new();
         for Open { mut file, .. } in self.captures {
-            file.finish(Time::ZERO, self.latest);
+            file.finish(self.latest);
             self.outcome.warnings.extend(file.warning());
             self.outcome.captures.extend(file.summary());
             deliveries.extend(file.close());

@@ -104,8 +104,8 @@ impl Sampler {
             core.follower = Some(emulation.watch(Box::new(follower)));
         }
         for (number, wanted) in (0..).zip(&self.setup.captures) {
-            core.taps
-                .push(emulation.watch(Box::new(Tap::new(number, Arc::clone(wanted)))));
+            let tap = Tap::new(number, Arc::clone(wanted), Time::ZERO);
+            core.taps.push(emulation.watch(Box::new(tap)));
         }
         self.cores.push(core);
     }
@@ -118,7 +118,7 @@ impl Sampler {
         emulation: &mut Emulation,
     ) {
         if let Some(core) = self.cores.first_mut() {
-            let tap = Tap::new(capture, wanted);
+            let tap = Tap::new(capture, wanted, emulation.now());
             core.taps.push(emulation.watch(Box::new(tap)));
         }
     }

@@ -1,7 +1,7 @@
 //! What the loop, the writing thread and whoever starts captures know together.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::{PipeId, Span};
@@ -28,6 +28,10 @@ pub(super) struct Setup {
     /// Captures that nobody reads any more.
     ended: Mutex<BTreeSet<CaptureId>>,
     any_ended: AtomicBool,
+    /// How often bins, and times between looks, have doubled; for those whose looks nobody hands samples back to.
+    doublings: AtomicU32,
+    /// Whether anything is looked at.
+    pub(super) looks: bool,
 }
 
 impl Setup {
@@ -47,6 +51,8 @@ impl Setup {
             drains: AtomicBool::new(drains),
             ended: Mutex::default(),
             any_ended: AtomicBool::new(false),
+            doublings: AtomicU32::new(0),
+            looks: measure.connections.is_some() || measure.hosts.is_some(),
         }
     }
 
@@ -57,6 +63,14 @@ impl Setup {
 
     pub(super) fn drains(&self) -> bool {
         self.drains.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn doublings(&self) -> u32 {
+        self.doublings.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_doublings(&self, doublings: u32) {
+        self.doublings.store(doublings, Ordering::Relaxed);
     }
 
     /// Nobody reads a capture any more.

@@ -47,12 +47,14 @@ impl Look {
         }
     }
 
-    /// Whether it is time; what was missed is not made up for.
-    fn is_due(&mut self, now: MachineTime) -> bool {
+    /// Whether it is time; what was missed is not made up for. Times between looks have doubled so often for want
+    /// of room on the disk.
+    fn is_due(&mut self, now: MachineTime, doublings: u32) -> bool {
         if self.asked.is_none() || now < self.next {
             return false;
         }
-        self.next = (self.next + self.every).max(now);
+        let every = self.every.saturating_mul(1 << doublings.min(20));
+        self.next = (self.next + every).max(now);
         true
     }
 
@@ -157,7 +159,8 @@ impl Supervisor<'_> {
     /// Looks at hosts where it is time to.
     pub(super) fn look(&mut self) -> Result<(), SandboxError> {
         let now = self.core.now();
-        if self.looks.hosts.is_due(now.at) {
+        let doublings = self.recorder.doublings();
+        if self.looks.hosts.is_due(now.at, doublings) {
             let usage = self.sandbox.usage()?;
             self.looks.hosts.paid(usage.cost);
             let rows = self.looks.host_rows(&usage, now.time, self.plan);
@@ -166,7 +169,7 @@ impl Supervisor<'_> {
                 self.recorder.hosts(rows);
             }
         }
-        if self.looks.connections.is_due(now.at) {
+        if self.looks.connections.is_due(now.at, doublings) {
             self.sandbox.request_connections()?;
         }
         if self.looks.connections.asked.is_some()
@@ -211,22 +214,24 @@ mod tests {
         let pace = Pace::new(begin, Dilation::of(RunClock::Real));
         let mut look = Look::new("hosts", Some(Span::from_ms(100)), pace);
         let after = |ms: u64| begin + Duration::from_millis(ms);
-        assert!(look.is_due(begin));
+        assert!(look.is_due(begin, 0));
         look.paid(Duration::from_micros(900)); // 0.9 % of 100 ms
-        assert!(!look.is_due(after(99)) && look.is_due(after(100)));
+        assert!(!look.is_due(after(99), 0) && look.is_due(after(100), 0));
         assert_eq!(look.warning(pace), None);
         look.paid(Duration::from_micros(2_900)); // the mean is 1.9 %
-        assert!(look.is_due(after(200)));
-        assert!(!look.is_due(after(399)) && look.is_due(after(400)));
+        assert!(look.is_due(after(200), 0));
+        assert!(!look.is_due(after(399), 0) && look.is_due(after(400), 0));
         let warning = look.warning(pace).unwrap();
         assert!(
             warning.contains("every 200 ms instead of every 100 ms"),
             "{warning}"
         );
+        // Little room on the disk makes them rarer, too.
+        assert!(look.is_due(after(600), 2) && !look.is_due(after(1399), 2));
         // What was missed is not made up for.
-        assert!(look.is_due(after(5000)));
-        assert!(!look.is_due(after(4999)));
+        assert!(look.is_due(after(5000), 0));
+        assert!(!look.is_due(after(4999), 0));
         let mut never = Look::new("hosts", None, pace);
-        assert!(!never.is_due(after(1_000_000)) && never.due_in(begin).is_none());
+        assert!(!never.is_due(after(1_000_000), 0) && never.due_in(begin).is_none());
     }
 }
