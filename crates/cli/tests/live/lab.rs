@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 12] = [
+const SCRIPTS: [(&str, &str); 13] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("isolated.py", include_str!("py/isolated.py")),
@@ -35,6 +35,7 @@ const SCRIPTS: [(&str, &str); 12] = [
     ("offload.py", include_str!("py/offload.py")),
     ("ping.py", include_str!("py/ping.py")),
     ("pmtu.py", include_str!("py/pmtu.py")),
+    ("record.py", include_str!("py/record.py")),
     ("stop.py", include_str!("py/stop.py")),
     ("stubborn.py", include_str!("py/stubborn.py")),
     ("trace.py", include_str!("py/trace.py")),

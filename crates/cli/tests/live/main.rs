@@ -35,9 +35,16 @@ mod oracle;
 mod outcome;
 mod programs;
 mod rates;
+#[path = "../../../capture/tests/common/reader.rs"]
+#[allow(dead_code)]
+mod reader;
+mod record;
 mod scale;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+#[path = "../common/table.rs"]
+#[allow(dead_code)]
+mod table;
 mod traces;
 mod traffic;
 mod tunnels;

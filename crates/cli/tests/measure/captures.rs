@@ -158,7 +158,7 @@ fn an_entry_chooses_by_what_is_refused() {
         .sum();
     let queue = chosen(dropped, |comment| comment == "dropped: queue");
     assert_eq!(queue.len() as u64, refused);
-    assert!(refused > 10 && !others.packets.is_empty());
+    assert!(refused > 0 && others.packets.len() > 1000);
 }
 
 /// A pipe tells of a loss when the packet would have come out; a delay that grows meanwhile changes no order.

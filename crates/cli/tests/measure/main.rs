@@ -10,6 +10,8 @@ mod reader;
 mod series;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+#[path = "../common/table.rs"]
+mod table;
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use table::Row;
 
 /// Everything that pipes do: a discipline that drops, random loss, a queue that overflows, rates and delays that
 /// change with packets inside, a link that fails, one that keeps its queue meanwhile; and nothing for some seconds.
@@ -106,57 +109,15 @@ struct Run {
     summary: Value,
 }
 
-/// A row by its columns.
-struct Row(HashMap<String, String>);
-
-impl Row {
-    fn text(&self, column: &str) -> &str {
-        let cell = self.0.get(column);
-        cell.unwrap_or_else(|| panic!("no column {column}"))
-    }
-
-    fn whole(&self, column: &str) -> u64 {
-        let cell = self.text(column);
-        cell.parse()
-            .unwrap_or_else(|_| panic!("{column}: `{cell}`"))
-    }
-
-    /// A figure, 0 where there is none.
-    fn real(&self, column: &str) -> f64 {
-        let cell = self.text(column);
-        if cell.is_empty() {
-            return 0.0;
-        }
-        cell.parse()
-            .unwrap_or_else(|_| panic!("{column}: `{cell}`"))
-    }
-}
-
 impl Run {
     /// The parts of a series, in their order.
     fn parts(&self, series: &str) -> Vec<PathBuf> {
-        let folder = self.folder.join("series").join(series);
-        let entries = fs::read_dir(folder).into_iter().flatten();
-        let mut parts: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-        parts.sort();
-        parts
+        table::parts(&self.folder, series)
     }
 
-    /// The rows of a series in CSV.
+    /// The rows of a series in CSV, as many as the summary says.
     fn rows(&self, series: &str) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for part in self.parts(series) {
-            let text = fs::read_to_string(&part).unwrap();
-            let mut lines = text.lines();
-            let names: Vec<&str> = lines.next().expect("names").split(',').collect();
-            for line in lines {
-                let cells: Vec<&str> = line.split(',').collect();
-                assert_eq!(cells.len(), names.len(), "{}: {line}", part.display());
-                let cells = names.iter().zip(cells);
-                let row = cells.map(|(name, cell)| ((*name).to_owned(), cell.to_owned()));
-                rows.push(Row(row.collect()));
-            }
-        }
+        let rows = table::rows(&self.folder, series);
         let told = self.summary["series"].as_array().unwrap().iter();
         let told: Vec<_> = told.filter(|told| told["name"] == series).collect();
         let counts: Vec<_> = told.iter().map(|told| told["rows"].as_u64()).collect();

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 
 use crate::{EXPERIMENT, Run, Scratch, longhaul};
@@ -309,4 +311,37 @@ fn only_what_is_asked_for_is_written() {
     // Measuring changes nothing.
     let measured = scratch.run("every: 3 ms, packets: [{ link: all }], capture: [all]", &[]);
     assert_eq!(none.summary["trace_hash"], measured.summary["trace_hash"]);
+}
+
+/// Both formats hold the same rows of the same run.
+#[test]
+fn parquet_and_csv_hold_the_same_rows() {
+    let scratch = Scratch::new("formats");
+    let measure = "every: 7 ms, connections: 100 ms, packets: [{ link: g-h, for: 1 s }]";
+    let csv = scratch.run(&format!("{measure}, format: csv"), &[]);
+    let parquet = scratch.run(&format!("{measure}, format: parquet"), &[]);
+    for series in ["pipes", "flows", "core", "packets", "connections"] {
+        let mut expected = csv.rows(series).into_iter();
+        let mut count = 0;
+        for part in parquet.parts(series) {
+            let reader = SerializedFileReader::new(fs::File::open(part).unwrap()).unwrap();
+            for row in reader.get_row_iter(None).unwrap() {
+                let row = row.unwrap();
+                let expected = expected.next().expect("no more rows than in CSV").0;
+                assert_eq!(row.len(), expected.len(), "{series}");
+                for (name, field) in row.get_column_iter() {
+                    let text = match field {
+                        Field::Null => String::new(),
+                        Field::Long(value) => value.to_string(),
+                        Field::Double(value) => value.to_string(),
+                        Field::Str(value) => value.clone(),
+                        other => panic!("{series}: {name} is {other:?}"),
+                    };
+                    assert_eq!(text, expected[name], "{series} {count}: {name}");
+                }
+                count += 1;
+            }
+        }
+        assert!(expected.next().is_none() && count > 50, "{series}: {count}");
+    }
 }
