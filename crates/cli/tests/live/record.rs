@@ -286,7 +286,7 @@ measure: { connections: 30 ms, hosts: 200 ms, format: csv }
         let times = own.iter().map(|row| row.whole("time_ns"));
         assert!(times.is_sorted(), "{host}");
         let acked = own.iter().map(|row| row.whole("acked_bytes"));
-        assert!(acked.clone().is_sorted() && acked.last() > Some(100_000));
+        assert!(acked.clone().is_sorted() && acked.max() > Some(100_000));
         let mss = own[0].whole("mss");
         assert!((500..1500).contains(&mss), "a segment of {mss}");
         let windows = own.iter().map(|row| row.whole("cwnd_bytes"));
