@@ -1,15 +1,12 @@
 //! The one loop: takes arrivals, advances the engine, sends what is due, waits.
 //!
-//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: arrivals
-//! are taken in bounded batches, and the engine is advanced to the clock, or only to the last
-//! stamp taken while more wait, so that nothing inside overtakes what stands at the door.
-//! Everything due is then sent at once, and never before. Lateness happens here and nowhere else,
-//! so here it is measured, by the kernel's stamps. What the file has scheduled happens in its
-//! place in the order of events, however late the loop comes to it.
+//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: output comes before
+//! input. Each turn reads a bounded batch of arrivals, advances the engine to the clock whatever still
+//! waits at the door, and sends all that is due, never before. So what is inside waits for one batch at
+//! most, and lateness happens at the send call alone, where it is measured by the kernel's stamps. What the
+//! file has scheduled happens in its place in the order of events, however late the loop comes to it.
 //!
-//! Overload: frames older than the tolerance are shed at the door, so that a flood cannot
-//! delay what is inside. A stall of the machine is no flood, and TCP is held back: for these the
-//! loop may catch up for a while (see `patience.rs`).
+//! What arrives beyond the loop's capacity is shed at the door (`overload.rs`).
 //!
 //! Packets have experiment time; how long the loop itself takes and waits is machine time
 //! ([`crate::pace`]).
@@ -17,11 +14,11 @@
 //! For packets the loop allocates nothing, locks nothing and copies each frame once (ring to pool).
 //! Once a second it hands a [`Report`] to the run.
 
-mod admission;
 mod changes;
 mod door;
 mod offload;
-mod patience;
+mod overload;
+mod overrun;
 mod platform;
 #[cfg(test)]
 mod tests;
@@ -46,9 +43,9 @@ use crate::fidelity::{Measured, second_of};
 use crate::measure::Sampler;
 use crate::pace::{Now, Pace};
 use crate::run::ledger::{Network, Report};
-use admission::Admission;
 pub(super) use changes::Command;
-use door::{ARRIVALS, Door, Reached};
+use door::Door;
+use overload::Overload;
 pub(super) use platform::{LinuxPlatform, Outcome, Platform};
 
 /// Most frames in one send call: the last of a batch leaves when the receivers of all others
@@ -212,9 +209,8 @@ pub(super) struct Drive<P> {
     /// The host numbers, by node.
     hosts: Vec<usize>,
     /// How old a frame of each host may be without being late
-    /// ([`lead`](longhaul_core::engine::Engine::lead)), and the least.
+    /// ([`lead`](longhaul_core::engine::Engine::lead)).
     leads: Vec<Span>,
-    lead: Span,
     door: Door,
     /// What packets are neighbours, in the experiment's time.
     neighbours: Span,
@@ -224,9 +220,7 @@ pub(super) struct Drive<P> {
     second_began: MachineTime,
     /// When the machine's next second begins, counted from t = 0.
     renews_at: MachineTime,
-    /// Most arrivals taken in a turn, as turns have taken lately.
-    arrivals: usize,
-    admission: Admission,
+    overload: Overload,
     pool_seen: u64,
     worked_seen: Duration,
     cpu: Duration,
@@ -292,7 +286,6 @@ impl<P: Platform> Drive<P> {
             reports: parts.reports,
             nodes: parts.nodes,
             hosts,
-            lead: leads.iter().min().copied().unwrap_or_default(),
             leads,
             door: Door::new(parts.tolerance, pace),
             neighbours: pace.span(NEIGHBOURS),
@@ -300,8 +293,7 @@ impl<P: Platform> Drive<P> {
             asked_until: began,
             second_began: began,
             renews_at: began + MACHINE_SECOND,
-            arrivals: ARRIVALS,
-            admission: Admission::new(parts.tolerance, pace),
+            overload: Overload::new(pace.duration(parts.tolerance), began),
             pool_seen: 0,
             worked_seen: Duration::ZERO,
             cpu: Duration::ZERO,
@@ -315,14 +307,13 @@ impl<P: Platform> Drive<P> {
 
     /// Runs until the command channel is closed.
     pub(super) fn run(mut self) -> io::Result<Totals> {
-        let (first, mut taken) = (self.platform.now(), 0);
+        let first = self.platform.now();
         self.meter.watch.woken(first, first.at);
         let mut before = first.at;
         loop {
             let now = self.read_clock();
             self.load.add_busy(before, now.at);
-            self.adapt(before, now.at, taken);
-            self.admission.learn(now.at, self.load.busy());
+            self.overload.turned(now.at);
             before = now.at;
             if second_of(now.time) != self.meter.second.number {
                 self.close_second(now, false);
@@ -333,15 +324,13 @@ impl<P: Platform> Drive<P> {
             let step = self.emulation.next_step();
             let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
             let halt = Some(halt).filter(|at| *at <= now.time);
-            let reached;
-            (taken, reached) = self.take_arrivals(now, halt);
-            match (halt, reached) {
-                (Some(at), Reached::All) => self.halt(at, now.time),
-                (Some(at), Reached::Stamp(stamp)) if stamp >= at => {
-                    self.emulation.advance_before(at)
-                }
-                (_, Reached::Stamp(stamp)) => self.emulation.advance(stamp.min(now.time)),
-                (None, Reached::All) => self.emulation.advance(now.time),
+            let taken = self.take_arrivals(now, halt);
+            if self.overload.is_learning() {
+                self.overload.has_read(self.platform.now().at);
+            }
+            match halt {
+                Some(at) => self.halt(at, now.time),
+                None => self.emulation.advance(now.time),
             }
             let sent = self.send_due() + self.emulation.serve_timers();
             if self.emulation.traffic().is_some() && self.emulation.traffic_is_done() {
@@ -353,6 +342,7 @@ impl<P: Platform> Drive<P> {
             self.platform.turned(now.at);
             if taken + sent == 0 && halt.is_none() {
                 before = self.wait(now.time)?.at;
+                self.overload.has_waited(before);
             }
         }
         let now = self.platform.now();
@@ -433,7 +423,10 @@ impl<P: Platform> Drive<P> {
     /// Measures the parcels of a send call that has ended, and gives their packets back.
     fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
         let began = self.meter.watch.looked().time;
-        let ended = self.read_clock().time;
+        let Now {
+            at: ended_at,
+            time: ended,
+        } = self.read_clock();
         // A frame of which nobody asked was on its cable before the next one was.
         let mut bounds = [ended; DEPARTURES];
         let mut bound = ended;
@@ -447,6 +440,10 @@ impl<P: Platform> Drive<P> {
             *place = bound;
         }
         let mut leaving = std::mem::take(&mut self.leaving);
+        if let Some(first) = leaving.first() {
+            let lateness = self.pace.duration(ended.since(first.due));
+            self.overload.sent(leaving.len() as u32, lateness, ended_at);
+        }
         let mut packets = leaving.drain(..);
         for (parcel, (outcome, on_cable)) in parcels.zip(outcomes.iter().zip(bounds)) {
             let host = self.hosts[parcel.host.index()];
@@ -459,7 +456,6 @@ impl<P: Platform> Drive<P> {
             }
             for egress in packets.by_ref().take(parcel.packets.into()) {
                 let after_call = ended.since(egress.due);
-                self.admission.left(after_call, egress.path_delay);
                 if *outcome != Outcome::Refused {
                     let lateness = on_cable.since(egress.due);
                     self.meter.lateness(lateness);
@@ -567,8 +563,7 @@ impl<P: Platform> Drive<P> {
 
     /// A second of the machine has begun.
     fn renew(&mut self, now: MachineTime) {
-        self.door.renew();
-        self.admission.renew();
+        self.overload.renew();
         let passed = self.pace.passed(now).as_secs();
         self.renews_at = self.pace.begin().at + Duration::from_secs(passed + 1);
     }

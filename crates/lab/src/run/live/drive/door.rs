@@ -1,10 +1,8 @@
-//! The door: which arrivals are taken in a turn, and which are shed.
+//! The door: reads a bounded batch of arrivals and lets in what is not shed.
 //!
-//! Arrivals enter the engine at their stamps, in bounded batches, so that what is due does not wait
-//! for a crowd. A frame that would come out of its first pipe too late is shed, once the loop's
-//! patience is spent (see `patience.rs`), and with far too many of them also what the loop cannot
-//! carry in time (see `admission.rs`). One that would have waited there for others has lost
-//! nothing by waiting at the door.
+//! Arrivals enter the engine at their stamps. A frame has lost nothing by waiting at the door for as
+//! long as it would have waited in its first pipe anyway, for the pipe's delay or for others; what
+//! exceeds that makes it stale. `overload.rs` says which stale frames are shed.
 
 use std::time::Duration;
 
@@ -16,28 +14,21 @@ use longhaul_core::{NodeId, Span, Time};
 use longhaul_emulation::Emulation;
 use longhaul_linux::clock::MachineTime;
 
-use super::patience::{FREE, HELD_BACK, Overrun, Patience};
+use super::overload::Waiting;
+use super::overrun::Overrun;
 use super::platform::{Arrival, Platform};
 use super::{Drive, add, offload};
 use crate::pace::{Now, Pace};
 
-/// Most arrivals taken before what is due is sent, and most while turns take too long.
-pub(super) const ARRIVALS: usize = 64;
-const ARRIVALS_SLOW: usize = 4;
-/// A turn of the loop should take no longer: what becomes due meanwhile waits for its end.
-const TURN: Duration = Duration::from_micros(50);
-const TURN_SHORT: Duration = Duration::from_micros(25);
+/// Most frames read before what is due is sent. It bounds how long a packet inside waits for the door:
+/// 16 frames take less than 10 us to read, and spread the cost of a turn as far as it goes.
+pub(super) const ARRIVALS: usize = 16;
 /// Frames that have waited so long at the door are a backlog, even where they are not late yet.
 const BACKLOG: Duration = Duration::from_millis(1);
 /// Frames that have waited longer are stale wherever they go: the rings hold no more than this.
 const BACKLOG_MAX: Duration = Duration::from_millis(10);
 /// Copying so many bytes takes as long as a packet does.
 const COPIED_BYTES: usize = 1024;
-/// While frames are shed, those older than this part of the tolerance are: what is taken leaves
-/// the rest to the turns that it waits for.
-const SHEDDING: u64 = 4;
-/// Most frames shed before what is due is sent.
-const SHED: usize = 256;
 /// No stamp can be further ahead of a clock that was read before it.
 const STAMP_AHEAD_MAX: Duration = Duration::from_millis(1);
 
@@ -51,8 +42,6 @@ pub(super) struct Door {
     backlog: Span,
     backlog_max: Span,
     stamp_ahead_max: Span,
-    /// With frames of TCP, and with others.
-    patience: [Patience; 2],
     overrun: Overrun,
 }
 
@@ -64,28 +53,22 @@ impl Door {
             backlog: pace.span(BACKLOG),
             backlog_max: pace.span(BACKLOG_MAX),
             stamp_ahead_max: pace.span(STAMP_AHEAD_MAX),
-            patience: [HELD_BACK, FREE].map(Patience::new),
             overrun: Overrun::new(pace.begin().at),
         }
-    }
-
-    /// A second of the machine has begun.
-    pub(super) fn renew(&mut self) {
-        self.patience.iter_mut().for_each(Patience::renew);
     }
 
     /// When a frame arrives with this stamp. Far ahead, it was stamped before somebody set the
     /// clock back: it arrives now.
     fn stamp(&self, stamp: Time, now: Time) -> Time {
-        match stamp.since(now) > self.stamp_ahead_max {
-            true => now,
-            false => stamp,
+        if stamp.since(now) > self.stamp_ahead_max {
+            now
+        } else {
+            stamp
         }
     }
 
     /// Nothing stale is left.
     fn caught_up(&mut self) {
-        self.patience.iter_mut().for_each(Patience::caught_up);
         self.overrun.caught_up();
     }
 
@@ -97,73 +80,34 @@ impl Door {
         is_long && self.overrun.is_shown_by(self.pace.duration(waited), now)
     }
 
-    /// Whether such an arrival is to be shed. Frames that nothing else holds back also are where
-    /// the loop is `booked`.
-    fn is_excess(
-        &mut self,
-        arrival: &Arrival<'_>,
-        (age, lead): (Span, Span),
-        booked: bool,
-        now: MachineTime,
-    ) -> bool {
+    /// How late an arrival of this age would leave its first pipe, which loses nothing in so much of it.
+    fn stale(&self, age: Span, lead: Span) -> Duration {
         let stale = age.saturating_sub(lead.min(self.backlog_max));
-        let shedding = Span::from_ns(self.tolerance.as_ns() / SHEDDING);
-        if !booked && stale <= shedding {
-            return false;
-        }
-        let is_free = !is_tcp(arrival.frame);
-        let patience = &mut self.patience[usize::from(is_free)];
-        let may_be = match patience.is_spent() {
-            true => shedding,
-            false => self.tolerance,
-        };
-        let is_old = stale > may_be && patience.is_over(self.pace.duration(stale), now);
-        is_old || booked && is_free
+        self.pace.duration(stale)
     }
-}
-
-/// How far the loop has read what stands at the door.
-pub(super) enum Reached {
-    /// All that concerns this turn.
-    All,
-    /// More waits; nothing of it can come out of its first pipe before this.
-    Stamp(Time),
 }
 
 impl<P: Platform> Drive<P> {
-    /// Adapts to how long a turn with so many arrivals took.
-    pub(super) fn adapt(&mut self, began: MachineTime, ended: MachineTime, taken: usize) {
-        if taken < self.arrivals {
-            return;
-        }
-        self.arrivals = match ended {
-            long if long > began + TURN => (self.arrivals / 2).max(ARRIVALS_SLOW),
-            short if short < began + TURN_SHORT => (self.arrivals * 2).min(ARRIVALS),
-            _ => self.arrivals,
-        };
-    }
-
-    /// Takes a bounded batch of arrivals stamped at or before `now`, and before the next `step` of
-    /// the schedule. Returns how many, and how far they reach.
-    pub(super) fn take_arrivals(&mut self, now: Now, step: Option<Time>) -> (usize, Reached) {
+    /// Reads a bounded batch of arrivals stamped at or before `now`, and before the next `halt`.
+    /// Returns how much work that was, in frames.
+    pub(super) fn take_arrivals(&mut self, now: Now, halt: Option<Time>) -> usize {
         let Now { at, time: now } = now;
-        let (mut taken, mut shed, mut last) = (0, 0, Time::ZERO);
-        while taken < self.arrivals && shed < SHED {
+        let mut work = 0;
+        while work < ARRIVALS {
             let Some(arrival) = self.platform.peek() else {
-                self.door.caught_up();
-                return (taken + shed, Reached::All);
+                self.caught_up();
+                return work;
             };
             let stamp = self.door.stamp(arrival.stamp, now);
             if stamp > now {
-                self.door.caught_up();
-                return (taken + shed, Reached::All);
+                self.caught_up();
+                return work;
             }
-            if step.is_some_and(|step| stamp >= step) {
-                return (taken + shed, Reached::All);
+            if halt.is_some_and(|halt| stamp >= halt) {
+                return work;
             }
             let age = now.since(stamp);
             self.meter.measured.staleness.record(age);
-            last = last.max(stamp);
             add(&self.load.read, 1);
             let waits = match self.nodes.get(arrival.host) {
                 Some(&node) => self.emulation.engine().backlog(node, stamp),
@@ -173,17 +117,16 @@ impl<P: Platform> Drive<P> {
             if self.door.is_overrun(age, lead, at) {
                 add(&self.load.stale, 1);
             }
-            let came = self.pace.moment_of(stamp);
-            let booked = !self.admission.admits(came);
-            let is_excess = self.door.is_excess(&arrival, (age, lead), booked, at);
-            if is_excess {
-                shed += 1;
+            let waiting = Waiting {
+                came: self.pace.moment_of(stamp),
+                stale: self.door.stale(age, lead),
+                is_tcp: is_tcp(arrival.frame),
+            };
+            work += 1;
+            if self.overload.sheds(waiting, at) {
                 self.meter.shed(arrival.host, packets_in(&arrival));
-                self.admission.shed(at, self.load.busy());
             } else {
-                let work = 1 + arrival.frame.len() / COPIED_BYTES;
-                taken += work;
-                self.admission.take(came, work as u64);
+                work += arrival.frame.len() / COPIED_BYTES;
                 self.load.count(arrival.host, arrival.frame.len(), waits);
                 if arrival.vnet.is_super() {
                     self.load.count_bulk(arrival.host, arrival.frame.len());
@@ -193,7 +136,13 @@ impl<P: Platform> Drive<P> {
             }
             self.platform.release();
         }
-        (taken + shed, Reached::Stamp(last + self.lead))
+        work
+    }
+
+    /// Nothing waits at the door.
+    fn caught_up(&mut self) {
+        self.door.caught_up();
+        self.overload.caught_up();
     }
 
     /// Learns anew how old frames may be.
@@ -201,7 +150,6 @@ impl<P: Platform> Drive<P> {
         for (lead, &node) in self.leads.iter_mut().zip(&self.nodes) {
             *lead = self.emulation.engine().lead(node);
         }
-        self.lead = self.leads.iter().min().copied().unwrap_or_default();
     }
 
     /// Learns anew how old a host's frames may be, since its pipe has changed.
@@ -210,7 +158,6 @@ impl<P: Platform> Drive<P> {
         let node = engine.topology().pipe(pipe).from;
         if let Some(lead) = self.leads.get_mut(self.hosts[node.index()]) {
             *lead = engine.lead(node);
-            self.lead = self.leads.iter().min().copied().unwrap_or_default();
         }
     }
 }
@@ -262,7 +209,6 @@ fn is_membership(frame: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::pace::Dilation;
-    use longhaul_linux::packet_io::VnetHeader;
 
     /// A door at the experiment's own pace and at a tenth of it, which tolerates 200 us of the
     /// machine's time.
@@ -276,17 +222,6 @@ mod tests {
 
     const fn us(us: u64) -> Duration {
         Duration::from_micros(us)
-    }
-
-    fn datagram() -> Arrival<'static> {
-        Arrival {
-            host: 0,
-            stamp: Time::ZERO,
-            vnet: VnetHeader::default(),
-            frame: &[],
-            full_len: 0,
-            tagged: false,
-        }
     }
 
     #[test]
@@ -312,30 +247,10 @@ mod tests {
 
     #[test]
     fn nothing_may_wait_for_longer_than_rings_hold() {
-        for (mut door, pace) in doors() {
-            let (lead, now) = (pace.span(us(50_000)), pace.begin().at + us(100_000));
-            let mut is_excess =
-                |age, now| door.is_excess(&datagram(), (pace.span(age), lead), false, now);
-            // Stale by less than is tolerated, then by more for longer than the loop has patience.
-            assert!(!is_excess(us(10_190), now));
-            assert!(!is_excess(us(10_210), now));
-            assert!(!is_excess(us(10_210), now + us(5_000)));
-            assert!(is_excess(us(10_210), now + us(5_001)));
-            // From then on less is tolerated.
-            assert!(is_excess(us(10_060), now + us(5_002)));
-            assert!(!is_excess(us(10_040), now + us(5_002)));
-        }
-    }
-
-    #[test]
-    fn after_a_stall_twice_its_length_is_there_to_catch_up() {
-        for (mut door, pace) in doors() {
-            let (lead, now) = (pace.span(us(50_000)), pace.begin().at + us(100_000));
-            let mut is_excess =
-                |age, now| door.is_excess(&datagram(), (pace.span(age), lead), false, now);
-            assert!(!is_excess(us(13_000), now));
-            assert!(!is_excess(us(10_210), now + us(11_000)));
-            assert!(is_excess(us(10_210), now + us(11_001)));
+        for (door, pace) in doors() {
+            let stale = |age, lead| door.stale(pace.span(us(age)), pace.span(us(lead)));
+            assert_eq!(stale(4_000, 5_000), us(0));
+            assert_eq!(stale(10_210, 50_000), us(210));
         }
     }
 

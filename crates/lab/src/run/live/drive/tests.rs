@@ -2,6 +2,7 @@
 //! the shares, causes and grades that are worked out by hand.
 
 mod dilated;
+mod flood;
 mod harness;
 mod machine;
 mod told;
@@ -243,12 +244,12 @@ fn more_than_the_machine_carries_is_overload() {
     assert!(!verdict.blames_noise());
     assert!(drops.shed > run.sent / 3, "{drops:?}");
     assert_eq!(run.delivered + drops.total(), run.sent);
-    let ByCause {
-        stall,
-        overload,
-        other,
-    } = verdict.by_cause;
-    assert!(overload > 9 * (stall + other), "{:?}", verdict.by_cause);
+    // What is inside keeps its time but for the first moments, and of them the first 10 ms tell nobody
+    // yet that they are the first of many.
+    assert!(verdict.late_share < 0.03, "{}", verdict.late_share);
+    let causes = verdict.by_cause;
+    assert!(causes.other <= 400 && causes.overload > 0, "{causes:?}");
+    assert_eq!(causes.stall, 0);
 }
 
 #[test]

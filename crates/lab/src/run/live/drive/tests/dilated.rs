@@ -137,7 +137,8 @@ fn overload_is_met_alike_at_any_pace() {
         let lateness = verdict.lateness_ns.take().expect("a live run");
         // Half a millisecond of the machine.
         assert!(lateness.p50 * factor < 500_000, "{factor}: {lateness:?}");
-        assert!(verdict.by_cause.overload > 9 * (verdict.by_cause.stall + verdict.by_cause.other));
+        assert!(verdict.late_share < 0.01, "{}", verdict.late_share);
+        assert!(verdict.by_cause.other <= 400, "{:?}", verdict.by_cause);
     }
     let apart = (of_own.late_share - of_slow.late_share).abs();
     assert!(apart < 0.01, "{} {}", of_own.late_share, of_slow.late_share);
@@ -164,7 +165,8 @@ fn patience_is_there_again_in_each_second_of_the_machine() {
         machine
     };
     let [own, slow] = at_both_paces(machine, Span::from_s(11)).map(|run| run.delivered);
-    // Of 1200 packets in 30 ms the loop carries half, and some that are read while it has patience.
-    assert!((6_000..8_000).contains(&own), "{own}");
+    // Of 1200 packets in 30 ms the loop may be booked for 95 in 100 of half, and takes some more while it
+    // has patience.
+    assert!((5_700..8_000).contains(&own), "{own}");
     assert!(own.abs_diff(slow) < own / 50, "{own} {slow}");
 }

@@ -100,7 +100,7 @@ impl Setup {
     pub(super) fn run(self) -> Run {
         let plan = self.plan;
         let config = EngineConfig {
-            slots: 4096,
+            slots: 1 << 17,
             ..Emulation::engine_config(&plan)
         };
         let mut emulation = Emulation::new(&plan, config).expect("no modelled traffic");

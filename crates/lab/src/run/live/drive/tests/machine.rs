@@ -50,6 +50,8 @@ pub(super) struct Machine {
     pub(super) fault: fn(u64) -> Fault,
     /// How long a frame takes to send.
     pub(super) send_cost: Duration,
+    /// How long a frame takes to read.
+    pub(super) read_cost: Duration,
     /// Frames that find room until they are read.
     pub(super) ring: usize,
     /// Waits end so much too soon.
@@ -69,6 +71,7 @@ impl Machine {
             dilation: Dilation::NONE,
             fault: |_| Fault::None,
             send_cost: Duration::from_micros(1),
+            read_cost: Duration::ZERO,
             ring: 1 << 20,
             wakes_early: Duration::ZERO,
         }
@@ -198,6 +201,7 @@ impl Platform for TestPlatform {
     }
 
     fn release(&mut self) {
+        self.come_to(self.at + self.machine.read_cost);
         self.arrivals.pop_front();
     }
 

@@ -1,0 +1,66 @@
+//! Tells a loop that cannot keep up from one that makes a stall of the machine good: only for the
+//! former hosts are held back (`governor.rs`, `trim.rs`).
+
+use std::time::Duration;
+
+use longhaul_linux::clock::MachineTime;
+
+/// A stall makes the first frame that has waited too long older than this at once; in a flood frames
+/// get old little by little.
+const STALL: Duration = Duration::from_millis(1);
+/// A core that has a load of 0.85 needs nearly seven times the length of a stall to make it good.
+const MADE_GOOD_IN: u32 = 8;
+
+/// Tells a loop that cannot keep up from one that makes a stall good: only of the former hosts
+/// are to be held back (`governor.rs`, `trim.rs`).
+#[derive(Debug)]
+pub(super) struct Overrun {
+    is_behind: bool,
+    excused_until: MachineTime,
+}
+
+impl Overrun {
+    /// Of a loop that begins now.
+    pub(super) const fn new(now: MachineTime) -> Self {
+        Self {
+            is_behind: false,
+            excused_until: now,
+        }
+    }
+
+    /// Nothing stale is left.
+    pub(super) fn caught_up(&mut self) {
+        self.is_behind = false;
+    }
+
+    /// Whether a frame that has waited too long, and so long, speaks of one.
+    pub(super) fn is_shown_by(&mut self, waited: Duration, now: MachineTime) -> bool {
+        if !std::mem::replace(&mut self.is_behind, true) && waited > STALL {
+            self.excused_until = now + waited.saturating_mul(MADE_GOOD_IN);
+        }
+        now > self.excused_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALE: Duration = Duration::from_micros(300);
+
+    #[test]
+    fn a_stall_is_no_overrun_unless_it_is_never_made_good() {
+        let mut overrun = Overrun::new(MachineTime::from_ns(0));
+        let start = MachineTime::from_ns(1_000_000_000);
+        assert!(overrun.is_shown_by(STALE, start), "little by little");
+        overrun.caught_up();
+        let stall = Duration::from_millis(5);
+        assert!(!overrun.is_shown_by(stall, start));
+        assert!(!overrun.is_shown_by(STALE, start + Duration::from_millis(40)));
+        assert!(overrun.is_shown_by(STALE, start + Duration::from_millis(41)));
+        // Still behind, however old frames are now.
+        assert!(overrun.is_shown_by(stall, start + Duration::from_millis(42)));
+        overrun.caught_up();
+        assert!(!overrun.is_shown_by(stall, start + Duration::from_millis(50)));
+    }
+}
