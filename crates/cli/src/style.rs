@@ -32,6 +32,16 @@ impl Style {
         }
     }
 
+    /// No colours, whatever the stream.
+    pub(crate) const fn plain() -> Self {
+        Self { on: false }
+    }
+
+    /// Whether there are colours.
+    pub(crate) const fn is_on(self) -> bool {
+        self.on
+    }
+
     fn paint(self, code: &str, text: impl Display) -> String {
         if self.on {
             format!("\x1b[{code}m{text}\x1b[0m")
@@ -100,12 +110,41 @@ pub(crate) fn json(value: &serde_json::Value) -> String {
 pub(crate) fn clean(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => ' ',
-        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-            '\u{fffd}'
-        }
+        c if steers(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(shown).collect()
+}
+
+/// The longest name that is shown whole.
+const NAME: usize = 48;
+
+/// A name from outside: cleaned, and cut where it is very long.
+pub(crate) fn name(text: &str) -> String {
+    let mut name = clean(text.get(..4 * NAME).unwrap_or(text));
+    if let Some((at, _)) = name.char_indices().nth(NAME) {
+        name.truncate(at);
+        name.push('…');
+    }
+    name
+}
+
+/// JSON with escapes for what could steer a terminal. In valid JSON that stands within texts alone.
+pub(crate) fn clean_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\t' | '\r' => text.push(c),
+            c if steers(c) => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Whether a character does something else to a terminal than to be shown.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `1 host`, `2 hosts`.
@@ -235,5 +274,8 @@ mod tests {
     #[test]
     fn a_log_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\tc"), "a\u{fffd}[2Jb c");
+        assert_eq!(name(&"\u{9b}é".repeat(99)), "\u{fffd}é".repeat(24) + "…");
+        let json = "{\n\t\"a\u{9b}2J\": \"\u{202e}é\"\r}";
+        assert_eq!(clean_json(json), "{\n\t\"a\\u009b2J\": \"\\u202eé\"\r}");
     }
 }

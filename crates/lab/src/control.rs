@@ -350,12 +350,7 @@ impl Control {
         };
         if let Some(name) = run {
             let all: Vec<String> = names(&runs);
-            runs.retain(|status| {
-                let is_named = |folder: &Path| folder.file_name().is_some_and(|f| f == name);
-                status.experiment == name
-                    || is_named(&status.run)
-                    || folder::of_attempts(&status.run).is_some_and(is_named)
-            });
+            runs.retain(|status| is_named(status, name));
             if runs.is_empty() && !all.is_empty() {
                 let running = all.join(", ");
                 return Err(ControlError::Unknown {
@@ -421,6 +416,14 @@ impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
+}
+
+/// Whether a run goes by this name: its experiment's, its folder's, or that of all its attempts.
+pub(crate) fn is_named(status: &Status, name: &str) -> bool {
+    let is_named = |folder: &Path| folder.file_name().is_some_and(|f| f == name);
+    status.experiment == name
+        || is_named(&status.run)
+        || folder::of_attempts(&status.run).is_some_and(is_named)
 }
 
 /// The runs of this machine that answer us: the kernel lists every socket with its path, so no
