@@ -52,7 +52,7 @@ fn show(folder: &Path, json: bool) -> Result<(), SavedError> {
     let file = SummaryFile::read(folder)?;
     let saved = file.saved()?;
     match json {
-        true => style::print(&style::clean_json(&file.text())),
+        true => style::print(&style::clean_json(file.text())),
         false => style::print(&result::text(&saved, Style::stdout())),
     }
     Ok(())

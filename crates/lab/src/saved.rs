@@ -85,7 +85,7 @@ pub struct SummaryFile {
     /// The folder that it lies in.
     pub folder: PathBuf,
     path: PathBuf,
-    bytes: Vec<u8>,
+    text: String,
 }
 
 impl SummaryFile {
@@ -102,16 +102,21 @@ impl SummaryFile {
             }
             Err(error) => return Err(error),
         };
+        // Parsers do not look at the encoding of what they skip.
+        let text = String::from_utf8(bytes).map_err(|error| SavedError::NotASummary {
+            path: path.clone(),
+            problem: error.utf8_error().to_string(),
+        })?;
         Ok(Self {
             folder: folder.to_owned(),
             path,
-            bytes,
+            text,
         })
     }
 
     /// What it says, in whatever form is asked for.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, SavedError> {
-        serde_json::from_slice(&self.bytes).map_err(|error| SavedError::NotASummary {
+        serde_json::from_str(&self.text).map_err(|error| SavedError::NotASummary {
             path: self.path.clone(),
             problem: error.to_string(),
         })
@@ -134,8 +139,8 @@ impl SummaryFile {
     }
 
     /// Its text, which [`parse`](Self::parse) has found to be JSON.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes)
+    pub fn text(&self) -> &str {
+        &self.text
     }
 }
 
