@@ -26,13 +26,13 @@ impl Style {
     /// Colours on a terminal, unless `NO_COLOR` (no-color.org) or a dumb one forbids them.
     fn of(stream: &impl IsTerminal) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
-            on: stream.is_terminal() && !set("NO_COLOR") && !dumb,
+            on: stream.is_terminal() && !set("NO_COLOR") && !is_dumb(),
         }
     }
 
     /// No colours, whatever the stream.
+    #[cfg(test)]
     pub(crate) const fn plain() -> Self {
         Self { on: false }
     }
@@ -69,6 +69,11 @@ impl Style {
     pub(crate) fn bad(self, text: impl Display) -> String {
         self.paint("1;31", text)
     }
+}
+
+/// Whether the terminal knows no control sequences.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Whether a result could not be written.

@@ -31,8 +31,11 @@ pub enum Request {
     /// What its last second was like.
     Top {
         /// How many pipes, the busiest first.
+        #[serde(default, alias = "pipes")]
+        limit: usize,
+        /// What makes them the busiest.
         #[serde(default)]
-        pipes: usize,
+        by: Order,
     },
     /// New parameters of a link or pipe.
     Set {
@@ -116,6 +119,21 @@ pub enum CapturePoint {
     /// What comes out of it, and what it drops.
     #[default]
     Exit,
+}
+
+/// What pipes are sorted by, the largest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// What came out of them, in bytes.
+    #[default]
+    Rate,
+    /// The share of the time that they spent sending.
+    Utilisation,
+    /// Packets lost in them.
+    Drops,
+    /// Bytes that wait in their queues.
+    Backlog,
 }
 
 /// What the run answers.
@@ -294,6 +312,10 @@ pub struct PipeLoad {
     pub utilisation: Option<f64>,
     /// Packets lost in it, for whatever reason.
     pub drops: u64,
+    /// Its rate at present; `null` is unlimited.
+    pub rate_bps: Option<u64>,
+    /// Bytes that wait in its queue at present, as its framing counts them; `null` where it was not looked at.
+    pub backlog_bytes: Option<u64>,
 }
 
 /// Why a run cannot be found or asked.
@@ -337,6 +359,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// The run's folder.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
     /// Connects to the run named `run` (its experiment or its folder), or to the only one.
     pub fn connect(run: Option<&str>) -> Result<Self, ControlError> {
         if let Some(folder) = run.map(Path::new).filter(|path| path.is_dir()) {
