@@ -28,9 +28,9 @@ const ROWS: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The folder of the first run
+    /// The first run: its folder, its summary.json, or its name in longhaul-runs
     first: PathBuf,
-    /// The folder of the second run
+    /// The second run, in the same way
     second: PathBuf,
     /// By how much completion times, goodputs of flows without end, drops and segments sent again
     /// may differ
@@ -53,7 +53,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub(crate) fn main(args: &Args) -> Exit {
     let read = |path: &PathBuf| {
         compare::read(path).map_err(|error| {
-            style::problem(error);
+            style::problem(style::clean(&error.to_string()));
             Exit::Wrong
         })
     };
@@ -148,7 +148,7 @@ fn groups(found: &Comparison) -> Vec<Vec<String>> {
     for group in &found.flow_groups {
         let mut row = |what: &str, pair: &Pair, show: fn(f64) -> String| {
             rows.push(vec![
-                format!("{} {what}", group.name),
+                format!("{} {what}", style::name(&group.name)),
                 show(pair.first),
                 show(pair.second),
                 difference(pair),
@@ -185,7 +185,7 @@ fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
             time.map_or("—".to_owned(), |pair| seconds(pick(pair)))
         };
         rows.push(vec![
-            flow.name.clone(),
+            style::name(&flow.name),
             time(|pair| pair.first),
             time(|pair| pair.second),
             flow.completion_s.as_ref().map_or(String::new(), difference),
@@ -208,7 +208,7 @@ fn pipes(found: &Comparison) -> (Vec<Vec<String>>, usize) {
     list.sort_by(|a, b| (a.agrees.cmp(&b.agrees)).then(more_apart(&a.packets, &b.packets)));
     for pipe in list.iter().take(ROWS) {
         rows.push(vec![
-            pipe.name.clone(),
+            style::name(&pipe.name),
             count(pipe.packets.first),
             count(pipe.packets.second),
             difference(&pipe.packets),

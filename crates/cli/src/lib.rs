@@ -25,6 +25,7 @@ mod memory;
 mod partition;
 mod paths;
 mod progress;
+mod report;
 mod result;
 mod run;
 mod set;
@@ -50,6 +51,7 @@ Examples:
   longhaul check wan.yaml                      what the file means
   longhaul run wan.yaml                        run it
   longhaul run wan.yaml --set links.a-b.delay='20 ms'
+  longhaul report                              the newest run once more
   longhaul exec a -- ping -c 3 b               join a run that is under way
   longhaul doctor                              can this machine run experiments?
 
@@ -70,6 +72,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Report(report::Args),
     Compare(compare::Args),
     Exec(exec::Args),
     Capture(capture::Args),
@@ -94,6 +97,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Run(args) => run::main(&args, &elements),
         Command::Check(args) => check::main(&args, &elements),
+        Command::Report(args) => report::main(&args),
         Command::Compare(args) => compare::main(&args),
         Command::Exec(args) => exec::main(&args),
         Command::Capture(args) => capture::main(&args),

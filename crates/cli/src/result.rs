@@ -1,96 +1,153 @@
-//! A run's summary for people: the verdict and why, what failed, where the rest is.
+//! What came of a run, for people, on one screen: the verdict and why, what failed, where the packets went, and
+//! where the rest is. `run` shows it at its end, `report` whenever it is asked to.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+mod failures;
+mod page;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use longhaul_lab::fidelity::{Quantiles, State, Verdict};
-use longhaul_lab::flows::GroupSummary;
-use longhaul_lab::summary::{
-    AttemptSummary, Load, Packets, PartitionSummary, ProgramSummary, Summary,
+use longhaul_lab::fidelity::{Quantiles, State};
+use longhaul_lab::saved::{
+    Saved, SavedAttempt, SavedFlow, SavedGroup, SavedPackets, SavedPipe, SavedProgram, SavedVerdict,
 };
+use longhaul_lab::summary::{Load, PartitionSummary};
 
 use crate::style::{self, Style};
+pub(crate) use page::Page;
 
-/// The last lines of a failed program's log that are shown, and how much is read for them.
-const LOG_LINES: usize = 8;
-const LOG_BYTES: u64 = 8 << 10;
-/// Entries of traffic that are shown.
+/// Rows of lists that are shown; what does not fit the screen is left out besides.
 const GROUPS: usize = 12;
+const FLOWS: usize = 5;
+const PIPES: usize = 5;
+const PROGRAMS: usize = 8;
+const REASONS: usize = 8;
+const WARNINGS: usize = 8;
+const CAPTURES: usize = 4;
+/// What a summary does not say.
+const UNKNOWN: &str = "unknown";
 
 /// The whole text.
-pub(crate) fn text(summary: &Summary, style: Style) -> String {
-    let mut text = String::new();
-    let mut line = |label: &str, words: &str| {
-        text.push_str(&format!(
-            "{}  {words}\n",
-            style.bold(format_args!("{label:<9}"))
-        ));
-    };
-    if let Some(error) = &summary.error {
-        line("error", &style.bad(error));
+pub(crate) fn text(saved: &Saved, style: Style) -> String {
+    let mut page = Page::default();
+    let folder = saved.run.clone().unwrap_or_default();
+    let programs = saved.programs.as_deref();
+    page.line("run", run(saved));
+    if let Some(error) = &saved.error {
+        page.line("error", style.bad(style::clean(error)));
     }
-    for program in summary
-        .programs
-        .iter()
-        .filter(|program| program.failure.is_some())
-    {
-        line("failed", &failure(program, Path::new(&summary.run), style));
-    }
-    line("verdict", &verdict(&summary.verdict, style));
-    let lateness = summary
-        .verdict
-        .lateness_ns
-        .filter(|_| summary.packets.delivered > 0);
-    if let Some(lateness) = &lateness {
-        line(
-            "lateness",
-            &quantiles(lateness, summary.verdict.tolerance_ns),
-        );
-    }
-    if !summary.attempts.is_empty() {
-        line("attempts", &attempts(&summary.attempts));
-    }
-    line("packets", &packets(&summary.packets));
-    for group in summary.flow_groups.iter().take(GROUPS) {
-        line("flows", &flows(group));
-    }
-    if summary.flow_groups.len() > GROUPS {
-        let more = summary.flow_groups.len() - GROUPS;
-        line("flows", &format!("and those of {more} more entries"));
-    }
-    let is_virtual = summary.clock == "virtual";
-    if !is_virtual {
-        line("programs", &programs(&summary.programs));
-    }
-    line(
-        "time",
-        &format!(
-            "{} of the experiment in {:.1} s ({:.0} ms of it set-up)",
-            match summary.simulated_s {
-                short if short < 1.0 => style::measured((short * 1e9) as u64),
-                long => format!("{long:.1} s"),
-            },
-            summary.wall_s,
-            summary.setup_s * 1e3
-        ),
+    failures::add(
+        &mut page,
+        programs.unwrap_or_default(),
+        Path::new(&folder),
+        style,
     );
+    verdict(&mut page, &saved.verdict, saved.clock.as_deref(), style);
+    let delivered = saved.packets.delivered;
+    let lateness = saved.verdict.lateness_ns.filter(|_| delivered != Some(0));
+    if let Some(lateness) = &lateness {
+        page.line("lateness", quantiles(lateness, saved.verdict.tolerance_ns));
+    }
+    if !saved.attempts.is_empty() {
+        page.line("attempts", attempts(&saved.attempts));
+    }
+    page.line("packets", packets(&saved.packets));
+    if let Some(lost) = lost(&saved.verdict.physical_drops_by_place) {
+        page.line("lost", lost);
+    }
+    flows(&mut page, saved);
+    pipes(&mut page, saved, style);
+    let is_virtual = saved.clock.as_deref() == Some("virtual");
+    if !is_virtual {
+        list_programs(&mut page, programs);
+    }
+    page.line("time", time(saved));
     if is_virtual {
-        let hops = style::short(summary.hops_per_s as u64);
-        line("speed", &format!("{hops} packet-hops/s"));
+        let hops = known(saved.hops_per_s, |hops| style::short(hops as u64));
+        page.line("speed", format!("{hops} packet-hops/s"));
     }
-    if let Some(partition) = &summary.partition {
-        line("cores", &cores(summary.cores.len(), partition));
-        line("load", &load(partition));
+    if let Some(partition) = &saved.partition {
+        page.line("cores", cores(saved.cores, partition));
+        page.line("load", load(partition));
     }
-    if let Some(hash) = &summary.trace_hash {
-        line("trace", hash);
+    if let Some(hash) = &saved.trace_hash {
+        page.line("trace", style::clean(hash));
     }
-    for warning in &summary.warnings {
-        line("warning", warning);
-    }
-    line("report", &format!("{}/report.html", summary.run));
-    text
+    let warnings = saved.warnings.iter().map(|warning| style::clean(warning));
+    some(
+        &mut page,
+        "warning",
+        warnings.collect(),
+        WARNINGS,
+        "in summary.json",
+    );
+    places(&mut page, saved, &style::clean(&folder));
+    page.text(style)
+}
+
+/// The first `most` of some lines; the others are counted.
+fn some(page: &mut Page, label: &'static str, mut lines: Vec<String>, most: usize, place: &str) {
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    page.part(label, lines, more, 1, place);
+}
+
+/// A figure, or that it is not known.
+fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or(UNKNOWN.to_owned(), show)
+}
+
+fn seconds(s: f64) -> String {
+    style::measured((s * 1e9) as u64)
+}
+
+/// What was run, and how.
+fn run(saved: &Saved) -> String {
+    format!(
+        "{}: {} clock, seed {}, longhaul {}",
+        known(saved.experiment.as_deref(), style::name),
+        known(saved.clock.as_deref(), style::name),
+        known(saved.seed, |seed| seed.to_string()),
+        known(saved.version.as_deref(), style::name),
+    )
+}
+
+fn time(saved: &Saved) -> String {
+    let simulated = known(saved.simulated_s, |s| match s {
+        short if short < 1.0 => seconds(short),
+        long => format!("{long:.1} s"),
+    });
+    let wall = known(saved.wall_s, |s| format!("{s:.1} s"));
+    let set_up = known(saved.setup_s, |s| format!("{:.0} ms", s * 1e3));
+    format!("{simulated} of the experiment in {wall} ({set_up} of it set-up)")
+}
+
+/// Where series, captures and the report lie.
+fn places(page: &mut Page, saved: &Saved, folder: &str) {
+    let series = saved.series.iter();
+    let series = series.map(|series| {
+        let rows = known(series.rows, style::grouped);
+        format!("{} ({rows} rows)", style::name(&series.name))
+    });
+    let series: Vec<String> = series.collect();
+    let names = match series.is_empty() {
+        true => String::new(),
+        false => format!(": {}", series.join(", ")),
+    };
+    page.line("series", format!("{folder}/series{names}"));
+    let captures = saved.captures.iter().map(|capture| {
+        let missed = match capture.missed {
+            Some(0) => String::new(),
+            missed => format!(", {} missed", known(missed, style::grouped)),
+        };
+        let packets = known(capture.packets, style::grouped);
+        format!(
+            "{folder}/{}: {packets} packets{missed}",
+            style::name(&capture.file)
+        )
+    });
+    some(page, "captures", captures.collect(), CAPTURES, "captures");
+    page.line("report", format!("{folder}/report.html"));
 }
 
 /// What several cores have shared, and the efficiency that follows.
@@ -115,181 +172,276 @@ pub(crate) fn load(partition: &PartitionSummary) -> String {
 }
 
 /// How each attempt came out.
-fn attempts(attempts: &[AttemptSummary]) -> String {
+fn attempts(attempts: &[SavedAttempt]) -> String {
     let states = attempts.iter().zip(1..);
     let states = states.map(|(attempt, number)| format!("{number} {}", attempt.state.name()));
     states.collect::<Vec<_>>().join(", ")
 }
 
-/// The flows of an entry of the file.
-fn flows(group: &GroupSummary) -> String {
-    let time = |s: f64| style::measured((s * 1e9) as u64);
-    let finished = match group.flows {
-        1 => String::new(),
-        _ => format!(
-            "{} of {} finished, ",
-            style::grouped(group.finished),
-            style::grouped(group.flows)
-        ),
+/// The flows of each entry of the file, and the biggest of all.
+fn flows(page: &mut Page, saved: &Saved) {
+    let groups = saved.flow_groups.iter().map(group).collect();
+    some(
+        page,
+        "flows",
+        groups,
+        GROUPS,
+        "entries (all in summary.json)",
+    );
+    // An entry with one flow has told all of it.
+    if saved.flows.len() <= saved.flow_groups.len() {
+        return;
+    }
+    let mut list: Vec<&SavedFlow> = saved.flows.iter().collect();
+    list.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+    let lines: Vec<String> = list.iter().take(FLOWS).map(|flow| one(flow)).collect();
+    let more = match saved.flows_seen {
+        Some(seen) => usize::try_from(seen).unwrap_or(usize::MAX),
+        None => list.len(),
     };
-    let completion = match (&group.completion_s, group.flows) {
-        (None, 1) => "not finished, ".to_owned(),
-        (None, _) => String::new(),
-        (Some(times), 1) => format!("finished in {}, ", time(times.max)),
-        (Some(times), _) => {
-            format!("in {} (p50), {} (p99), ", time(times.p50), time(times.p99))
-        }
-    };
-    let jain = match group.jain {
-        Some(jain) if group.flows > 1 => format!(", Jain's index {jain:.3}"),
-        _ => String::new(),
+    let more = more.max(list.len()) - lines.len();
+    page.part("biggest", lines, more, 1, "flows (all in flows.csv)");
+}
+
+/// A flow.
+fn one(flow: &SavedFlow) -> String {
+    let end = match (flow.completion_s, flow.failed) {
+        (_, true) => "gave up".to_owned(),
+        (Some(s), _) => format!("finished in {}", seconds(s)),
+        (None, _) => "not finished".to_owned(),
     };
     format!(
-        "{}: {finished}{completion}{} at {}bit/s{jain}",
-        style::clean(&group.name),
-        style::bytes(group.bytes),
-        style::short(group.goodput_bps as u64),
+        "{} ({} to {}): {end}, {} at {}",
+        style::name(&flow.name),
+        known(flow.from.as_deref(), style::name),
+        known(flow.to.as_deref(), style::name),
+        known(flow.bytes, style::bytes),
+        known(flow.goodput_bps, bits),
     )
 }
 
+/// The flows of an entry of the file.
+fn group(group: &SavedGroup) -> String {
+    let alone = group.flows == Some(1);
+    let finished = match alone {
+        true => String::new(),
+        false => format!(
+            "{} of {} finished, ",
+            known(group.finished, style::grouped),
+            known(group.flows, style::grouped)
+        ),
+    };
+    let at = |times: &BTreeMap<String, f64>, name: &str| known(times.get(name).copied(), seconds);
+    let completion = match &group.completion_s {
+        None if alone => "not finished, ".to_owned(),
+        None => String::new(),
+        Some(times) if alone => format!("finished in {}, ", at(times, "max")),
+        Some(times) => format!(
+            "in {} (p50), {} (p99), ",
+            at(times, "p50"),
+            at(times, "p99")
+        ),
+    };
+    let jain = match group.jain {
+        Some(jain) if !alone => format!(", Jain's index {jain:.3}"),
+        _ => String::new(),
+    };
+    format!(
+        "{}: {finished}{completion}{} at {}{jain}",
+        style::name(&group.name),
+        known(group.bytes, style::bytes),
+        known(group.goodput_bps, bits),
+    )
+}
+
+fn bits(bps: f64) -> String {
+    format!("{}bit/s", style::short(bps as u64))
+}
+
+/// The busiest pipes, those with the highest utilisation first; unlimited ones by what they carried.
+fn pipes(page: &mut Page, saved: &Saved, style: Style) {
+    let Some(pipes) = &saved.pipes else {
+        page.line("pipes", UNKNOWN);
+        return;
+    };
+    let is_used = |pipe: &&SavedPipe| pipe.packets != Some(0) || pipe.drops.unwrap_or(0) > 0;
+    let mut used: Vec<&SavedPipe> = pipes.iter().filter(is_used).collect();
+    used.sort_by(|a, b| {
+        let share = |pipe: &SavedPipe| pipe.utilisation.unwrap_or(0.0);
+        let by_use = share(b).total_cmp(&share(a));
+        by_use.then(b.bytes.cmp(&a.bytes)).then(a.name.cmp(&b.name))
+    });
+    if used.is_empty() {
+        return;
+    }
+    let head = ["PIPE", "USED", "PACKETS", "BYTES", "DROPS"].map(str::to_owned);
+    let rows = used.iter().take(PIPES).map(|pipe| {
+        vec![
+            style::name(&pipe.name),
+            pipe.utilisation.map_or("-".to_owned(), style::percent),
+            known(pipe.packets, style::grouped),
+            known(pipe.bytes, style::bytes),
+            known(pipe.drops, style::grouped),
+        ]
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(rows).collect();
+    let table = style::table(&rows);
+    let lines = table.lines().map(|line| line[2..].to_owned());
+    let mut lines: Vec<String> = lines.collect();
+    lines[0] = style.dim(&lines[0]);
+    let all = saved.pipes_seen.and_then(|seen| usize::try_from(seen).ok());
+    let idle = pipes.len() - used.len();
+    let more = all.unwrap_or(0).max(pipes.len()) - idle - (lines.len() - 1);
+    page.part("pipes", lines, more, 2, "pipes (all in summary.json)");
+}
+
 /// The word, what speaks against the run, and what that means.
-fn verdict(verdict: &Verdict, style: Style) -> String {
+fn verdict(page: &mut Page, verdict: &SavedVerdict, clock: Option<&str>, style: Style) {
     let word = match verdict.state {
         State::Faithful => style.good("faithful"),
         State::Degraded => style.doubtful("degraded"),
         State::Broken => style.bad("broken"),
     };
     let holds = verdict.holds.as_deref().map(style::clean);
-    let mut text = match (verdict.state, holds) {
-        (_, None) if verdict.lateness_ns.is_none() => {
+    let text = match (verdict.state, holds) {
+        (_, None) if clock == Some("virtual") => {
             format!("{word}: time was virtual, nothing could be late")
         }
         (_, None) => word,
         (State::Broken, Some(_)) => format!("{word}: do not rely on figures of this run"),
         (_, Some(holds)) => format!("{word}: {holds}"),
     };
-    for reason in &verdict.reasons {
-        text.push_str(&format!("\n           - {}", style::clean(reason)));
-    }
-    let asks_too_much = verdict.by_cause.overload > 0 || verdict.physical_drops_by_place.shed > 0;
+    page.line("verdict", text);
+    let reasons = verdict.reasons.iter();
+    let reasons = reasons.map(|reason| format!("- {}", style::clean(reason)));
+    some(
+        page,
+        "",
+        reasons.collect(),
+        REASONS,
+        "reasons (all in summary.json)",
+    );
     if verdict.blames_noise() {
-        text.push_str(
-            "\n           run it again (--attempts), or on a quieter machine; `longhaul doctor` looks \
-             at this one",
+        page.line(
+            "",
+            "run it again (--attempts), or on a quieter machine; `longhaul doctor` looks at this one",
         );
-    } else if asks_too_much && verdict.state != State::Faithful {
-        text.push_str(
-            "\n           lower rates or fewer packets help; `longhaul calibrate` says what this \
-             machine carries",
+    } else if verdict.blames_overload() && verdict.state != State::Faithful {
+        page.line(
+            "",
+            "lower rates or fewer packets help; `longhaul calibrate` says what this machine carries",
         );
     }
-    text
 }
 
-fn quantiles(lateness: &Quantiles, tolerance_ns: u64) -> String {
+fn quantiles(lateness: &Quantiles, tolerance_ns: Option<u64>) -> String {
     format!(
         "p50 {}, p99 {}, p99.9 {}, worst {} (tolerance {})",
         style::measured(lateness.p50),
         style::measured(lateness.p99),
         style::measured(lateness.p999),
         style::measured(lateness.max),
-        style::measured(tolerance_ns),
+        known(tolerance_ns, style::measured),
     )
 }
 
-fn packets(packets: &Packets) -> String {
-    let dropped = &packets.dropped;
-    let causes = [
-        (dropped.queue, "queue full"),
-        (dropped.loss, "loss"),
-        (dropped.link_down, "link down"),
-        (dropped.hop_limit, "hop limit"),
-        (dropped.no_route, "no route"),
-        (dropped.too_big, "too big"),
-        (dropped.misdelivered, "no such address"),
+fn packets(packets: &SavedPackets) -> String {
+    // What elements and modelled hosts take in has not been lost.
+    const WORDS: [(&str, &str); 7] = [
+        ("queue", "queue full"),
+        ("loss", "loss"),
+        ("link_down", "link down"),
+        ("hop_limit", "hop limit"),
+        ("no_route", "no route"),
+        ("too_big", "too big"),
+        ("misdelivered", "no such address"),
     ];
-    let total: u64 = causes.iter().map(|(n, _)| n).sum();
-    let causes: Vec<String> = causes
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, cause)| format!("{} {cause}", style::grouped(*n)))
-        .collect();
-    let causes = if causes.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", causes.join(", "))
+    let dropped = known(packets.dropped.as_ref(), |dropped| {
+        let causes = dropped.iter().filter(|(name, _)| *name != "absorbed");
+        let mut causes: Vec<(&String, u64)> = causes.map(|(name, n)| (name, *n)).collect();
+        let rank = |name: &str| WORDS.iter().position(|(word, _)| *word == name);
+        causes.sort_by_key(|(name, _)| rank(name).unwrap_or(WORDS.len()));
+        let total = causes
+            .iter()
+            .fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        let words = |(name, n): &(&String, u64)| {
+            let word = rank(name).map_or_else(|| style::name(name), |at| WORDS[at].1.to_owned());
+            format!("{} {word}", style::grouped(*n))
+        };
+        let causes: Vec<String> = causes.iter().filter(|(_, n)| *n > 0).map(words).collect();
+        let causes = match causes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", causes.join(", ")),
+        };
+        format!("{} dropped by the network{causes}", style::grouped(total))
+    });
+    let dropped = match packets.dropped {
+        Some(_) => dropped,
+        None => format!("{UNKNOWN} how many dropped by the network"),
+    };
+    let inside = match packets.inside {
+        Some(0) => String::new(),
+        inside => format!(", {} inside at the end", known(inside, style::grouped)),
     };
     format!(
-        "{} entered, {} delivered, {} dropped by the network{causes}",
-        style::grouped(packets.entered),
-        style::grouped(packets.delivered),
-        style::grouped(total),
+        "{} entered, {} delivered, {dropped}{inside}",
+        known(packets.entered, style::grouped),
+        known(packets.delivered, style::grouped),
     )
 }
 
-fn programs(programs: &[ProgramSummary]) -> String {
+/// What the machine lost, by place; `None` where that is nothing.
+fn lost(places: &BTreeMap<String, u64>) -> Option<String> {
+    let lost = places.iter().filter(|(_, n)| **n > 0);
+    let lost = lost.map(|(place, n)| format!("{} {}", style::grouped(*n), style::name(place)));
+    let lost: Vec<String> = lost.collect();
+    (!lost.is_empty()).then(|| format!("by this machine: {}", lost.join(", ")))
+}
+
+/// How many programs there were, and how each ended; failed ones first, and services last.
+fn list_programs(page: &mut Page, programs: Option<&[SavedProgram]>) {
+    let Some(programs) = programs else {
+        page.line("programs", UNKNOWN);
+        return;
+    };
     let services = programs.iter().filter(|program| program.service).count();
-    let failed = programs
-        .iter()
-        .filter(|program| program.failure.is_some())
-        .count();
+    let failed = |program: &&SavedProgram| program.failure.is_some();
+    let failed = programs.iter().filter(failed).count();
     let services = match services {
         0 => String::new(),
         n => format!(", {} among them", style::number(n, "service")),
     };
-    format!(
-        "{} ran{services}, {failed} failed",
-        style::number(programs.len(), "program")
-    )
-}
-
-/// A failed program with the end of what it wrote to its error stream, or else to its output.
-fn failure(program: &ProgramSummary, run: &Path, style: Style) -> String {
-    let why = program.failure.as_deref().unwrap_or_default();
-    let mut text = format!(
-        "{} on {}: {}",
-        style.bad(&program.name),
-        program.host,
-        style::clean(why)
-    );
-    for stream in ["err", "out"] {
-        let name = format!("{}.{stream}", program.log);
-        let lines = last_lines(&run.join(&name));
-        if lines.is_empty() {
-            continue;
-        }
-        text.push_str(&format!(
-            "\n           {}",
-            style.dim(format_args!("end of {name}:"))
-        ));
-        for line in lines {
-            text.push_str(&format!("\n           {} {line}", style.dim("|")));
-        }
-        break;
-    }
-    text
-}
-
-fn last_lines(path: &Path) -> Vec<String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let last = lines.len().saturating_sub(LOG_LINES);
-    lines[last..]
-        .iter()
-        .map(|line| style::clean(line))
-        .collect()
+    let all = style::number(programs.len(), "program");
+    let mut list: Vec<&SavedProgram> = programs.iter().collect();
+    list.sort_by_key(|program| (program.failure.is_none(), program.service));
+    let rows = list.iter().take(PROGRAMS).map(|program| {
+        let time = program.finish_s.zip(program.start_s);
+        let (exit, time) = match program.exit {
+            Some(code) => (
+                format!("exit {code}"),
+                known(time, |(finish, start)| seconds(finish - start)),
+            ),
+            None => ("never ran".to_owned(), String::new()),
+        };
+        let log = known(program.log.as_deref(), style::clean);
+        let log = match program.failure {
+            Some(_) => format!("log {log}.err"),
+            None => String::new(),
+        };
+        let host = known(program.host.as_deref(), style::name);
+        vec![
+            style::name(&program.name),
+            format!("on {host}"),
+            exit,
+            time,
+            log,
+        ]
+    });
+    let table = style::table(&rows.collect::<Vec<_>>());
+    let mut lines = vec![format!("{all} ran{services}, {failed} failed")];
+    lines.extend(table.lines().map(|line| line[2..].to_owned()));
+    let more = programs.len() + 1 - lines.len();
+    page.part("programs", lines, more, 1, "programs (all in summary.json)");
 }
 
 #[cfg(test)]
@@ -328,17 +480,5 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("(predicted 50.0 %, 45.0 %)"), "{text}");
-    }
-
-    #[test]
-    fn the_end_of_a_log_is_cut_and_cleaned() {
-        let path = std::env::temp_dir().join(format!("longhaul-cli-log-{}", std::process::id()));
-        let text: String = (0..5000).map(|n| format!("line {n}\x1b[2J\n\n")).collect();
-        std::fs::write(&path, text).unwrap();
-        let lines = last_lines(&path);
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(lines.len(), LOG_LINES);
-        assert_eq!(lines.last().unwrap(), "line 4999\u{fffd}[2J");
-        assert!(last_lines(Path::new("/nonexistent")).is_empty());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use longhaul_lab::fidelity::State;
 use longhaul_lab::folder::FolderError;
 use longhaul_lab::run::{self, Attempts, Cores, RunError, RunOptions};
+use longhaul_lab::saved::Saved;
 use longhaul_lab::summary::Summary;
 use longhaul_linux::sandbox::SandboxError;
 use longhaul_plan::elements::Elements;
@@ -152,10 +153,11 @@ fn finished(args: &Args, summary: &Summary) -> Exit {
         style::print(&summary.to_json());
     }
     if !args.quiet || exit != Exit::Done {
+        let saved = Saved::from(summary);
         if args.json {
-            style::tell(result::text(summary, Style::stderr()).trim_end());
+            style::tell(result::text(&saved, Style::stderr()).trim_end());
         } else {
-            style::print(&result::text(summary, Style::stdout()));
+            style::print(&result::text(&saved, Style::stdout()));
         }
     }
     exit

@@ -26,10 +26,20 @@ impl Style {
     /// Colours on a terminal, unless `NO_COLOR` (no-color.org) or a dumb one forbids them.
     fn of(stream: &impl IsTerminal) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
-            on: stream.is_terminal() && !set("NO_COLOR") && !dumb,
+            on: stream.is_terminal() && !set("NO_COLOR") && !is_dumb(),
         }
+    }
+
+    /// No colours, whatever the stream.
+    #[cfg(test)]
+    pub(crate) const fn plain() -> Self {
+        Self { on: false }
+    }
+
+    /// Whether there are colours.
+    pub(crate) const fn is_on(self) -> bool {
+        self.on
     }
 
     fn paint(self, code: &str, text: impl Display) -> String {
@@ -59,6 +69,11 @@ impl Style {
     pub(crate) fn bad(self, text: impl Display) -> String {
         self.paint("1;31", text)
     }
+}
+
+/// Whether the terminal knows no control sequences.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Whether a result could not be written.
@@ -100,12 +115,41 @@ pub(crate) fn json(value: &serde_json::Value) -> String {
 pub(crate) fn clean(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => ' ',
-        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-            '\u{fffd}'
-        }
+        c if steers(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(shown).collect()
+}
+
+/// The longest name that is shown whole.
+const NAME: usize = 48;
+
+/// A name from outside: cleaned, and cut where it is very long.
+pub(crate) fn name(text: &str) -> String {
+    let mut name = clean(text.get(..4 * NAME).unwrap_or(text));
+    if let Some((at, _)) = name.char_indices().nth(NAME) {
+        name.truncate(at);
+        name.push('…');
+    }
+    name
+}
+
+/// JSON with escapes for what could steer a terminal. In valid JSON that stands within texts alone.
+pub(crate) fn clean_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\t' | '\r' => text.push(c),
+            c if steers(c) => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Whether a character does something else to a terminal than to be shown.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `1 host`, `2 hosts`.
@@ -235,5 +279,8 @@ mod tests {
     #[test]
     fn a_log_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\tc"), "a\u{fffd}[2Jb c");
+        assert_eq!(name(&"\u{9b}é".repeat(99)), "\u{fffd}é".repeat(24) + "…");
+        let json = "{\n\t\"a\u{9b}2J\": \"\u{202e}é\"\r}";
+        assert_eq!(clean_json(json), "{\n\t\"a\\u009b2J\": \"\\u202eé\"\r}");
     }
 }

@@ -14,31 +14,19 @@
 //! time series.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::fidelity::{Quantiles, State};
 use crate::flows::{FlowSummary, GroupSummary};
+use crate::saved::{self, SavedError, SummaryFile};
 
 /// Lateness explains no larger share of a completion time than this.
 const EXPLAINED_MAX: f64 = 0.05;
 /// Counts may differ by so many standard deviations of the difference of two Poisson counts: 0.3 %
 /// of equal links differ by more.
 const DEVIATIONS: f64 = 3.0;
-
-/// Largest summary that is read.
-const SUMMARY_MAX: u64 = 2 << 30;
-
-/// Why a run cannot be compared.
-#[derive(Debug, Error)]
-#[error("{path}: {problem}")]
-pub struct CompareError {
-    path: String,
-    problem: String,
-}
 
 /// What of a summary is compared. Fields that later or earlier versions lack have defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -215,24 +203,9 @@ pub struct Comparison {
     pub pipes: Vec<PipePair>,
 }
 
-/// The figures of the run in a folder.
-pub fn read(folder: &Path) -> Result<Figures, CompareError> {
-    let path = folder.join("summary.json");
-    let fail = |problem: String| CompareError {
-        path: path.display().to_string(),
-        problem,
-    };
-    let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            fail("there is no such file: name the folder of a run that has ended".to_owned())
-        }
-        _ => fail(format!("cannot read it: {error}")),
-    };
-    if fs::metadata(&path).map_err(unreadable)?.len() > SUMMARY_MAX {
-        return Err(fail("it is too large to be a summary".to_owned()));
-    }
-    let text = fs::read(&path).map_err(unreadable)?;
-    serde_json::from_slice(&text).map_err(|error| fail(format!("this is no summary: {error}")))
+/// The figures of a run that is named as in [`saved::find`].
+pub fn read(run: &Path) -> Result<Figures, SavedError> {
+    SummaryFile::read(&saved::find(Some(run))?)?.parse()
 }
 
 /// Compares two runs; figures may differ by the share `tolerance`.

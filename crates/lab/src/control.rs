@@ -31,8 +31,11 @@ pub enum Request {
     /// What its last second was like.
     Top {
         /// How many pipes, the busiest first.
+        #[serde(default, alias = "pipes")]
+        limit: usize,
+        /// What makes them the busiest.
         #[serde(default)]
-        pipes: usize,
+        by: Order,
     },
     /// New parameters of a link or pipe.
     Set {
@@ -116,6 +119,21 @@ pub enum CapturePoint {
     /// What comes out of it, and what it drops.
     #[default]
     Exit,
+}
+
+/// What pipes are sorted by, the largest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// What came out of them, in bytes.
+    #[default]
+    Rate,
+    /// The share of the time that they spent sending.
+    Utilisation,
+    /// Packets lost in them.
+    Drops,
+    /// Bytes that wait in their queues.
+    Backlog,
 }
 
 /// What the run answers.
@@ -294,6 +312,10 @@ pub struct PipeLoad {
     pub utilisation: Option<f64>,
     /// Packets lost in it, for whatever reason.
     pub drops: u64,
+    /// Its rate at present; `null` is unlimited.
+    pub rate_bps: Option<u64>,
+    /// Bytes that wait in its queue at present, as its framing counts them; `null` where it was not looked at.
+    pub backlog_bytes: Option<u64>,
 }
 
 /// Why a run cannot be found or asked.
@@ -337,6 +359,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// The run's folder.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
     /// Connects to the run named `run` (its experiment or its folder), or to the only one.
     pub fn connect(run: Option<&str>) -> Result<Self, ControlError> {
         if let Some(folder) = run.map(Path::new).filter(|path| path.is_dir()) {
@@ -350,12 +377,7 @@ impl Control {
         };
         if let Some(name) = run {
             let all: Vec<String> = names(&runs);
-            runs.retain(|status| {
-                let is_named = |folder: &Path| folder.file_name().is_some_and(|f| f == name);
-                status.experiment == name
-                    || is_named(&status.run)
-                    || folder::of_attempts(&status.run).is_some_and(is_named)
-            });
+            runs.retain(|status| is_named(status, name));
             if runs.is_empty() && !all.is_empty() {
                 let running = all.join(", ");
                 return Err(ControlError::Unknown {
@@ -421,6 +443,14 @@ impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
+}
+
+/// Whether a run goes by this name: its experiment's, its folder's, or that of all its attempts.
+pub(crate) fn is_named(status: &Status, name: &str) -> bool {
+    let is_named = |folder: &Path| folder.file_name().is_some_and(|f| f == name);
+    status.experiment == name
+        || is_named(&status.run)
+        || folder::of_attempts(&status.run).is_some_and(is_named)
 }
 
 /// The runs of this machine that answer us: the kernel lists every socket with its path, so no

@@ -53,7 +53,7 @@ pub struct RunFolder {
 }
 
 /// What makes a folder a run's.
-const MARK: &str = "experiment.yaml";
+pub(crate) const MARK: &str = "experiment.yaml";
 const SOCKET: &str = "control.sock";
 /// Folders of attempts begin so, and end in their number.
 const ATTEMPT: &str = "attempt-";
@@ -209,8 +209,19 @@ impl RunFolder {
     }
 }
 
+/// The file that makes a folder a run's.
+pub(crate) fn mark(folder: &Path) -> PathBuf {
+    folder.join(MARK)
+}
+
+/// Whether a run in the folder is under way, as far as its file system can tell.
+pub(crate) fn is_under_way(folder: &Path) -> bool {
+    let lock = File::open(folder).map(|file| file.try_lock_shared());
+    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+}
+
 /// The folders of attempts in a run's folder, by number: those that are run folders themselves.
-fn attempts(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn attempts(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut attempts: Vec<_> = paths

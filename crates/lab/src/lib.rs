@@ -16,5 +16,6 @@ mod pace;
 pub mod partition;
 pub mod report;
 pub mod run;
+pub mod saved;
 pub mod sockets;
 pub mod summary;

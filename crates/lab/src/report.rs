@@ -18,7 +18,7 @@ mod flows;
 mod series;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 use std::fmt::Write;

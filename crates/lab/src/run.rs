@@ -2,6 +2,7 @@
 //! ([`virtual_time`]), up to its summary and its report.
 
 mod attempts;
+mod busiest;
 mod context;
 mod ledger;
 mod linux_machine;

@@ -102,7 +102,7 @@ fn packets() -> Packets {
     }
 }
 
-fn summary() -> Summary {
+pub(crate) fn summary() -> Summary {
     let quantiles = Quantiles {
         p50: 5000,
         p90: 9000,

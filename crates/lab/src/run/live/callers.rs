@@ -94,7 +94,7 @@ impl Supervisor<'_> {
                     .map(|host| host.name.clone())
                     .collect(),
             })),
-            Request::Top { pipes } => Ok(Reply::Top(Box::new(self.top(pipes)))),
+            Request::Top { limit, by } => Ok(Reply::Top(Box::new(self.top(by, limit)))),
             Request::Set { link, values } => Ok(self.set(&link, &values)?),
             Request::Down {
                 link,

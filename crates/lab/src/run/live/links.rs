@@ -140,6 +140,17 @@ impl Supervisor<'_> {
         }
     }
 
+    /// How many bytes wait in pipes' queues, if the loop answers.
+    pub(super) fn backlogs(&self, pipes: Vec<PipeId>) -> Option<Vec<u64>> {
+        if pipes.is_empty() {
+            return Some(Vec::new());
+        }
+        let (done, answer) = sync_channel(1);
+        self.core.command(Command::Look { pipes, done });
+        let (_, looks) = wait(&answer)?;
+        Some(looks.iter().map(|look| look.waiting.1).collect())
+    }
+
     fn shown(&self, look: &Look) -> PipeNow {
         let pipe = self.plan.topology.pipe(look.pipe);
         let params = described::unusual(&look.params).into_iter();

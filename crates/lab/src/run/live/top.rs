@@ -1,14 +1,17 @@
 //! What a run's last whole second was like, for whoever watches it.
 
+use longhaul_core::PipeId;
 use longhaul_core::observe::PipeCounters;
 
 use super::supervise::Supervisor;
-use crate::control::{PipeLoad, SecondNow, Top};
+use crate::control::{Order, PipeLoad, SecondNow, Top};
+use crate::run::busiest::{Work, busiest};
 use crate::run::ledger::Report;
 use crate::summary::PipeCounts;
 
-/// The most pipes that an answer tells of.
-const PIPES_MAX: usize = 1000;
+/// The most pipes whose queues the loop looks at for an answer: with 1000 packets in each of them that takes
+/// less than a millisecond.
+const LOOKS: usize = 32;
 
 impl Supervisor<'_> {
     /// Packets delivered in the last second.
@@ -19,7 +22,7 @@ impl Supervisor<'_> {
     }
 
     /// The last second, and its busiest pipes.
-    pub(super) fn top(&self, pipes: usize) -> Top {
+    pub(super) fn top(&self, by: Order, limit: usize) -> Top {
         let second = self.latest.as_ref().map(|report| {
             let second = &report.second;
             SecondNow {
@@ -42,41 +45,37 @@ impl Supervisor<'_> {
             reasons: self.judge.reasons_so_far(),
             second,
             simulation: None,
-            pipes: self.busiest(pipes.min(PIPES_MAX)),
+            pipes: self.busiest(by, limit),
         }
     }
 
-    /// The pipes with the most bytes in the last second, of those that had any packet.
-    fn busiest(&self, most: usize) -> Vec<PipeLoad> {
+    /// The busiest pipes in the last second, of those that had any packet.
+    fn busiest(&self, by: Order, limit: usize) -> Vec<PipeLoad> {
         let Some(report) = &self.latest else {
             return Vec::new();
         };
         let none = PipeCounters::default();
-        let pipes = report.network.pipes.iter().enumerate().map(|(index, now)| {
-            let before = self
-                .before
-                .as_ref()
-                .and_then(|r| r.network.pipes.get(index));
-            (index, now, before.unwrap_or(&none))
+        let pipes = (0..).map(PipeId).zip(&report.network.pipes);
+        let pipes = pipes.map(|(pipe, now)| {
+            let before = self.before.as_ref();
+            let before = before.and_then(|r| r.network.pipes.get(pipe.index()));
+            (pipe, now, before.unwrap_or(&none))
         });
-        let mut busy: Vec<_> = pipes.filter(|(_, now, before)| now != before).collect();
-        let bytes = |now: &PipeCounters, before: &PipeCounters| now.bytes - before.bytes;
-        busy.sort_by_key(|(index, now, before)| (u64::MAX - bytes(now, before), *index));
-        busy.truncate(most);
-        let load = |(index, now, before): (usize, &PipeCounters, &PipeCounters)| {
-            let pipe = &self.plan.topology.pipes()[index];
-            let drops = |counters| PipeCounts::from(counters).drops;
-            PipeLoad {
-                name: pipe.name.clone(),
-                packets: now.packets - before.packets,
-                bytes: bytes(now, before),
-                utilisation: pipe
-                    .params
-                    .rate
-                    .map(|_| (now.busy_ns - before.busy_ns) as f64 / 1e9),
-                drops: drops(now) - drops(before),
-            }
-        };
-        busy.into_iter().map(load).collect()
+        let busy = pipes.filter(|(_, now, before)| now != before);
+        let drops = |counters: &PipeCounters| PipeCounts::from(counters).drops;
+        let work = busy.map(|(pipe, now, before)| Work {
+            pipe,
+            packets: now.packets - before.packets,
+            bytes: now.bytes - before.bytes,
+            drops: drops(now) - drops(before),
+            busy: (now.busy_ns - before.busy_ns) as f64 / 1e9,
+            rate_bps: {
+                let params = self.known.changed(pipe);
+                let params = params.unwrap_or(&self.plan.topology.pipe(pipe).params);
+                params.rate.map(|rate| rate.bits_per_s())
+            },
+        });
+        let backlogs = |pipes| self.backlogs(pipes);
+        busiest(self.plan, work.collect(), (by, limit), LOOKS, backlogs)
     }
 }

@@ -8,7 +8,7 @@ use longhaul_partition::Partition;
 
 use super::*;
 use crate::calibrate::MachineCosts;
-use crate::control::{Reply, Request};
+use crate::control::{Order, Reply, Request};
 use crate::summary::{self, CoreFacts};
 
 /// A machine whose clocks move when somebody looks at them.
@@ -255,7 +255,11 @@ fn other_processes_are_told_how_it_is_doing_and_change_nothing() {
         link: "a-g".to_owned(),
         values: Default::default(),
     };
-    let requests = vec![Request::Status {}, Request::Top { pipes: 1 }, set];
+    let top = Request::Top {
+        limit: 1,
+        by: Order::Backlog,
+    };
+    let requests = vec![Request::Status {}, top, set];
     let mut machine = TestMachine {
         step: PROGRESS / 8,
         requests,
@@ -289,6 +293,7 @@ fn other_processes_are_told_how_it_is_doing_and_change_nothing() {
     assert!(partition.crossing_packets <= whole.crossing_packets);
     assert_eq!((now.cores.len(), now.flows), (2, 2));
     assert_eq!(top.pipes.len(), 1);
+    assert!(top.pipes[0].backlog_bytes.is_some() && top.pipes[0].rate_bps.is_some());
 }
 
 #[test]

@@ -15,13 +15,14 @@ use longhaul_emulation::VirtualRun;
 use longhaul_plan::plan::Plan;
 
 use super::Simulation;
-use crate::control::{PipeLoad, Reply, Request, SimulationNow, Status, Top};
+use crate::control::{Order, PipeLoad, Reply, Request, SimulationNow, Status, Top};
 use crate::folder::RunFolder;
+use crate::run::busiest::{self, busiest};
 use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
-/// The most pipes that an answer tells of.
-const PIPES_MAX: usize = 1000;
+/// The most pipes whose queues are looked at for an answer.
+const LOOKS: usize = 1000;
 /// Every virtual run is, by construction.
 const VERDICT: &str = "faithful";
 
@@ -69,7 +70,7 @@ impl View<'_> {
                     hosts.map(|host| host.name.clone()).collect()
                 },
             }),
-            Request::Top { pipes } => Reply::Top(Box::new(self.top((*pipes).min(PIPES_MAX)))),
+            &Request::Top { limit, by } => Reply::Top(Box::new(self.top(by, limit))),
             Request::Set { .. }
             | Request::Down { .. }
             | Request::Up { .. }
@@ -84,7 +85,7 @@ impl View<'_> {
         }
     }
 
-    fn top(&self, pipes: usize) -> Top {
+    fn top(&self, by: Order, limit: usize) -> Top {
         let had = Duration::from_nanos(self.run.now().as_ns());
         let all_pipes = || (0..self.plan.topology.pipes().len() as u32).map(PipeId);
         let cores = self.run.emulations().zip(self.cpu_times);
@@ -115,31 +116,34 @@ impl View<'_> {
                     .expected
                     .map(|expected| ledger::partition(&work, expected)),
             }),
-            pipes: self.busiest(pipes),
+            pipes: self.busiest(by, limit),
         }
     }
 
-    /// The pipes with the most bytes, of those that had any packet.
-    fn busiest(&self, most: usize) -> Vec<PipeLoad> {
-        let pipes = self.plan.topology.pipes();
-        let counters = (0..pipes.len() as u32).map(|id| self.run.pipe_counters(PipeId(id)));
-        let mut busy: Vec<_> = counters
-            .enumerate()
-            .filter(|(_, own)| own.bytes > 0)
-            .collect();
-        busy.sort_by_key(|(index, own)| (u64::MAX - own.bytes, *index));
-        busy.truncate(most);
+    /// The busiest pipes since t = 0, of those that had any packet.
+    fn busiest(&self, by: Order, limit: usize) -> Vec<PipeLoad> {
         let passed = self.run.now().since(Time::ZERO);
-        let load = |(index, own): (usize, PipeCounters)| PipeLoad {
-            name: pipes[index].name.clone(),
+        let pipes = (0..self.plan.topology.pipes().len() as u32).map(PipeId);
+        let counters = pipes.map(|pipe| (pipe, self.run.pipe_counters(pipe)));
+        let drops = |own: &PipeCounters| PipeCounts::from(own).drops;
+        let busy = counters.filter(|(_, own)| own.bytes > 0 || drops(own) > 0);
+        let work = busy.map(|(pipe, own)| busiest::Work {
+            pipe,
             packets: own.packets,
             bytes: own.bytes,
-            utilisation: {
-                let rate = pipes[index].params.rate;
-                rate.map(|_| passed.per_second(own.busy_ns) / 1e9)
+            drops: drops(&own),
+            busy: passed.per_second(own.busy_ns) / 1e9,
+            rate_bps: {
+                let rate = self.run.params(pipe).rate;
+                rate.map(|rate| rate.bits_per_s())
             },
-            drops: PipeCounts::from(&own).drops,
+        });
+        // Only the engine that owns a pipe has anything in it.
+        let backlog = |pipe: &PipeId| {
+            let engines = self.run.emulations().map(|emulation| emulation.engine());
+            engines.map(|engine| engine.waiting(*pipe).1).sum()
         };
-        busy.into_iter().map(load).collect()
+        let backlogs = |pipes: Vec<PipeId>| Some(pipes.iter().map(backlog).collect());
+        busiest(self.plan, work.collect(), (by, limit), LOOKS, backlogs)
     }
 }

@@ -1,0 +1,174 @@
+//! Runs on disk: found by folder, file or name, and read whatever state they are in.
+//!
+//! A summary comes from a file that anybody may have written, cut short or changed, or from another version.
+//! So its size is bounded before it is read, and what is read of it is [`Saved`]: every figure may be missing and
+//! is then unknown, never zero. What has another form than it should have is an error that says where.
+//! A run that was killed has no summary; [`remains`](remains()) says what it has left.
+//!
+//! Texts are given as they stand in the file: whoever shows them makes control characters harmless.
+//!
+//! Left out: the contents of logs, series and captures.
+
+mod figures;
+mod find;
+mod remains;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+pub use figures::{
+    Saved, SavedAttempt, SavedCapture, SavedFlow, SavedGroup, SavedPackets, SavedPipe,
+    SavedProgram, SavedSeries, SavedVerdict,
+};
+pub use find::{find, newest};
+pub use remains::{Group, Remains, remains};
+
+/// Where runs go that name no other place, below the current folder.
+pub const RUNS: &str = "longhaul-runs";
+/// The summary's name in a run folder.
+pub const SUMMARY: &str = "summary.json";
+/// The largest summary that is read: 400,000 pipes take about 200 MB.
+const SUMMARY_MAX: u64 = 1 << 30;
+
+/// Why a run cannot be read.
+#[derive(Debug, Error)]
+pub enum SavedError {
+    /// There is no run at all.
+    #[error(
+        "there is no run in {RUNS}: name a run folder, or start a run with `longhaul run FILE`"
+    )]
+    NoRuns,
+    /// None of this name.
+    #[error("there is no run `{0}`: name a run folder, a {SUMMARY}, or a run in {RUNS}")]
+    Unknown(String),
+    /// A folder of something else.
+    #[error("{0} is no run folder: it has neither experiment.yaml nor {SUMMARY}")]
+    NotARun(PathBuf),
+    /// It has not ended, or was killed.
+    #[error("{folder}: there is no {SUMMARY}: {}", match .under_way {
+        true => "the run is under way; `longhaul top` shows how it is doing",
+        false => "the run was killed before its end; start it again",
+    })]
+    Unfinished {
+        /// The run folder.
+        folder: PathBuf,
+        /// Whether it still runs.
+        under_way: bool,
+    },
+    /// The system does not let it be read.
+    #[error("{path}: cannot read it: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// Something that no run has written.
+    #[error("{path}: this is no summary: {problem}")]
+    NotASummary {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// A summary as a file holds it.
+#[derive(Debug)]
+pub struct SummaryFile {
+    /// The folder that it lies in.
+    pub folder: PathBuf,
+    path: PathBuf,
+    text: String,
+}
+
+impl SummaryFile {
+    /// Reads the summary of a run that has been [found](find).
+    pub fn read(folder: &Path) -> Result<Self, SavedError> {
+        let path = folder.join(SUMMARY);
+        let bytes = match bounded(&path, SUMMARY_MAX) {
+            Ok(bytes) => bytes,
+            Err(SavedError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(SavedError::Unfinished {
+                    folder: folder.to_owned(),
+                    under_way: crate::folder::is_under_way(folder),
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        // Parsers do not look at the encoding of what they skip.
+        let text = String::from_utf8(bytes).map_err(|error| SavedError::NotASummary {
+            path: path.clone(),
+            problem: error.utf8_error().to_string(),
+        })?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            path,
+            text,
+        })
+    }
+
+    /// What it says, in whatever form is asked for.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, SavedError> {
+        serde_json::from_str(&self.text).map_err(|error| SavedError::NotASummary {
+            path: self.path.clone(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// What of it is shown, with the run folder where it lies now.
+    pub fn saved(&self) -> Result<Saved, SavedError> {
+        let mut saved: Saved = self.parse()?;
+        let folder = self.folder.canonicalize().unwrap_or(self.folder.clone());
+        // Of several attempts the summary is that of the best, which has a folder of its own.
+        let attempt = saved.run.as_deref().filter(|_| !saved.attempts.is_empty());
+        let attempt = attempt.and_then(|run| Path::new(run).file_name());
+        let attempts = crate::folder::attempts(&folder);
+        let mut attempts = attempts.into_iter();
+        let folder = attempts
+            .find(|path| path.file_name() == attempt)
+            .unwrap_or(folder);
+        saved.run = Some(folder.display().to_string());
+        Ok(saved)
+    }
+
+    /// Its text, which [`parse`](Self::parse) has found to be JSON.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// What a file holds, if it is a file and no larger than `most` bytes.
+fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, SavedError> {
+    let failed = |error| SavedError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let unfit = |problem: &str| SavedError::NotASummary {
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    };
+    // Before it is opened, which waits for a writer where it is a pipe.
+    let metadata = path.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(unfit("it is no ordinary file"));
+    }
+    if metadata.len() > most {
+        return Err(unfit("it is too large"));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
+    let file = File::open(path).map_err(failed)?;
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    match bytes.len() as u64 > most {
+        true => Err(unfit("it is too large")),
+        false => Ok(bytes),
+    }
+}
