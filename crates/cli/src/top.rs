@@ -4,6 +4,8 @@ mod draw;
 mod plain;
 mod screen;
 mod state;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 use longhaul_lab::control::{Order, Top};
