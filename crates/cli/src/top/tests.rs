@@ -29,7 +29,7 @@ fn answer(number: u64, pipes: usize, is_virtual: bool) -> Box<Top> {
     let pipe = |n: usize| {
         json!({
             "name": format!("p{n}>\u{1b}[2J"), "packets": 10, "bytes": 1_000, "drops": n,
-            "utilisation": 0.5, "rate_bps": 10_000_000, "backlog_bytes": (n % 2 == 0).then_some(2048),
+            "utilisation": 0.5, "rate_bps": 10_000_000, "backlog_bytes": n.is_multiple_of(2).then_some(2048),
         })
     };
     let top = json!({
