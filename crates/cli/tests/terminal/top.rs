@@ -9,7 +9,7 @@ const SIZE: (u16, u16) = (40, 120);
 fn keys_sort_scroll_help_and_quit() {
     let scratch = Scratch::new("keys");
     let _run = scratch.start();
-    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top");
+    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
     let screen = terminal.until("pipes", |screen| screen.contains("g>h"));
     for part in [
         "small",
@@ -60,22 +60,23 @@ fn the_terminal_is_restored_whatever_ends_it() {
     let scratch = Scratch::new("restored");
     let run = scratch.start();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
-        let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top");
+        let mut terminal =
+            Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
         terminal.until("pipes", |screen| screen.contains("g>h"));
         kill(signal, terminal.pid());
         assert_eq!(terminal.end(), code);
     }
-    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top");
+    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
     terminal.until("pipes", |screen| screen.contains("g>h"));
     terminal.keys("\x03");
     assert_eq!(terminal.end(), 0);
     // Tests build with debug assertions, which know this fault.
-    let panics = "LONGHAUL_FAULT=top-panics longhaul top";
+    let panics = "LONGHAUL_FAULT=top-panics longhaul top --run longhaul-runs/small";
     let mut terminal = Terminal::start(&scratch, SIZE, panics);
     assert_eq!(terminal.end(), 101);
     assert!(String::from_utf8_lossy(&terminal.bytes).contains("a planted fault"));
     // The run ends while it is watched.
-    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top");
+    let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
     terminal.until("pipes", |screen| screen.contains("g>h"));
     drop(run);
     terminal.until("last words", |screen| {
@@ -95,13 +96,26 @@ fn colours_are_for_terminals_that_want_them() {
         assert_eq!(terminal.end(), 0);
         text(&terminal.bytes).contains("\x1b[38;")
     };
-    assert!(coloured("longhaul top"));
-    assert!(!coloured("NO_COLOR=1 longhaul top"));
+    assert!(coloured("longhaul top --run longhaul-runs/small"));
+    assert!(!coloured(
+        "NO_COLOR=1 longhaul top --run longhaul-runs/small"
+    ));
     // Terminals that know no control sequences, and no terminals at all, get text.
-    let mut dumb = Terminal::start(&scratch, SIZE, "TERM=dumb longhaul top --once");
+    let mut dumb = Terminal::start(
+        &scratch,
+        SIZE,
+        "TERM=dumb longhaul top --run longhaul-runs/small --once",
+    );
     assert_eq!(dumb.end(), 0);
     assert!(!dumb.bytes.contains(&0x1b));
-    let output = scratch.longhaul(&["top", "--once", "--by", "drops"]);
+    let output = scratch.longhaul(&[
+        "top",
+        "--run",
+        "longhaul-runs/small",
+        "--once",
+        "--by",
+        "drops",
+    ]);
     let page = text(&output.stdout);
     assert!(page.contains("g>h") && page.contains("WAITING"), "{page}");
     assert_plain(&page, &scratch.0);
