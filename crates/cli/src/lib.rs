@@ -25,6 +25,7 @@ mod memory;
 mod partition;
 mod paths;
 mod progress;
+mod resources;
 mod result;
 mod run;
 mod set;

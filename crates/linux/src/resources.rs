@@ -1,6 +1,16 @@
 //! What the programs of a host have of the machine: CPU time, memory, and its disk.
 
+mod device;
+mod groups;
+mod places;
+mod reaper;
+mod support;
+
 use serde::{Deserialize, Serialize};
+
+pub use device::{Device, NoDevice};
+pub use groups::{GroupUsage, Groups, Membership, period_us};
+pub use support::{Lack, Means, Support};
 
 /// What a host's programs have; what is `None` is the machine's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,11 +13,13 @@
 //! gets a signal (`PR_SET_PDEATHSIG`) and ends; it is process 1 of its PID namespace, so every
 //! host and program dies with it, and namespaces, cables and mounts go with their last process.
 //!
-//! Left out: CPU, memory and disk limits of hosts.
+//! Hosts whose programs have limits get control groups from whoever starts the sandbox
+//! ([`crate::resources`]), and a cgroup namespace in which these are all that there is.
 
 mod boot;
 mod counters;
 mod dump;
+mod groups;
 mod launch;
 mod server;
 mod steering;
@@ -36,6 +38,7 @@ use thiserror::Error;
 
 use crate::channel::Channel;
 use crate::packet_io::{RingConfig, Rings};
+use crate::resources::Membership;
 use crate::sys::{self, Fork};
 
 use dump::Dumped;
@@ -124,6 +127,10 @@ pub struct HostConfig {
     /// The most segments that it hands over as one, with unfinished checksums; 1 where it hands
     /// over packets one by one, complete.
     pub segments: u32,
+    /// The control groups of its processes.
+    pub groups: Vec<Membership>,
+    /// The CPUs on which its programs run; empty for those of all hosts.
+    pub cpus: Vec<usize>,
 }
 
 impl HostConfig {
@@ -540,7 +547,7 @@ fn forbidden(error: io::Error) -> SandboxError {
 }
 
 /// The number of threads of this process.
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 

@@ -25,9 +25,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 12] = [
+const SCRIPTS: [(&str, &str); 13] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
+    ("hungry.py", include_str!("py/hungry.py")),
     ("isolated.py", include_str!("py/isolated.py")),
     ("jumbo.py", include_str!("py/jumbo.py")),
     ("lan.py", include_str!("py/lan.py")),

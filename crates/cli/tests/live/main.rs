@@ -35,6 +35,7 @@ mod oracle;
 mod outcome;
 mod programs;
 mod rates;
+mod resources;
 mod scale;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
+use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig, groups};
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink};
 use crate::{ethtool, sys};
@@ -84,7 +84,9 @@ fn boot(
 ) -> Result<(), String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     sys::set_hostname(&config.name).map_err(step("setting its name"))?;
+    groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     mount_private(&shared.keep).map_err(step("mounting its private folders"))?;
+    groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     set_sysctls(config, pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)

@@ -10,8 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::SpawnSpec;
 use super::server::Server;
+use super::{SpawnSpec, groups};
+use crate::cpu;
 use crate::sys::{self, Fork};
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -72,7 +73,17 @@ fn become_program(
     let name = &spec.argv[0];
     let enter = || -> Result<(), String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        let host = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        let config = &server.host(spec.host)?.config;
+        // While the groups can still be seen.
+        groups::join(&config.groups).map_err(step("joining the host's control groups"))?;
+        if !config.cpus.is_empty() {
+            cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
+        }
+        let mut host =
+            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        if !config.groups.is_empty() {
+            host |= libc::CLONE_NEWCGROUP;
+        }
         sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
         sys::new_session();
         for (stream, target) in streams.iter().zip(0..) {

@@ -395,7 +395,9 @@ impl Server {
         }
         for (counter, usage) in counters.iter_mut().zip(self.look_at_tasks(false)) {
             counter.run_wait_ns = usage.run_wait_ns;
+            counter.cpu_ns = usage.cpu_ns;
             counter.processes = usage.processes;
+            counter.tasks = usage.tasks;
         }
         counters
     }

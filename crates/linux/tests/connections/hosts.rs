@@ -46,6 +46,8 @@ fn config(host: usize) -> HostConfig {
         unreachable!()
     };
     HostConfig {
+        groups: Vec::new(),
+        cpus: Vec::new(),
         name: format!("h{host}"),
         mac: mac(host),
         ipv4,

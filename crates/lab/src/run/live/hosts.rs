@@ -118,6 +118,8 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 true => limit.segments(),
                 false => 1,
             },
+            groups: Vec::new(),
+            cpus: Vec::new(),
         }
     };
     plan.hosts.iter().map(config).collect()
