@@ -1,7 +1,6 @@
 """Draws RUN/figures/disk-bound.svg and writes its data beside it: `figure.py RUN`.
 
-It claims that no host read faster than its disk, and none more than 3 % slower, where the machine's disk
-is that fast.
+It claims that each host read as fast as its disk, within 3 % and two slices of the kernel's.
 """
 
 import pathlib
@@ -13,7 +12,8 @@ import chart
 import run_data
 
 BAND = 0.03
-BURST_NS = 200_000_000  # the kernel counts in slices of 100 ms, and may be one ahead or behind
+SLICES_NS = 200_000_000  # the kernel counts in slices of 100 ms, and may be one ahead or behind
+START_NS = 250_000_000  # the first slices are given in advance
 
 
 def main():
@@ -23,10 +23,12 @@ def main():
     rows, lines = [], []
     for name, blocks in reads.items():
         asked, end = told[name]["disk_read_bps"], blocks[-1]
-        rate = end["bytes"] / end["elapsed_ns"] * 1e9
-        ideal = end["bytes"] / asked * 1e9
-        run_data.claim(end["elapsed_ns"] + BURST_NS >= ideal * (1 - BAND), f"{name} read {rate:.0f} B/s of {asked}")
-        run_data.claim(end["elapsed_ns"] - BURST_NS <= ideal * (1 + BAND), f"{name} read {rate:.0f} B/s of {asked}")
+        start = next(block for block in blocks if block["elapsed_ns"] >= START_NS)
+        took = end["elapsed_ns"] - start["elapsed_ns"]
+        rate = (end["bytes"] - start["bytes"]) / took * 1e9
+        ideal = (end["bytes"] - start["bytes"]) / asked * 1e9
+        run_data.claim(took + SLICES_NS >= ideal * (1 - BAND), f"{name} read {rate:.0f} B/s of {asked}")
+        run_data.claim(took - SLICES_NS <= ideal * (1 + BAND), f"{name} read {rate:.0f} B/s of {asked}")
         rows.append([name, asked, rate, rate / asked - 1])
         lines.append((name, [(block["elapsed_ns"] / 1e9, block["bytes"] / 1e6) for block in blocks], asked))
     seconds = max(points[-1][0] for _, points, _ in lines)

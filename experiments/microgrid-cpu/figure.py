@@ -14,6 +14,7 @@ import run_data
 
 SHARES = {"quarter": 0.25, "half": 0.5, "whole": 1.0}
 BAND = 0.03
+TICK_NS = 4_000_000
 DELAY_NS = 5_000_000  # of a hand-over
 
 
@@ -21,10 +22,13 @@ def expected(cpu_ns, share, period_ns):
     """The least and the most that so much CPU time takes, and what it takes in the mean.
 
     A host has its share of each period at once, as soon as it wants it: up to the rest of a period is
-    missing at the end of what it computes, or has gone by at its beginning.
+    missing at the end of what it computes, or has gone by at its beginning. The kernel sees by its next
+    tick that a share is used up; what was too much is taken from later periods, which may be after the end.
     """
-    mean = cpu_ns / share
-    return mean - (1 - share) * period_ns, mean + (1 - share) * period_ns, mean
+    if share == 1:
+        return cpu_ns, cpu_ns, cpu_ns
+    rest_ns, mean = (1 - share) * period_ns, cpu_ns / share
+    return mean - TICK_NS / share - rest_ns, mean + TICK_NS / share + rest_ns, mean
 
 
 def load(run):

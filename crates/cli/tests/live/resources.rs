@@ -148,9 +148,10 @@ fn a_disk_reads_no_faster_than_it_may() {
     ));
     let reads = outcome.report("reads");
     let took = reads["seconds"].as_f64().expect("seconds");
-    let rate = (8 << 20) as f64 / took / 1e6;
-    eprintln!("{rate:.3} MB/s");
-    assert!(rate < 4.0 * 1.05, "{reads}");
+    let at_least = f64::from(8 << 20) / 4e6;
+    eprintln!("{took} s, and no less than {at_least} s");
+    // The kernel counts in slices of up to 100 ms, and gives one in advance.
+    assert!(took > at_least - 0.2, "{reads}");
     assert_eq!(number(&told(&outcome.summary)["disk_read_bps"]), 4_000_000);
     assert!(outcome.summary["resources"]["device"].is_string());
 }

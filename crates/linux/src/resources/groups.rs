@@ -104,74 +104,21 @@ impl Groups {
         limits: &[Limits],
         device: Option<&Device>,
     ) -> io::Result<Option<Self>> {
-        let wanted = |controller: &Controller| limits.iter().any(|host| host.has(*controller));
-        let controllers: Vec<_> = Controller::ALL.into_iter().filter(wanted).collect();
-        if controllers.is_empty() {
+        let roots = roots(places, limits)?;
+        if roots.is_empty() {
             return Ok(None);
-        }
-        let name = name();
-        let mut roots: Vec<Root> = Vec::new();
-        for controller in controllers {
-            let Ok(place) = places.of_controller(controller) else {
-                let message = format!("there are no control groups for {controller:?}");
-                return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-            };
-            sweep(&place.folder);
-            let folder = place.folder.join(&name);
-            roots.push(Root {
-                controller,
-                place: place.clone(),
-                folder,
-            });
         }
         let mut folders: Vec<_> = roots.iter().map(|root| root.folder.clone()).collect();
         folders.dedup();
+        roots.iter().for_each(|root| sweep(&root.place.folder));
         // Before the first group: whatever happens from here on, they are removed.
         let mut groups = Self {
             _reaper: Reaper::start(&folders)?,
             roots,
-            hosts: Vec::with_capacity(limits.len()),
+            hosts: Vec::new(),
         };
-        groups.make(limits, device)?;
+        groups.hosts = make(&groups.roots, limits, device)?;
         Ok(Some(groups))
-    }
-
-    fn make(&mut self, limits: &[Limits], device: Option<&Device>) -> io::Result<()> {
-        for root in &self.roots {
-            if root.place.version == Version::Second {
-                give_on(&root.place.folder, root.controller)?;
-            }
-            make_folder(&root.folder)?;
-            if root.place.version == Version::Second {
-                give_on(&root.folder, root.controller)?;
-            }
-            if root.controller == Controller::Cpu {
-                let all = limits.iter().filter_map(|host| host.cpu);
-                let all: u64 = all.map(|cpu| u64::from(cpu.quota)).sum();
-                write_weight(root.place.version, &root.folder, all.max(1_000))?;
-            }
-        }
-        for (number, host) in limits.iter().enumerate() {
-            let mut folders = Vec::new();
-            for root in self.roots.iter().filter(|root| host.has(root.controller)) {
-                let folder = root.folder.join(format!("host-{number}"));
-                make_folder(&folder)?;
-                let version = root.place.version;
-                match (root.controller, host.cpu, host.memory, host.disk) {
-                    (Controller::Cpu, Some(cpu), _, _) => limit_cpu(version, &folder, cpu)?,
-                    (Controller::Memory, _, Some(bytes), _) => {
-                        limit_memory(version, &folder, bytes)?;
-                    }
-                    (Controller::Disk, _, _, Some(disk)) => {
-                        limit_disk(version, &folder, &disk, device)?;
-                    }
-                    _ => {}
-                }
-                folders.push(folder);
-            }
-            self.hosts.push(folders);
-        }
-        Ok(())
     }
 
     /// The groups that the processes of a host belong to.
@@ -234,6 +181,83 @@ impl Limits {
             Controller::Memory => self.memory.is_some(),
             Controller::Disk => self.disk.is_some(),
         }
+    }
+}
+
+/// The trees that such limits need, with the run's group in each.
+fn roots(places: &Places, limits: &[Limits]) -> io::Result<Vec<Root>> {
+    let wanted = |controller: &Controller| limits.iter().any(|host| host.has(*controller));
+    let mut roots: Vec<Root> = Vec::new();
+    for controller in Controller::ALL.into_iter().filter(wanted) {
+        let Ok(place) = places.of_controller(controller) else {
+            let message = format!("there are no control groups for {controller:?}");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        };
+        let (place, folder) = (place.clone(), PathBuf::new());
+        roots.push(Root {
+            controller,
+            place,
+            folder,
+        });
+    }
+    // In version 2 a process is in one group for all controllers. What a lower place gives on, it has
+    // from those above: the uppermost will do for all.
+    let is_second = |root: &&mut Root| root.place.version == Version::Second;
+    let seconds = roots.iter_mut().filter(is_second);
+    let uppermost = seconds.map(|root| root.place.folder.clone());
+    if let Some(uppermost) = uppermost.min_by_key(|folder| folder.components().count()) {
+        for root in roots.iter_mut().filter(is_second) {
+            root.place.folder.clone_from(&uppermost);
+        }
+    }
+    let name = name();
+    for root in &mut roots {
+        root.folder = root.place.folder.join(&name);
+    }
+    Ok(roots)
+}
+
+/// Makes the groups; gives those of each host.
+fn make(
+    roots: &[Root],
+    limits: &[Limits],
+    device: Option<&Device>,
+) -> io::Result<Vec<Vec<PathBuf>>> {
+    for root in roots {
+        if root.place.version == Version::Second {
+            give_on(&root.place.folder, root.controller)?;
+        }
+        make_folder(&root.folder)?;
+        if root.place.version == Version::Second {
+            give_on(&root.folder, root.controller)?;
+        }
+        if root.controller == Controller::Cpu {
+            let all = limits.iter().filter_map(|host| host.cpu);
+            let all: u64 = all.map(|cpu| u64::from(cpu.quota)).sum();
+            write_weight(root.place.version, &root.folder, all.max(1_000))?;
+        }
+    }
+    let of_host = |(number, host): (usize, &Limits)| {
+        let mut folders = Vec::new();
+        for root in roots.iter().filter(|root| host.has(root.controller)) {
+            let folder = root.folder.join(format!("host-{number}"));
+            make_folder(&folder)?;
+            limit(root, &folder, host, device)?;
+            folders.push(folder);
+        }
+        Ok(folders)
+    };
+    limits.iter().enumerate().map(of_host).collect()
+}
+
+/// Limits what the controller of a tree is for.
+fn limit(root: &Root, group: &Path, host: &Limits, device: Option<&Device>) -> io::Result<()> {
+    let version = root.place.version;
+    match (root.controller, host.cpu, host.memory, host.disk) {
+        (Controller::Cpu, Some(cpu), _, _) => limit_cpu(version, group, cpu),
+        (Controller::Memory, _, Some(bytes), _) => limit_memory(version, group, bytes),
+        (Controller::Disk, _, _, Some(disk)) => limit_disk(version, group, &disk, device),
+        _ => Ok(()),
     }
 }
 
@@ -413,4 +437,124 @@ fn number_of(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(name, _)| *name == key)?;
     value.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        cpu: Some(Cpu {
+            quota: 250,
+            count: 1,
+        }),
+        memory: Some(64 << 20),
+        disk: Some(Disk {
+            read: Some(20_000_000),
+            write: None,
+            iops: Some(200),
+        }),
+    };
+
+    /// The groups of two hosts, of which the first has limits, in a tree of plain files.
+    fn made(name: &str, own: &str, files: &[(&str, &str)]) -> (PathBuf, Vec<Root>) {
+        let tree = std::env::temp_dir().join(format!("longhaul-{name}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = tree.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let limits = [LIMITS, Limits::default()];
+        let roots = roots(&Places::of(own, &tree), &limits).unwrap();
+        let device = Device {
+            number: "254:0".to_owned(),
+            name: "vda".to_owned(),
+        };
+        let hosts = make(&roots, &limits, Some(&device)).unwrap();
+        assert_eq!((hosts[0].len(), hosts[1].len()), (3, 0));
+        (tree, roots)
+    }
+
+    #[test]
+    fn version_1_has_a_tree_for_each_controller() {
+        let files = ["cpu", "memory", "blkio"].map(|name| format!("{name}/cgroup.procs"));
+        let files = files.each_ref().map(|file| (file.as_str(), ""));
+        let own = "3:cpu:/\n2:memory:/\n1:blkio:/\n";
+        let (tree, roots) = made("first", own, &files);
+        let host = |number: usize| roots[number].folder.join("host-0");
+        assert!(roots[0].folder.starts_with(tree.join("cpu")));
+        for (root, file, text) in [
+            (0, "cpu.cfs_period_us", "10000"),
+            (0, "cpu.cfs_quota_us", "2500"),
+            (0, "cpu.shares", "256"),
+            (1, "memory.limit_in_bytes", "67108864"),
+            (1, "memory.memsw.limit_in_bytes", "67108864"),
+            (2, "blkio.throttle.read_bps_device", "254:0 20000000"),
+            (2, "blkio.throttle.read_iops_device", "254:0 200"),
+            (2, "blkio.throttle.write_iops_device", "254:0 200"),
+        ] {
+            assert_eq!(read(&host(root).join(file)), text, "{file}");
+        }
+        assert!(!host(2).join("blkio.throttle.write_bps_device").exists());
+        fs::remove_dir_all(tree).unwrap();
+    }
+
+    #[test]
+    fn version_2_has_one_group_for_all_controllers_and_gives_them_on() {
+        let files = [
+            ("cgroup.controllers", "cpu io memory"),
+            ("cgroup.subtree_control", "cpu io memory"),
+            ("cgroup.procs", ""),
+            ("box/cgroup.controllers", "cpu io memory"),
+            ("box/cgroup.subtree_control", "memory"),
+            ("box/cgroup.procs", "7"),
+            ("box/cgroup.type", "domain"),
+        ];
+        let (tree, roots) = made("second", "0::/box\n", &files);
+        let folder = roots[0].folder.clone();
+        // The box could give memory on, and nothing else.
+        assert_eq!(folder.parent(), Some(tree.as_path()));
+        assert!(
+            roots
+                .iter()
+                .all(|root| root.folder == folder && root.place.own == tree.join("box"))
+        );
+        let host = folder.join("host-0");
+        for (file, text) in [
+            ("cpu.max", "2500 10000"),
+            ("cpu.weight", "25"),
+            ("memory.max", "67108864"),
+            ("memory.swap.max", "0"),
+            ("io.max", "254:0 rbps=20000000 riops=200 wiops=200"),
+        ] {
+            assert_eq!(read(&host.join(file)), text, "{file}");
+        }
+        fs::remove_dir_all(tree).unwrap();
+    }
+
+    #[test]
+    fn a_period_is_as_short_as_its_least_quota_allows() {
+        assert_eq!(period_us(1_500), (10_000, 15_000));
+        assert_eq!(period_us(100), (10_000, 1_000));
+        assert_eq!(period_us(50), (20_000, 1_000));
+        assert_eq!(period_us(10), (100_000, 1_000));
+    }
+
+    #[test]
+    fn groups_of_processes_that_are_gone_are_swept_and_others_stay() {
+        let place = std::env::temp_dir().join(format!("longhaul-sweep-{}", std::process::id()));
+        let (pid, start) = (std::process::id(), start_of(std::process::id()).unwrap());
+        let names = [
+            format!("{PREFIX}{pid}-{start}-0"),
+            format!("{PREFIX}{pid}-{}-0", start + 1),
+            format!("{PREFIX}-1-x"),
+        ];
+        let there = || names.each_ref().map(|name| place.join(name).exists());
+        names
+            .iter()
+            .for_each(|name| fs::create_dir_all(place.join(name).join("host-0")).unwrap());
+        sweep(&place);
+        assert_eq!(there(), [true, false, true]);
+        fs::remove_dir_all(place).unwrap();
+    }
 }
