@@ -23,6 +23,7 @@ pub mod memory;
 mod netlink;
 pub mod packet_io;
 pub mod real_time;
+pub mod resources;
 pub mod sandbox;
 pub mod socket;
 mod sys;
