@@ -6,7 +6,7 @@
 //! stopped once its credit is used up and continued at a mark that makes a whole piece of it:
 //!
 //! ```text
-//! credit   mark ┬─╮            on  = period x share / rate   (at most 10 ms, about 1 ms at least)
+//! credit   mark ┬─╮            on  = period x share / rate   (at most 10 ms, about 2 ms at least)
 //!               │  ╲           off = period - on
 //!             0 ┴───╲────╱─    mark = share x off
 //!                on   off      rate: CPUs that the host uses while it runs
@@ -21,8 +21,8 @@
 /// The longest piece of running or of an undisturbed stop.
 pub const QUANTUM_NS: u64 = 10_000_000;
 /// The shortest piece of running that is aimed at: with smaller shares the stops become longer than a
-/// quantum instead, and the work of stopping stays below 1000 pieces a second for each CPU in use.
-const LEAST_ON_NS: f64 = 1_000_000.0;
+/// quantum instead, and the work of stopping stays below 500 pieces a second for each CPU in use.
+const LEAST_ON_NS: f64 = 2_000_000.0;
 /// Two looks at a host are at least so far apart: about what a signal takes to arrive.
 const LEAST_NS: f64 = 200_000.0;
 /// A host that may begin to run at any time is looked at so often, for each whole CPU of its share:
@@ -67,7 +67,8 @@ impl Credit {
         Self {
             share,
             cpus: cpus.max(1) as f64,
-            credit_ns: 0.0,
+            // Who cannot use more than its share never falls below.
+            credit_ns: share * LEAST_ON_NS,
             at_ns: now_ns,
             used_ns,
             rate: 0.0,
@@ -83,12 +84,7 @@ impl Credit {
 
     /// Decides by what the host's processes have used so far. `waited_ns` says how long its tasks
     /// have waited for a CPU since it was last asked, in sum; it is asked only where that matters.
-    pub fn look(
-        &mut self,
-        now_ns: u64,
-        used_ns: u64,
-        waited_ns: impl FnOnce() -> u64,
-    ) -> Decision {
+    pub fn look(&mut self, now_ns: u64, used_ns: u64, waited_ns: impl FnOnce() -> u64) -> Decision {
         let span = now_ns.saturating_sub(self.at_ns) as f64;
         let used = used_ns.saturating_sub(self.used_ns) as f64;
         self.at_ns = self.at_ns.max(now_ns);
