@@ -1,10 +1,16 @@
 //! What the programs of a host have of the machine: CPU time, memory, and its disk.
 
+mod census;
 mod device;
+pub mod duty;
 mod groups;
 mod places;
 mod reaper;
+pub mod scope;
 mod support;
+#[cfg(test)]
+mod testing;
+pub mod watchdog;
 
 use serde::{Deserialize, Serialize};
 
