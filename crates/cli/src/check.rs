@@ -9,7 +9,7 @@ use longhaul_core::{Span, Time};
 use longhaul_lab::resources::{Allotment, Misfit};
 use longhaul_plan::described;
 use longhaul_plan::elements::Elements;
-use longhaul_plan::plan::{Plan, Ready, RunClock};
+use longhaul_plan::plan::{HostPlan, Plan, Ready, RunClock};
 use longhaul_plan::schedule::Event;
 use serde_json::{Value, json};
 
@@ -370,16 +370,6 @@ fn as_json(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> Value {
         .nodes()
         .iter()
         .filter(|node| node.kind == NodeKind::Router);
-    let hosts = plan.hosts.iter().map(|host| {
-        let node = topology.node(host.node);
-        json!({
-            "name": host.name, "ipv4": node.ipv4, "ipv6": node.ipv6, "mtu": host.mtu,
-            "tcp": {
-                "congestion": host.tcp.congestion, "ecn": host.tcp.ecn,
-                "rmem_max": host.tcp.rmem_max, "wmem_max": host.tcp.wmem_max,
-            },
-        })
-    });
     let programs = plan.programs.iter().map(|program| {
         let after = program
             .after
@@ -404,7 +394,7 @@ fn as_json(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> Value {
     json!({
         "name": plan.name, "clock": plan.clock.name(), "seed": plan.seed, "duration_s": seconds(plan.duration),
         "tolerance_ns": plan.tolerance.as_ns(),
-        "hosts": hosts.collect::<Vec<_>>(),
+        "hosts": hosts_json(plan),
         "routers": routers
             .map(|node| json!({ "name": node.name, "ipv4": node.ipv4, "ipv6": node.ipv6 }))
             .collect::<Vec<_>>(),
@@ -435,6 +425,20 @@ fn as_json(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> Value {
             .chain(notes.iter().cloned())
             .collect::<Vec<_>>(),
     })
+}
+
+fn hosts_json(plan: &Plan) -> Vec<Value> {
+    let host = |host: &HostPlan| {
+        let node = plan.topology.node(host.node);
+        json!({
+            "name": host.name, "ipv4": node.ipv4, "ipv6": node.ipv6, "mtu": host.mtu,
+            "tcp": {
+                "congestion": host.tcp.congestion, "ecn": host.tcp.ecn,
+                "rmem_max": host.tcp.rmem_max, "wmem_max": host.tcp.wmem_max,
+            },
+        })
+    };
+    plan.hosts.iter().map(host).collect()
 }
 
 fn events_json(plan: &Plan) -> Vec<Value> {

@@ -34,6 +34,8 @@ pub(crate) enum Victim {
     Program,
     /// Of runs whose hosts have control groups.
     Reaper,
+    /// Of runs whose hosts have resources without control groups.
+    Warden,
 }
 
 const VICTIMS: [Victim; 4] = [Victim::Cli, Victim::Sandbox, Victim::Host, Victim::Program];
@@ -55,6 +57,7 @@ impl Victim {
             Self::Sandbox => process.name == "longhaul-box" && process.parent == run.pid(),
             Self::Host => process.name == "longhaul-host",
             Self::Reaper => process.name == "longhaul-reaper",
+            Self::Warden => process.name == "longhaul-warden",
             Self::Program => !process.name.starts_with("longhaul"),
         }
     }
@@ -124,7 +127,9 @@ fn kill_one(mut run: Run<'_>, victim: Victim, moment: Moment, dice: &mut Dice) {
     let outcome = run.wait();
     match victim {
         Victim::Cli => assert_eq!(outcome.code, 128 + 9),
-        Victim::Sandbox | Victim::Host => assert_says_why(&outcome.failed(), &after),
+        Victim::Sandbox | Victim::Host | Victim::Warden => {
+            assert_says_why(&outcome.failed(), &after)
+        }
         Victim::Program | Victim::Reaper => {
             let outcome = outcome.failed();
             assert!(

@@ -134,7 +134,7 @@ fn a_program_without_memory_is_ended_and_told_by_its_name() {
     eprintln!("it had {had} MiB of 64, the group {peak} bytes");
     assert!((32..64).contains(&had), "{had} MiB");
     let warnings = outcome.summary["warnings"].to_string();
-    assert!(warnings.contains("1 process of a"), "{warnings}");
+    assert!(warnings.contains("1 process of a was ended"), "{warnings}");
 }
 
 #[test]
@@ -243,6 +243,66 @@ fn a_disk_that_is_none_is_refused_by_its_name() {
         "{said}"
     );
     assert!(!fs::exists(out).unwrap());
+}
+
+/// What an ordinary user's runs do without control groups.
+#[test]
+fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
+    let lab = Lab::unprivileged();
+    let outcome = lab.run(&hosts(
+        "cpu: 30 %, memory: 64 MiB",
+        "  spin: { on: a, run: python3 $DIR/hungry.py cpu 2 }
+  asks: { on: a, after: spin, run: \"sh -c 'python3 $DIR/hungry.py memory 100; test $? = 1'\" }
+  eats: { on: a, after: asks, run: \"sh -c 'python3 $DIR/hungry.py memory 20 3 & sleep 1; exec python3 $DIR/hungry.py memory 50 3'\" }
+",
+    ));
+    let outcome = outcome.failed();
+    let spin = outcome.report("spin");
+    let share = spin["share"].as_f64().expect("a share");
+    eprintln!("share {share}, {} s at rest", spin["longest"]);
+    assert!(share < 0.30 * 1.15, "{share}");
+    assert!(spin["longest"].as_f64() > Some(0.004), "{spin}");
+    // One program that asks for too much is told so, and no one is ended for it.
+    assert!(outcome.program("asks")["failure"].is_null(), "{outcome}");
+    assert!(
+        outcome.log("asks.err").contains("MemoryError"),
+        "{}",
+        outcome.log("asks.err")
+    );
+    let told = told(&outcome.summary);
+    assert_eq!(outcome.summary["resources"]["cpu"], "duty-cycle");
+    assert_eq!(outcome.summary["resources"]["memory"], "watchdog");
+    assert_eq!(number(&told["oom_kills"]), 1, "{outcome}");
+    // Both together are too much, and the larger one is ended.
+    let failure = outcome.program("eats")["failure"].to_string();
+    assert!(
+        failure.contains("a had used up its 64 MiB of memory"),
+        "{failure}"
+    );
+    let warnings = outcome.summary["warnings"].to_string();
+    assert!(warnings.contains("1 process of a was ended"), "{warnings}");
+    let file = lab.write(
+        "disk.yaml",
+        &hosts("disk: { read: 4 MB/s }", "  p: { on: a, run: 'true' }\n"),
+    );
+    let (code, _, said) = lab.ask(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("a: `disk`: ") && said.contains("run as root"),
+        "{said}"
+    );
+}
+
+#[test]
+fn killing_what_keeps_an_ordinary_users_hosts_is_told_and_leaves_nothing() {
+    let lab = Lab::unprivileged();
+    let victims = [
+        Victim::Warden,
+        Victim::Cli,
+        Victim::Sandbox,
+        Victim::Program,
+    ];
+    kill_at_random_of(&lab, &victims, 12, "cpu: 20 %, memory: 200 MiB");
 }
 
 #[test]

@@ -107,9 +107,26 @@ impl Allotment {
         self.hosts.iter().all(|host| host.limits.is_empty())
     }
 
-    /// What each host is kept to.
-    pub fn limits(&self) -> Vec<Limits> {
-        self.hosts.iter().map(|host| host.limits).collect()
+    /// What each host is kept to by control groups, and what otherwise.
+    pub fn limits(&self) -> (Vec<Limits>, Vec<Limits>) {
+        let support = &self.facts.support;
+        let groups = |means: &Result<linux::Means, _>| means.as_ref().is_ok_and(|m| m.is_groups());
+        let (cpu, memory) = (groups(&support.cpu), groups(&support.memory));
+        let split = |host: &HostShare| {
+            let limits = host.limits;
+            let by_groups = Limits {
+                cpu: limits.cpu.filter(|_| cpu),
+                memory: limits.memory.filter(|_| memory),
+                disk: limits.disk,
+            };
+            let otherwise = Limits {
+                cpu: limits.cpu.filter(|_| !cpu),
+                memory: limits.memory.filter(|_| !memory),
+                disk: None,
+            };
+            (by_groups, otherwise)
+        };
+        self.hosts.iter().map(split).unzip()
     }
 }
 
@@ -275,7 +292,13 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
             notes.push(format!("{}{more}: {}", host.name, text(limits)));
         }
     };
-    let period = |limits: &Limits| limits.cpu.map_or(0, |cpu| period_us(cpu.quota).0);
+    let groups = facts
+        .support
+        .cpu
+        .as_ref()
+        .is_ok_and(|means| means.is_groups());
+    let cpu = |limits: &Limits| limits.cpu.filter(|_| groups);
+    let period = |limits: &Limits| cpu(limits).map_or(0, |cpu| period_us(cpu.quota).0);
     note(&|limits| period(limits) > 10_000, &|limits| {
         format!(
             "programs with less than 10 % of a CPU may stand still for {} ms at a time",
@@ -294,4 +317,149 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
         });
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_linux::resources::{Device, Lack, Means, NoDevice, Support};
+
+    use super::*;
+
+    /// A machine with four CPUs for programs, of 2 ref each, and 8 GiB, half of them free.
+    fn facts() -> Facts {
+        Facts {
+            cpus: vec![0, 1, 2, 3],
+            memory: [8 << 30, 4 << 30],
+            speed: Some(2.0),
+            support: Support {
+                cpu: Ok(Means::GroupsV2),
+                memory: Ok(Means::GroupsV2),
+                disk: Ok(Means::GroupsV1),
+            },
+            device: Ok(Device {
+                number: "8:0".to_owned(),
+                name: "sda".to_owned(),
+            }),
+        }
+    }
+
+    /// What a group of so many hosts has that ask for this.
+    fn allot(count: u32, asked: &str, facts: Facts) -> Result<Allotment, Misfit> {
+        let text = format!(
+            "topology: {{ nodes: {{ h: {{ count: {count}, {asked} }}, r: {{ kind: router }} }}, \
+             links: [{{ ends: [h, r] }}] }}"
+        );
+        let plan = Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
+        Allotment::of(&plan, facts, false)
+    }
+
+    #[test]
+    fn speeds_become_shares_of_this_machines_cpus() {
+        for (asked, quota, count) in [
+            ("cpu: 25 %", 250, 1),
+            ("cpu: 1.5 CPUs", 1_500, 2),
+            ("cpu: { count: 1, speed: 0.5 ref }", 250, 1),
+            ("cpu: { count: 2, speed: 1.5 ref }", 1_500, 2),
+        ] {
+            let allotment = allot(1, asked, facts()).unwrap();
+            let HostShare { limits, cpus } = &allotment.hosts[0];
+            assert_eq!(limits.cpu, Some(linux::Cpu { quota, count }), "{asked}");
+            assert_eq!(cpus.len(), count as usize, "{asked}");
+        }
+        let none = allot(2, "", facts()).unwrap();
+        assert!(none.is_empty() && none.hosts[0].cpus.is_empty());
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_named_with_the_host() {
+        let mut busy = facts();
+        let lack = |reason: &str| Lack {
+            reason: reason.to_owned(),
+            remedy: "run as root".to_owned(),
+        };
+        busy.support.disk = Err(lack("no groups"));
+        let mut tmpfs = facts();
+        tmpfs.device = Err(NoDevice::NoDisk {
+            folder: "/run/x".into(),
+            kind: "tmpfs".to_owned(),
+        });
+        for (asked, facts, expected) in [
+            (
+                "cpu: 5 CPUs",
+                facts(),
+                "h0: 5 CPUs, and this machine has 4 CPUs for programs",
+            ),
+            (
+                "cpu: { speed: 2.5 ref }",
+                facts(),
+                "h0: CPUs of 2.5 ref, and those of this machine have 2.00 ref",
+            ),
+            (
+                "cpu: { speed: 0.01 ref }",
+                facts(),
+                "h0: 0.50 % of a CPU of this machine, and",
+            ),
+            (
+                "memory: 9 GiB",
+                facts(),
+                "h0: 9.0 GiB of memory, and this machine has 8.0 GiB",
+            ),
+            (
+                "disk: { read: 1 MB/s }",
+                busy,
+                "h0: `disk`: no groups; run as root",
+            ),
+            (
+                "disk: { iops: 5 }",
+                tmpfs,
+                "h0: `disk`: /run/x lies on tmpfs, which is on no disk",
+            ),
+        ] {
+            let misfit = allot(1, asked, facts).unwrap_err();
+            assert!(misfit.impossible[0].starts_with(expected), "{misfit}");
+            assert!(!misfit.to_string().contains("--oversubscribe"), "{misfit}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_at_once_is_refused_unless_the_caller_insists() {
+        assert!(allot(4, "cpu: 1 CPU", facts()).is_ok());
+        assert!(allot(8, "memory: 512 MiB", facts()).is_ok());
+        for (count, asked, expected) in [
+            (
+                5,
+                "cpu: 90 %",
+                "all hosts together ask for 4.50 CPUs, and there are 4 for programs",
+            ),
+            (
+                9,
+                "memory: 512 MiB",
+                "all hosts together ask for 4.5 GiB of memory, and 4.0 GiB are free",
+            ),
+        ] {
+            let misfit = allot(count, asked, facts()).unwrap_err();
+            assert_eq!(misfit.excess, [expected]);
+            assert!(misfit.to_string().contains("--oversubscribe"), "{misfit}");
+        }
+        let text = "topology: { nodes: { h: { cpu: 4 CPUs }, i: { cpu: 1 CPU } }, links: [{ ends: [h, i] }] }";
+        let plan = Plan::from_text(text, "f.yaml").unwrap();
+        let forced = Allotment::of(&plan, facts(), true).unwrap();
+        assert_eq!(forced.excess.len(), 1);
+        assert_eq!(forced.hosts[0].cpus, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn limits_go_to_control_groups_where_there_are_any() {
+        let asked = "cpu: 50 %, memory: 64 MiB, disk: { write: 1 MB/s }";
+        let mut mixed = facts();
+        mixed.support.cpu = Ok(Means::DutyCycle);
+        let allotment = allot(1, asked, mixed).unwrap();
+        let (groups, warden) = allotment.limits();
+        assert!(groups[0].cpu.is_none() && groups[0].memory.is_some() && groups[0].disk.is_some());
+        assert!(warden[0].cpu.is_some() && warden[0].memory.is_none());
+        assert!(
+            allotment.notes.iter().any(|note| note.contains("O_DIRECT")),
+            "version 1"
+        );
+    }
 }

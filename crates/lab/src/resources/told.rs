@@ -1,6 +1,6 @@
 //! What `summary.json` says of hosts' resources.
 
-use longhaul_linux::resources::{GroupUsage, Limits, period_us};
+use longhaul_linux::resources::{GroupUsage, Lack, Limits, Means, period_us};
 use serde::Serialize;
 
 use super::allot::Allotment;
@@ -8,9 +8,9 @@ use super::allot::Allotment;
 /// By what hosts were kept to their resources, and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResourcesSummary {
-    /// By what CPU time was limited: `cgroup-v1` or `cgroup-v2`; `null` where none was.
+    /// By what CPU time was limited: `cgroup-v1`, `cgroup-v2` or `duty-cycle`; `null` where none was.
     pub cpu: Option<String>,
-    /// The same of memory.
+    /// The same of memory; without control groups `watchdog`.
     pub memory: Option<String>,
     /// The same of disks.
     pub disk: Option<String>,
@@ -33,7 +33,7 @@ pub struct HostTold {
     pub cpu: Option<CpuTold>,
     /// Its memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// The most that it had at once.
+    /// The most that it had at once; `null` without control groups.
     pub memory_peak_bytes: Option<u64>,
     /// Processes that the kernel ended for want of memory.
     pub oom_kills: u64,
@@ -54,12 +54,12 @@ pub struct CpuTold {
     pub count: u32,
     /// Which of the machine's.
     pub cpus: Vec<usize>,
-    /// The period in which it has its quota.
-    pub period_us: u64,
+    /// The period in which it has its quota; `null` without control groups.
+    pub period_us: Option<u64>,
     /// CPU time that it used.
     pub used_s: f64,
-    /// How long its CPUs stood still since its quota was used up.
-    pub throttled_s: f64,
+    /// How long its CPUs stood still since its quota was used up; `null` without control groups.
+    pub throttled_s: Option<f64>,
 }
 
 impl ResourcesSummary {
@@ -85,6 +85,8 @@ impl ResourcesSummary {
                 .filter(|_| wanted)
                 .map(|means| means.name().to_owned())
         };
+        let by_groups =
+            |means: &Result<Means, Lack>| means.as_ref().is_ok_and(|means| means.is_groups());
         let has_disk = has(|limits| limits.disk.is_some());
         let hosts = allotment.hosts.iter().zip(names).zip(been);
         let hosts = hosts.filter(|((share, _), _)| !share.limits.is_empty());
@@ -96,12 +98,15 @@ impl ResourcesSummary {
                     quota: f64::from(cpu.quota) / 1_000.0,
                     count: cpu.count,
                     cpus: share.cpus.clone(),
-                    period_us: period_us(cpu.quota).0,
+                    period_us: by_groups(&support.cpu).then(|| period_us(cpu.quota).0),
                     used_s: *cpu_ns as f64 / 1e9,
-                    throttled_s: usage.throttled_ns as f64 / 1e9,
+                    throttled_s: by_groups(&support.cpu).then_some(usage.throttled_ns as f64 / 1e9),
                 }),
                 memory_bytes: limits.memory,
-                memory_peak_bytes: limits.memory.map(|_| usage.memory_peak),
+                memory_peak_bytes: limits
+                    .memory
+                    .filter(|_| by_groups(&support.memory))
+                    .map(|_| usage.memory_peak),
                 oom_kills: usage.oom_kills,
                 disk_read_bps: limits.disk.and_then(|disk| disk.read),
                 disk_write_bps: limits.disk.and_then(|disk| disk.write),

@@ -84,7 +84,8 @@ pub(super) fn run(
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     // They outlive the sandbox, whose end leaves them empty.
     let device = allotment.facts.device.as_ref().ok();
-    let groups = Groups::create(&allotment.limits(), device);
+    let (by_groups, by_warden) = allotment.limits();
+    let groups = Groups::create(&by_groups, device);
     let groups = groups.map_err(io_error("limiting hosts' resources"))?;
     let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, placement))?;
     let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
@@ -96,6 +97,7 @@ pub(super) fn run(
     let mut hosts = host_configs(plan);
     for (number, (host, share)) in hosts.iter_mut().zip(&allotment.hosts).enumerate() {
         host.cpus.clone_from(&share.cpus);
+        host.limits = by_warden[number];
         host.groups = groups
             .as_ref()
             .map_or(Vec::new(), |groups| groups.of_host(number));

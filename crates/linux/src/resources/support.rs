@@ -13,6 +13,10 @@ pub enum Means {
     GroupsV1,
     /// Control groups of version 2.
     GroupsV2,
+    /// Processes that are stopped and continued: of CPU time.
+    DutyCycle,
+    /// A bound on each program's data, and a look at what all of a host hold: of memory.
+    Watchdog,
 }
 
 impl Means {
@@ -21,7 +25,14 @@ impl Means {
         match self {
             Self::GroupsV1 => "cgroup-v1",
             Self::GroupsV2 => "cgroup-v2",
+            Self::DutyCycle => "duty-cycle",
+            Self::Watchdog => "watchdog",
         }
+    }
+
+    /// Whether control groups do it, and not processes of the run.
+    pub const fn is_groups(self) -> bool {
+        matches!(self, Self::GroupsV1 | Self::GroupsV2)
     }
 }
 
@@ -30,6 +41,8 @@ impl fmt::Display for Means {
         f.write_str(match self {
             Self::GroupsV1 => "control groups (version 1)",
             Self::GroupsV2 => "control groups (version 2)",
+            Self::DutyCycle => "stopping and continuing programs (no control groups)",
+            Self::Watchdog => "looking at what programs hold (no control groups)",
         })
     }
 }
@@ -61,12 +74,14 @@ impl Support {
     }
 
     fn of(places: &Places) -> Self {
-        let of = |controller| match places.of_controller(controller) {
-            Ok(place) => Ok(match place.version {
+        let of = |controller| match (places.of_controller(controller), controller) {
+            (Ok(place), _) => Ok(match place.version {
                 Version::First => Means::GroupsV1,
                 Version::Second => Means::GroupsV2,
             }),
-            Err(missing) => Err(lack(controller, missing)),
+            (Err(_), Controller::Cpu) => Ok(Means::DutyCycle),
+            (Err(_), Controller::Memory) => Ok(Means::Watchdog),
+            (Err(missing), Controller::Disk) => Err(lack(controller, missing)),
         };
         Self {
             cpu: of(Controller::Cpu),

@@ -1,7 +1,7 @@
-"""Takes so much of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB`, `read FILE MIB`.
+"""Takes so much of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB [SECONDS]`, `read FILE MIB`.
 
 `cpu` prints its share of a CPU and the longest time that it stood still; `memory` says after each MiB how
-many it has; `read` reads a file past the page cache and prints the seconds that it took.
+many it has, and holds them for so long; `read` reads a file past the page cache and prints the seconds that it took.
 """
 
 import json
@@ -19,11 +19,12 @@ def cpu(seconds):
     return {"share": (time.process_time() - used) / (last - begun), "longest": longest}
 
 
-def memory(mib):
+def memory(mib, seconds=0):
     held = []
     for number in range(mib):
         held.append(b"x" * (1 << 20))
         print(number + 1, flush=True)
+    time.sleep(seconds)
     return {"held": len(held)}
 
 
@@ -40,5 +41,5 @@ def read(path, mib):
 
 
 what, *rest = sys.argv[1:]
-print(json.dumps({"cpu": lambda s: cpu(float(s)), "memory": lambda m: memory(int(m)),
+print(json.dumps({"cpu": lambda s: cpu(float(s)), "memory": lambda m, s=0: memory(int(m), float(s)),
                   "read": lambda f, m: read(f, int(m))}[what](*rest)), flush=True)

@@ -29,6 +29,8 @@ struct Seen {
     throttled_ns: u64,
     /// Kills for want of memory that programs were told of.
     told_kills: u64,
+    /// Kills that the watchdog has told of.
+    watchdog_kills: u64,
 }
 
 /// Looks after hosts' resources.
@@ -95,6 +97,13 @@ impl<'a> Watch<'a> {
         )
     }
 
+    /// A process of a host was ended for want of memory, by the watchdog.
+    pub(super) fn note_kill(&mut self, host: usize) {
+        if let Some(seen) = self.seen.get_mut(host) {
+            seen.watchdog_kills += 1;
+        }
+    }
+
     /// Why a program of this host was killed, where the kernel did it for want of memory.
     pub(super) fn killed(&mut self, host: usize) -> Option<String> {
         let kills = self.usage(host).oom_kills;
@@ -105,7 +114,7 @@ impl<'a> Watch<'a> {
         }
         *told += 1;
         Some(format!(
-            "the kernel ended it: {} had used up its {} of memory",
+            "it was ended: {} had used up its {} of memory",
             self.names[host],
             size(limit)
         ))
@@ -117,9 +126,12 @@ impl<'a> Watch<'a> {
         let warnings = hosts.filter_map(|(host, (name, share))| {
             let kills = self.usage(host).oom_kills;
             let limit = share.limits.memory.filter(|_| kills > 0)?;
-            let what = if kills == 1 { "process" } else { "processes" };
+            let (what, were) = match kills {
+                1 => ("process", "was"),
+                _ => ("processes", "were"),
+            };
             Some(format!(
-                "the kernel ended {kills} {what} of {name}, which had used up its {} of memory",
+                "{kills} {what} of {name} {were} ended, since it had used up its {} of memory",
                 size(limit)
             ))
         });
@@ -136,8 +148,12 @@ impl<'a> Watch<'a> {
     }
 
     fn usage(&self, host: usize) -> GroupUsage {
-        self.groups
-            .map_or_else(GroupUsage::default, |groups| groups.usage(host))
+        let groups = self.groups.map(|groups| groups.usage(host));
+        let usage = groups.unwrap_or_default();
+        GroupUsage {
+            oom_kills: usage.oom_kills + self.seen[host].watchdog_kills,
+            ..usage
+        }
     }
 }
 

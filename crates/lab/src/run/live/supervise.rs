@@ -316,6 +316,12 @@ impl<'a> Supervisor<'a> {
                         .send(&Reply::Exited { code: exit.code() }, &[]);
                 }
             }
+            // What it was is told by its end, which comes after.
+            Event::OutOfMemory { host, .. } => self.resources.note_kill(host),
+            Event::WardenDied => {
+                let what = "what keeps hosts to their resources has died (was it killed?)";
+                self.ledger.fail(what.to_owned());
+            }
             Event::HostDied { host } => {
                 let name = self
                     .plan
