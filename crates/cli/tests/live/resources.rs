@@ -252,7 +252,7 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
     let outcome = lab.run(&hosts(
         "cpu: 30 %, memory: 64 MiB",
         "  spin: { on: a, run: python3 $DIR/hungry.py cpu 2 }
-  asks: { on: a, after: spin, run: \"sh -c 'python3 $DIR/hungry.py memory 100; test $? = 1'\" }
+  asks: { on: a, after: spin, run: \"sh -c 'python3 $DIR/hungry.py ask 100; test $? = 1'\" }
   eats: { on: a, after: asks, run: \"sh -c 'python3 $DIR/hungry.py memory 20 3 & sleep 1; exec python3 $DIR/hungry.py memory 50 3'\" }
 ",
     ));

@@ -1,7 +1,9 @@
-"""Takes so much of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB [SECONDS]`, `read FILE MIB`.
+"""Takes so much of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB [SECONDS]`, `ask MIB`,
+`read FILE MIB`.
 
 `cpu` prints its share of a CPU and the longest time that it stood still; `memory` says after each MiB how
-many it has, and holds them for so long; `read` reads a file past the page cache and prints the seconds that it took.
+many it has, and holds them for so long;
+`ask` wants all of them at once; `read` reads a file past the page cache and prints the seconds that it took.
 """
 
 import json
@@ -28,6 +30,10 @@ def memory(mib, seconds=0):
     return {"held": len(held)}
 
 
+def ask(mib):
+    return {"held": len(bytes(mib << 20))}
+
+
 def read(path, mib):
     with open(path, "wb") as file:
         file.write(os.urandom(mib << 20))
@@ -42,4 +48,5 @@ def read(path, mib):
 
 what, *rest = sys.argv[1:]
 print(json.dumps({"cpu": lambda s: cpu(float(s)), "memory": lambda m, s=0: memory(int(m), float(s)),
+                  "ask": lambda m: ask(int(m)),
                   "read": lambda f, m: read(f, int(m))}[what](*rest)), flush=True)
