@@ -6,7 +6,7 @@
 //! stopped once its credit is used up and continued at a mark that makes a whole piece of it:
 //!
 //! ```text
-//! credit   mark ┬─╮            on  = period x share / rate   (at most 10 ms, about 2 ms at least)
+//! credit   mark ┬─╮            on  = period x share / rate   (at most 10 ms, about 1 ms at least)
 //!               │  ╲           off = period - on
 //!             0 ┴───╲────╱─    mark = share x off
 //!                on   off      rate: CPUs that the host uses while it runs
@@ -21,8 +21,8 @@
 /// The longest piece of running or of an undisturbed stop.
 pub const QUANTUM_NS: u64 = 10_000_000;
 /// The shortest piece of running that is aimed at: with smaller shares the stops become longer than a
-/// quantum instead, and the work of stopping stays below 500 pieces a second for each CPU in use.
-const LEAST_ON_NS: f64 = 2_000_000.0;
+/// quantum instead, and the work of stopping stays below 1000 pieces a second for each CPU in use.
+const LEAST_ON_NS: f64 = 1_000_000.0;
 /// Two looks at a host are at least so far apart: about what a signal takes to arrive.
 const LEAST_NS: f64 = 200_000.0;
 /// A host that may begin to run at any time is looked at so often, for each whole CPU of its share:
