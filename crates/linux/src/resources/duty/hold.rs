@@ -9,7 +9,7 @@ use crate::cpu::schedstat;
 use crate::resources::census::{Arrival, Stat, StatFile, numbers_in, tick_ns};
 
 /// Parents get so long to stop before their children do, looked at that often.
-const PARENTS_NS: u64 = 2_000_000;
+const PARENTS_NS: u64 = 20_000_000;
 const PARENTS_LOOK_NS: u64 = 100_000;
 /// After a stop, a host that forks is looked at again after this.
 const FORKS_NS: u64 = 300_000;
@@ -166,8 +166,8 @@ impl Host {
             return gone;
         }
         let parents = self.parents();
-        if self.phase == Phase::Runs {
-            self.hold(|member| parents.contains(&member.pid));
+        // A child that is found only now may have a parent that slept until now.
+        if self.hold(|member| parents.contains(&member.pid)) || self.phase == Phase::Runs {
             self.phase = Phase::Parents(now_ns + PARENTS_NS);
         }
         if let Phase::Parents(until_ns) = self.phase {
