@@ -162,6 +162,12 @@ fn machine(calibration: &Calibration) -> String {
     let rows = [
         ("processor", machine.processor.clone()),
         ("CPUs", machine.cpus.to_string()),
+        (
+            "a CPU's speed",
+            calibration
+                .reference
+                .map_or("unknown".to_owned(), |speed| format!("{speed:.2} ref")),
+        ),
         ("core", core),
         ("memory", style::bytes(machine.memory_bytes)),
         ("kernel", machine.kernel.clone()),

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use longhaul_core::topology::{Balance, NodeKind, Pipe};
 use longhaul_core::{Span, Time};
+use longhaul_lab::resources::{Allotment, Misfit};
 use longhaul_plan::described;
 use longhaul_plan::elements::Elements;
-use longhaul_plan::plan::{Plan, Ready, RunClock};
+use longhaul_plan::plan::{HostPlan, Plan, Ready, RunClock};
 use longhaul_plan::schedule::Event;
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
-use crate::{labels, memory, traffic};
+use crate::{labels, memory, resources, traffic};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,15 +67,38 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let hosts: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
     let paths = Paths::find(&plan.topology, &hosts);
     let outlook = Outlook::of(&plan);
+    let ahead = match Ahead::of(&plan, outlook) {
+        Ok(ahead) => ahead,
+        Err(misfit) => {
+            style::problem(misfit);
+            return Exit::Wrong;
+        }
+    };
     if args.json {
-        style::print(&style::json(&as_json(&plan, &paths, &outlook, args.routes)));
+        style::print(&style::json(&as_json(&plan, &paths, &ahead, args.routes)));
     } else {
-        style::print(&as_text(&plan, &paths, &outlook, args.routes));
+        style::print(&as_text(&plan, &paths, &ahead, args.routes));
     }
     Exit::Done
 }
 
-fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> String {
+/// What the plan comes to on this machine.
+struct Ahead {
+    outlook: Outlook,
+    resources: Option<Allotment>,
+}
+
+impl Ahead {
+    fn of(plan: &Plan, outlook: Outlook) -> Result<Self, Misfit> {
+        Ok(Self {
+            outlook,
+            resources: resources::allotment(plan)?,
+        })
+    }
+}
+
+fn as_text(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> String {
+    let Ahead { outlook, resources } = ahead;
     let style = Style::stdout();
     let of_kind = |kind| {
         let nodes = plan.topology.nodes().iter();
@@ -110,6 +134,9 @@ fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Strin
         }
     };
     section("hosts", hosts(plan));
+    let resources = resources.as_ref();
+    let lines = resources.map(|allotment| resources::section(plan, allotment));
+    section("resources", lines.unwrap_or_default());
     section("labels", labels::section(plan));
     section("pipes", pipes(plan));
     section("path delays, one way", delays(plan, paths));
@@ -128,6 +155,7 @@ fn as_text(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Strin
         .warnings
         .iter()
         .chain(&ahead)
+        .chain(resources.map_or([].as_slice(), |allotment| &allotment.notes))
         .map(|w| format!("  {} {w}\n", style.doubtful("!")));
     section("warnings", warnings.collect());
     text
@@ -331,23 +359,17 @@ fn programs(plan: &Plan) -> String {
     }))
 }
 
-fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value {
+fn as_json(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> Value {
+    let Ahead { outlook, resources } = ahead;
+    let notes = resources
+        .as_ref()
+        .map_or(&[][..], |allotment| &allotment.notes);
     let topology = &plan.topology;
     let seconds = |span: Option<Span>| span.map(Span::as_s);
     let routers = topology
         .nodes()
         .iter()
         .filter(|node| node.kind == NodeKind::Router);
-    let hosts = plan.hosts.iter().map(|host| {
-        let node = topology.node(host.node);
-        json!({
-            "name": host.name, "ipv4": node.ipv4, "ipv6": node.ipv6, "mtu": host.mtu,
-            "tcp": {
-                "congestion": host.tcp.congestion, "ecn": host.tcp.ecn,
-                "rmem_max": host.tcp.rmem_max, "wmem_max": host.tcp.wmem_max,
-            },
-        })
-    });
     let programs = plan.programs.iter().map(|program| {
         let after = program
             .after
@@ -372,7 +394,7 @@ fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value
     json!({
         "name": plan.name, "clock": plan.clock.name(), "seed": plan.seed, "duration_s": seconds(plan.duration),
         "tolerance_ns": plan.tolerance.as_ns(),
-        "hosts": hosts.collect::<Vec<_>>(),
+        "hosts": hosts_json(plan),
         "routers": routers
             .map(|node| json!({ "name": node.name, "ipv4": node.ipv4, "ipv6": node.ipv6 }))
             .collect::<Vec<_>>(),
@@ -394,8 +416,29 @@ fn as_json(plan: &Plan, paths: &Paths, outlook: &Outlook, routes: bool) -> Value
         "events": events_json(plan),
         "convergence_s": plan.schedule.convergence.as_s(),
         "demands": outlook.json(),
-        "warnings": plan.warnings.iter().cloned().chain(outlook.warnings()).collect::<Vec<_>>(),
+        "resources": resources.as_ref().map(|allotment| resources::as_json(plan, allotment)),
+        "warnings": plan
+            .warnings
+            .iter()
+            .cloned()
+            .chain(outlook.warnings())
+            .chain(notes.iter().cloned())
+            .collect::<Vec<_>>(),
     })
+}
+
+fn hosts_json(plan: &Plan) -> Vec<Value> {
+    let host = |host: &HostPlan| {
+        let node = plan.topology.node(host.node);
+        json!({
+            "name": host.name, "ipv4": node.ipv4, "ipv6": node.ipv6, "mtu": host.mtu,
+            "tcp": {
+                "congestion": host.tcp.congestion, "ecn": host.tcp.ecn,
+                "rmem_max": host.tcp.rmem_max, "wmem_max": host.tcp.wmem_max,
+            },
+        })
+    };
+    plan.hosts.iter().map(host).collect()
 }
 
 fn events_json(plan: &Plan) -> Vec<Value> {

@@ -26,6 +26,7 @@ mod partition;
 mod paths;
 mod progress;
 mod report;
+mod resources;
 mod result;
 mod run;
 mod set;

@@ -49,6 +49,10 @@ pub(crate) struct Args {
     /// Overwrite an earlier run in the run folder
     #[arg(long)]
     force: bool,
+    /// Run although hosts ask for more CPUs or memory than there are for programs; the verdict is then
+    /// degraded at best
+    #[arg(long)]
+    oversubscribe: bool,
     /// Repeat a run, at most so often in all, that came out worse than --accept because the machine
     /// stood still; each attempt has a folder attempt-N in the run folder
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -108,6 +112,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let options = RunOptions {
         out: args.out.clone().unwrap_or_else(|| run::default_out(plan)),
         force: args.force,
+        oversubscribe: args.oversubscribe,
         experiment_text: experiment.text,
         experiment_dir: experiment.dir,
         cores,
@@ -175,6 +180,7 @@ fn exit_of(summary: &Summary, accept: State) -> Exit {
 fn failed(error: &RunError) -> Exit {
     style::problem(error);
     match error {
+        RunError::Resources(_) => Exit::Wrong,
         RunError::Folder(FolderError::EarlierRun(_) | FolderError::NotEmpty(_)) => Exit::Wrong,
         RunError::Sandbox(SandboxError::Forbidden { .. } | SandboxError::Setup(_)) => {
             doctor::explain_failure();

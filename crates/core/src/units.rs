@@ -199,9 +199,12 @@ impl Decimal {
     }
 }
 
-/// Parses `number unit` with the factors of `units`; zero stays zero, and what is not zero
-/// must not become it.
-fn parse_with(
+/// Parses `number unit` with the factors of `units`: how many of the smallest it is. Zero stays
+/// zero, and what is not zero must not become it.
+///
+/// # Errors
+/// It is no number, has none of these units, or is too large or too small.
+pub fn quantity(
     text: &str,
     what: &str,
     example: &'static str,
@@ -244,7 +247,7 @@ impl FromStr for Rate {
             ("Gibit/s", 1 << 30),
             ("Tibit/s", 1 << 40),
         ];
-        let bits = parse_with(text, "rate", EXAMPLE, UNITS)?;
+        let bits = quantity(text, "rate", EXAMPLE, UNITS)?;
         Self::from_bits_per_s(bits).ok_or_else(|| UnitError {
             problem: "a rate of zero would never send anything".to_owned(),
             example: EXAMPLE,
@@ -266,7 +269,7 @@ impl FromStr for Bytes {
             ("GiB", 1 << 30),
             ("TiB", 1 << 40),
         ];
-        parse_with(text, "size", "100 MB", UNITS).map(Self)
+        quantity(text, "size", "100 MB", UNITS).map(Self)
     }
 }
 
@@ -282,7 +285,7 @@ impl FromStr for Span {
             ("min", 60_000_000_000),
             ("h", 3_600_000_000_000),
         ];
-        parse_with(text, "time", "5 ms", UNITS).map(Self::from_ns)
+        quantity(text, "time", "5 ms", UNITS).map(Self::from_ns)
     }
 }
 
@@ -312,7 +315,7 @@ impl FromStr for QueueLimit {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const EXAMPLE: &str = "250 packets";
         if text.contains("packet") {
-            let n = parse_with(text, "queue", EXAMPLE, &[("packets", 1), ("packet", 1)])?;
+            let n = quantity(text, "queue", EXAMPLE, &[("packets", 1), ("packet", 1)])?;
             return u32::try_from(n).map(Self::Packets).map_err(|_| UnitError {
                 problem: format!("a queue of {n} packets is too long"),
                 example: EXAMPLE,

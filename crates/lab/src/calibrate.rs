@@ -100,6 +100,10 @@ pub struct Calibration {
     /// What work costs the threads of virtual runs; `None` in files of before it was measured.
     #[serde(default)]
     pub costs: Option<CoreCosts>,
+    /// The speed of a CPU in [`ref`](crate::resources::reference); `None` in files of before it was
+    /// measured.
+    #[serde(default)]
+    pub reference: Option<f64>,
 }
 
 /// What `check` and `run` know of the machine.
@@ -285,6 +289,7 @@ mod tests {
             },
             region: Region::default(),
             costs: None,
+            reference: None,
         }
     }
 
@@ -340,6 +345,7 @@ mod tests {
                     window_ns: 2_500.0,
                 }),
             }),
+            reference: Some(1.25),
             ..made(&present_machine())
         };
         calibration.save(&file).unwrap();

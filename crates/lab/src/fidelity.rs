@@ -28,8 +28,9 @@ pub use meter::{Measured, Second};
 pub use rule::State;
 pub use verdict::{Spurious, Verdict, WorstPair};
 
-/// A host whose tasks waited this long for a CPU within a second was starved: half of the second,
-/// however long that took on the machine.
+/// A host that went without a CPU this long within a second although it had something to run was
+/// starved: half of the second, however long that took on the machine; of a host that has less than a
+/// CPU, half of what it has.
 pub const STARVED: Span = Span::from_ms(500);
 
 /// A span to a tenth of its unit, for people.

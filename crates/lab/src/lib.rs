@@ -15,6 +15,7 @@ mod measure;
 mod pace;
 pub mod partition;
 pub mod report;
+pub mod resources;
 pub mod run;
 pub mod saved;
 pub mod sockets;

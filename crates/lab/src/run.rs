@@ -32,13 +32,17 @@ pub fn run(
 ) -> Result<Summary, RunError> {
     let begun = Begun::now();
     let mut machine = LinuxMachine::default();
-    if plan.clock == RunClock::Virtual {
-        virtual_time::memory::Needs::of(plan).check(&machine)?;
-    }
-    let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
-    let result = match plan.clock {
-        RunClock::Real => live::run(plan, options, &folder, observer, begun),
+    let ground = match plan.clock {
+        RunClock::Real => Some(live::Ground::choose(plan, options)?),
         RunClock::Virtual => {
+            virtual_time::memory::Needs::of(plan).check(&machine)?;
+            None
+        }
+    };
+    let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
+    let result = match &ground {
+        Some(ground) => live::run(plan, options, (&folder, ground), observer, begun),
+        None => {
             let cores = &options.cores;
             virtual_time::run(plan, &folder, observer, &mut machine, (cores, begun))
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fidelity::{Stalls, State, Verdict};
 use crate::flows::{FlowSummary, GroupSummary};
+use crate::resources::ResourcesSummary;
 
 /// The machine that a run was made on: the parameters of hardware and system that its figures
 /// depend on.
@@ -377,6 +378,8 @@ pub struct Summary {
     pub error: Option<String>,
     /// What is worth knowing.
     pub warnings: Vec<String>,
+    /// What hosts were kept to; `null` where none was kept to anything.
+    pub resources: Option<ResourcesSummary>,
     /// Every program.
     pub programs: Vec<ProgramSummary>,
     /// The first 10,000 modelled flows, entry by entry.

@@ -12,6 +12,7 @@ mod diagnosis;
 mod facts;
 mod probe;
 mod remedy;
+mod resources;
 
 pub(crate) use facts::version;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 //! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
 //! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
 //! the microsecond ([`wait`]), reads clocks ([`clock`]), asks kernels for their TCP connections
-//! ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and
-//! memory ([`memory`]).
+//! ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and memory ([`memory`]), and limits
+//! what hosts have of both ([`resources`]).
 //!
 //! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
 // The one crate that may read clocks.
@@ -23,6 +23,7 @@ pub mod memory;
 mod netlink;
 pub mod packet_io;
 pub mod real_time;
+pub mod resources;
 pub mod sandbox;
 pub mod socket;
 mod sys;

@@ -81,6 +81,21 @@ pub fn available_bytes() -> Option<u64> {
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
+/// Bytes of memory that this machine has, or the control group that this process is in. `None` where
+/// the system does not say.
+pub fn total_bytes() -> Option<u64> {
+    let machine = kib(&read("/proc/meminfo"), "MemTotal:")?;
+    let limits = groups::own("memory");
+    let limits = limits.iter().filter_map(|(version, group)| {
+        let name = match version {
+            Version::First => "memory.limit_in_bytes",
+            Version::Second => "memory.max",
+        };
+        read(group.join(name)).trim().parse::<u64>().ok()
+    });
+    Some(limits.min().map_or(machine, |limit| limit.min(machine)))
+}
+
 /// Bytes that this process has in memory; 0 where the system does not say.
 pub fn resident_bytes() -> u64 {
     kib(&read("/proc/self/status"), "VmRSS:").unwrap_or(0)

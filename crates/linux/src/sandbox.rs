@@ -13,15 +13,18 @@
 //! gets a signal (`PR_SET_PDEATHSIG`) and ends; it is process 1 of its PID namespace, so every
 //! host and program dies with it, and namespaces, cables and mounts go with their last process.
 //!
-//! Left out: CPU, memory and disk limits of hosts.
+//! Hosts whose programs have limits get control groups from whoever starts the sandbox
+//! ([`crate::resources`]), and a cgroup namespace in which these are all that there is.
 
 mod boot;
 mod counters;
 mod dump;
+mod groups;
 mod launch;
 mod server;
 mod steering;
 mod usage;
+mod warden;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -36,6 +39,7 @@ use thiserror::Error;
 
 use crate::channel::Channel;
 use crate::packet_io::{RingConfig, Rings};
+use crate::resources::{Limits, Membership};
 use crate::sys::{self, Fork};
 
 use dump::Dumped;
@@ -124,6 +128,12 @@ pub struct HostConfig {
     /// The most segments that it hands over as one, with unfinished checksums; 1 where it hands
     /// over packets one by one, complete.
     pub segments: u32,
+    /// What its programs are kept to without control groups.
+    pub limits: Limits,
+    /// The control groups of its processes.
+    pub groups: Vec<Membership>,
+    /// The CPUs on which its programs run; empty for those of all hosts.
+    pub cpus: Vec<usize>,
 }
 
 impl HostConfig {
@@ -183,6 +193,15 @@ pub enum Event {
         /// The CPU time that it and its reaped children used.
         cpu: Duration,
     },
+    /// A process was ended since its host had used up its memory.
+    OutOfMemory {
+        /// The host's number.
+        host: usize,
+        /// The process, which may be a program.
+        id: ProgramId,
+    },
+    /// What keeps hosts to their resources has died; nothing does any more.
+    WardenDied,
     /// A host's init has died, and all its programs with it.
     HostDied {
         /// The host's number.
@@ -222,6 +241,7 @@ pub enum SandboxError {
 enum Request {
     Begin(SandboxConfig),
     AddHosts(Vec<HostConfig>),
+    Guard,
     OpenRing(RingConfig),
     OpenSender { offload: bool },
     Spawn(SpawnSpec),
@@ -349,6 +369,9 @@ impl Sandbox {
             if !progress(self.hosts) {
                 return Err(SandboxError::Interrupted);
             }
+        }
+        if hosts.iter().any(|host| !host.limits.is_empty()) {
+            self.expect_done(&Request::Guard)?;
         }
         Ok(())
     }
@@ -540,7 +563,7 @@ fn forbidden(error: io::Error) -> SandboxError {
 }
 
 /// The number of threads of this process.
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 

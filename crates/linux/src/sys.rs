@@ -322,6 +322,13 @@ pub(crate) fn may_execute(path: &Path) -> bool {
     allowed && path.is_file()
 }
 
+/// Whether this process may write to a file, or make files in a folder.
+pub(crate) fn may_write(path: &Path) -> bool {
+    let Ok(name) = cpath(path) else { return false };
+    // SAFETY: a NUL-terminated string.
+    unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
+}
+
 /// Marks every descriptor from 3 on to be closed by `exec`.
 pub(crate) fn close_on_exec_from_3() {
     // SAFETY: no pointers. Every kernel since 5.11 has the call; descriptors that we open are
@@ -440,6 +447,28 @@ pub(crate) fn close_all_from_3() {
     // SAFETY: the caller owns nothing that it will use again; called just before a loop that
     // uses no descriptor.
     unsafe { libc::close_range(3, u32::MAX, 0) };
+}
+
+/// Closes every descriptor, also the standard streams, but this one.
+pub(crate) fn close_all_but(kept: RawFd) {
+    let kept = kept as u32;
+    // SAFETY: as above; the caller uses the one that is left.
+    unsafe {
+        if kept > 0 {
+            libc::close_range(0, kept - 1, 0);
+        }
+        libc::close_range(kept + 1, u32::MAX, 0);
+    }
+}
+
+/// Ignores what usually ends a process; what cannot be ignored still does.
+pub(crate) fn ignore_endings() {
+    // SAFETY: no handlers, no pointers.
+    unsafe {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
 }
 
 /// Reaps children for ever, as an init must.

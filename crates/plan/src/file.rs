@@ -12,6 +12,7 @@ pub(crate) mod decode;
 pub(crate) mod generate;
 pub(crate) mod link;
 pub(crate) mod measure;
+pub(crate) mod resources;
 pub(crate) mod set;
 pub(crate) mod spec;
 pub(crate) mod traffic;

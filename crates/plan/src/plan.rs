@@ -4,7 +4,7 @@
 //! hosts are numbered and addressed in the natural order of their names (`a2` before `a10`).
 //! Steps, each in a file of its own: [`nodes`] expands groups and sets, [`links`] names links, [`pipe`]
 //! says what they do, [`addresses`] gives addresses, [`paths`] finds unreachable pairs and
-//! buffers, [`queues`] what queues hold and which are too short or too long, [`events`] what
+//! buffers, [`resources`] reads what hosts have for their programs, [`queues`] says what queues hold and which are too short or too long, [`events`] what
 //! happens when, [`programs`] orders programs, [`traffic`] makes groups of flows, [`clock`] decides
 //! whether they can end. Problems of independent entries are all reported.
 //!
@@ -26,6 +26,7 @@ mod pipe;
 mod positions;
 mod programs;
 mod queues;
+mod resources;
 mod sketch;
 mod traffic;
 
@@ -59,6 +60,7 @@ use network::Network;
 pub use network::NetworkLabels;
 pub use paths::bytes;
 pub use queues::queue_bytes;
+pub use resources::{CpuTime, Cpus, Disk, Resources};
 pub use sketch::{experiment, of_plan};
 
 /// The most programs, each counted once per host that it runs on.
@@ -131,6 +133,8 @@ pub struct HostPlan {
     pub tcp: TcpProfile,
     /// The pipes that leave it: its NICs.
     pub nic: Vec<PipeId>,
+    /// What its programs have; shared by the members of a group.
+    pub resources: Arc<Resources>,
 }
 
 /// The TCP of a host's kernel, pinned whatever the machine's defaults are.
@@ -407,6 +411,8 @@ fn lower(
     lans::check(&spec.topology, &nodes, &links, faults);
     let programs = programs::expand(&spec.programs, &nodes, faults);
     let positions = positions::read(&spec.topology, faults);
+    let mut warnings = Vec::new();
+    let resources = resources::read(spec, limits.clock, &mut warnings, faults);
     let addressed = addresses::assign(&spec.topology, &nodes, faults);
     if !faults.is_empty() {
         return None;
@@ -426,10 +432,10 @@ fn lower(
         &topology,
         &nodes,
         &reach,
-        (&tcp, defaults.mtu),
+        (&tcp, defaults.mtu, &resources),
         faults,
     );
-    let mut warnings = queues::warnings(&topology, &reach, &links.origin);
+    warnings.extend(queues::warnings(&topology, &reach, &links.origin));
     let groups = links.groups(&topology);
     let labels = NetworkLabels {
         nodes: nodes

@@ -32,16 +32,20 @@ pub(crate) enum Victim {
     Sandbox,
     Host,
     Program,
+    /// Of runs whose hosts have control groups.
+    Reaper,
+    /// Of runs whose hosts have resources without control groups.
+    Warden,
 }
 
 const VICTIMS: [Victim; 4] = [Victim::Cli, Victim::Sandbox, Victim::Host, Victim::Program];
 
 impl Victim {
-    /// How long the run would last: long after the kill, except that the death of a program
-    /// ends no run.
+    /// How long the run would last: long after the kill, except that the death of a program, or of
+    /// the reaper, ends no run.
     const fn duration(self) -> &'static str {
         match self {
-            Self::Program => "duration: 1 s\n",
+            Self::Program | Self::Reaper => "duration: 1 s\n",
             _ => "duration: 20 s\n",
         }
     }
@@ -52,6 +56,8 @@ impl Victim {
             // Programs that it is about to start have its name for a moment.
             Self::Sandbox => process.name == "longhaul-box" && process.parent == run.pid(),
             Self::Host => process.name == "longhaul-host",
+            Self::Reaper => process.name == "longhaul-reaper",
+            Self::Warden => process.name == "longhaul-warden",
             Self::Program => !process.name.starts_with("longhaul"),
         }
     }
@@ -121,8 +127,10 @@ fn kill_one(mut run: Run<'_>, victim: Victim, moment: Moment, dice: &mut Dice) {
     let outcome = run.wait();
     match victim {
         Victim::Cli => assert_eq!(outcome.code, 128 + 9),
-        Victim::Sandbox | Victim::Host => assert_says_why(&outcome.failed(), &after),
-        Victim::Program => {
+        Victim::Sandbox | Victim::Host | Victim::Warden => {
+            assert_says_why(&outcome.failed(), &after)
+        }
+        Victim::Program | Victim::Reaper => {
             let outcome = outcome.failed();
             assert!(
                 !outcome.summary.is_null(),
@@ -142,13 +150,19 @@ fn assert_says_why(outcome: &Outcome, after: &str) {
 
 /// Kills processes of `count` runs; used for other users too.
 pub(crate) fn kill_at_random(lab: &Lab, count: usize) {
+    kill_at_random_of(lab, &VICTIMS, count, "");
+}
+
+/// Kills one of `victims` in each of `count` runs whose hosts have these resources.
+pub(crate) fn kill_at_random_of(lab: &Lab, victims: &[Victim], count: usize, resources: &str) {
     let mut dice = Dice(seed());
+    let busy = BUSY.replace("count: 4", &format!("count: 4, {resources}"));
     for number in 0..count {
-        let victim = VICTIMS[number % VICTIMS.len()];
-        let setting_up = (number / VICTIMS.len()).is_multiple_of(2);
+        let victim = victims[number % victims.len()];
+        let setting_up = (number / victims.len()).is_multiple_of(2);
         let moment = Moment::random(&mut dice, setting_up);
         kill_one(
-            lab.start(&(BUSY.to_owned() + victim.duration())),
+            lab.start(&(busy.clone() + victim.duration())),
             victim,
             moment,
             &mut dice,

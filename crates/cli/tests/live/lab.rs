@@ -28,6 +28,7 @@ const NOBODY: u32 = 65534;
 const SCRIPTS: [(&str, &str); 13] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
+    ("hungry.py", include_str!("py/hungry.py")),
     ("isolated.py", include_str!("py/isolated.py")),
     ("jumbo.py", include_str!("py/jumbo.py")),
     ("lan.py", include_str!("py/lan.py")),

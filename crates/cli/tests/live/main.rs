@@ -39,6 +39,7 @@ mod rates;
 #[allow(dead_code)]
 mod reader;
 mod record;
+mod resources;
 mod scale;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

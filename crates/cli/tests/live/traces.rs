@@ -138,7 +138,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// The machine as it is: interfaces and mounts of our namespaces, named network namespaces,
-    /// temporary files that are called after Longhaul and are no test's.
+    /// control groups of runs, temporary files that are called after Longhaul and are no test's.
     pub(crate) fn now() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut things = BTreeSet::new();
@@ -156,6 +156,7 @@ impl Machine {
         for folder in ["/run/netns", "/var/run/netns"] {
             things.extend(names(Path::new(folder)).map(|name| format!("namespace {name}")));
         }
+        groups(Path::new("/sys/fs/cgroup"), &mut things);
         let tests = ["live", "bench", "cli", "gallery"].map(|test| format!("longhaul-{test}-"));
         let temporary = names(&std::env::temp_dir()).filter(|name| {
             name.contains("longhaul") && !tests.iter().any(|test| name.starts_with(test))
@@ -167,6 +168,20 @@ impl Machine {
     /// What is there now and was not `before`.
     pub(crate) fn beyond(self, before: &Self) -> Vec<String> {
         self.things.difference(&before.things).cloned().collect()
+    }
+}
+
+/// The control groups below `folder` that runs have made.
+fn groups(folder: &Path, things: &mut BTreeSet<String>) {
+    for name in names(folder) {
+        let path = folder.join(&name);
+        if !path.is_dir() || path.is_symlink() {
+            continue;
+        }
+        if name.starts_with("longhaul-") {
+            things.insert(format!("control group {}", path.display()));
+        }
+        groups(&path, things);
     }
 }
 

@@ -17,6 +17,7 @@ use super::timer::Timer;
 use super::trial::{self, Bench, Trial};
 use super::{CalibrateError, Calibration, FORMAT, machine_id};
 use crate::fidelity::State;
+use crate::resources::reference;
 use crate::summary::Machine;
 
 /// Headers of IPv4 and UDP.
@@ -136,6 +137,7 @@ pub fn measure(
         tcp,
         hosts,
         costs: Some(costs),
+        reference: Some(reference::measure()),
     })
 }
 

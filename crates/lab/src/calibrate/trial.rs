@@ -63,6 +63,7 @@ impl Bench {
         let options = RunOptions {
             out: folder.clone(),
             force: true,
+            oversubscribe: false,
             experiment_text: text.to_owned(),
             experiment_dir: self.dir.clone(),
             cores: crate::run::Cores::default(),

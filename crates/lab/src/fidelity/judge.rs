@@ -75,6 +75,8 @@ pub struct Judge {
     clock_steps: u64,
     /// The longest wait for a CPU within a second, of each host that was starved.
     starved: Vec<Option<Duration>>,
+    /// What hosts were given beyond what the machine has, in words.
+    excess: Vec<String>,
     /// Sum and number of what the machine left of links' rates in each second.
     rate_left: (f64, u64),
     stalls: Stalls,
@@ -90,6 +92,7 @@ impl Judge {
             tolerance,
             cables: vec![[0; 2]; hosts.len()],
             starved: vec![None; hosts.len()],
+            excess: Vec::new(),
             hosts,
             names,
             run: Shares::default(),
@@ -114,6 +117,11 @@ impl Judge {
             *to += to_core;
             *from += from_core;
         }
+    }
+
+    /// Hosts have been given what this machine does not have, each in a line.
+    pub fn oversubscribed(&mut self, excess: &[String]) {
+        self.excess.extend_from_slice(excess);
     }
 
     /// Takes one second into account, with all drops in it.
@@ -168,6 +176,7 @@ impl Judge {
             late_seconds: self.late_seconds,
             clock_steps: self.clock_steps,
             is_starved: self.starved.iter().any(Option::is_some),
+            is_oversubscribed: !self.excess.is_empty(),
             rates: self.rate_share(),
         }
     }

@@ -101,6 +101,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) clock_steps: u64,
     /// Whether hosts were starved of CPU time.
     pub(crate) is_starved: bool,
+    /// Whether hosts were given more than the machine has.
+    pub(crate) is_oversubscribed: bool,
     /// What rates have kept of what they should be.
     pub(crate) rates: f64,
 }
@@ -145,6 +147,7 @@ pub(crate) fn grade(evidence: &Evidence<'_>) -> State {
         late_seconds,
         clock_steps,
         is_starved,
+        is_oversubscribed,
         rates,
     } = *evidence;
     let is_faithful = run.late_share() <= FAITHFUL
@@ -153,6 +156,7 @@ pub(crate) fn grade(evidence: &Evidence<'_>) -> State {
         && lost == 0
         && clock_steps == 0
         && !is_starved
+        && !is_oversubscribed
         && !are_slow(rates);
     let is_degraded = !is_too_late(run)
         && !parts.iter().any(is_too_late)
@@ -193,6 +197,7 @@ mod tests {
             late_seconds: 0,
             clock_steps: 0,
             is_starved: false,
+            is_oversubscribed: false,
             rates: 1.0,
         }
     }
@@ -286,6 +291,7 @@ mod tests {
         assert_eq!(graded(|e| e.lost = 3), State::Broken);
         assert_eq!(graded(|e| e.clock_steps = 1), State::Degraded);
         assert_eq!(graded(|e| e.is_starved = true), State::Degraded);
+        assert_eq!(graded(|e| e.is_oversubscribed = true), State::Degraded);
         assert_eq!(graded(|e| e.late_seconds = 1), State::Degraded);
         assert_eq!(
             graded(|e| (e.late_seconds, e.seconds) = (1, 100)),

@@ -200,6 +200,7 @@ pub(crate) fn summary() -> Summary {
         series: Vec::new(),
         captures: Vec::new(),
         attempts: Vec::new(),
+        resources: None,
     }
 }
 

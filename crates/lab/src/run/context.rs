@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::fidelity::State;
 use crate::folder::FolderError;
+use crate::resources::Misfit;
 
 /// What the caller decides about a run beside the plan.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct RunOptions {
     pub experiment_text: String,
     /// The folder of the experiment file: `LONGHAUL_DIR` of programs, base of a relative `cwd`.
     pub experiment_dir: PathBuf,
+    /// Whether hosts may be given more than the machine has, which the verdict then tells.
+    pub oversubscribe: bool,
     /// On how many cores a virtual run may go, and who has what.
     pub cores: Cores,
 }
@@ -124,6 +127,9 @@ pub enum RunError {
         /// GiB that there are.
         available: f64,
     },
+    /// The machine does not have what hosts ask for.
+    #[error(transparent)]
+    Resources(#[from] Misfit),
     /// The system refused something else.
     #[error("{what}: {error}")]
     Io {

@@ -19,6 +19,7 @@ use crate::fidelity::{Second, Verdict};
 use crate::flows::{self, Flows};
 use crate::folder::RunFolder;
 use crate::measure::Outcome;
+use crate::resources::ResourcesSummary;
 use crate::summary::{
     EVENTS_MAX, EventSummary, Machine, Packets, PipeSummary, ProgramSummary, Summary,
 };
@@ -66,6 +67,8 @@ pub(super) struct End<'a> {
     pub(super) trace_hash: Option<u64>,
     /// What has been written down as it went on.
     pub(super) measured: Outcome,
+    /// What hosts were kept to.
+    pub(super) resources: Option<ResourcesSummary>,
 }
 
 impl<'a> Ledger<'a> {
@@ -174,6 +177,7 @@ impl<'a> Ledger<'a> {
             },
             error,
             warnings,
+            resources: end.resources,
             programs: end.programs,
             flows: flows.list,
             flows_seen: flows.seen,

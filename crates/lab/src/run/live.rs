@@ -20,6 +20,7 @@ mod looks;
 mod nic;
 mod placement;
 mod programs;
+mod resources;
 mod steering;
 mod supervise;
 mod top;
@@ -28,6 +29,7 @@ mod trim;
 use std::os::fd::AsFd;
 
 use longhaul_linux::cpu;
+use longhaul_linux::resources::Groups;
 use longhaul_linux::sandbox::Sandbox;
 use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_plan::plan::Plan;
@@ -35,34 +37,71 @@ use longhaul_plan::plan::Plan;
 use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
 use crate::folder::RunFolder;
 use crate::measure::Recorder;
+use crate::resources::{Allotment, Facts};
 use crate::summary::Summary;
 use drive_thread::Core;
 pub use hosts::ring_configs;
 use hosts::{host_configs, host_list, offloads, sandbox_config, without_offload};
 use placement::Placement;
 
+/// What a run stands on: CPUs, and what hosts have of the machine. Chosen before anything is made.
+pub(super) struct Ground {
+    placement: Placement,
+    allotment: Allotment,
+}
+
+impl Ground {
+    /// Chooses for a plan.
+    ///
+    /// # Errors
+    /// The machine does not have what its hosts ask for.
+    pub(super) fn choose(plan: &Plan, options: &RunOptions) -> Result<Self, RunError> {
+        let placement = Placement::choose();
+        let facts = Facts::of(plan, placement.for_programs().to_vec(), &options.out);
+        Ok(Self {
+            allotment: Allotment::of(plan, facts, options.oversubscribe)?,
+            placement,
+        })
+    }
+}
+
 /// Runs a plan with programs; the summary lacks the figures that only the caller knows.
 pub(super) fn run(
     plan: &Plan,
     options: &RunOptions,
-    folder: &RunFolder,
+    (folder, ground): (&RunFolder, &Ground),
     observer: &mut dyn Observer,
     begun: Begun,
 ) -> Result<Summary, RunError> {
+    let Ground {
+        placement,
+        allotment,
+    } = ground;
     let names = plan.hosts.iter().map(|host| host.name.as_str());
     folder.create_hosts(names)?;
     folder.write("hosts.txt", &host_list(plan))?;
-    let placement = Placement::choose();
     let _home = placement.home();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
-    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, &placement))?;
+    // They outlive the sandbox, whose end leaves them empty.
+    let device = allotment.facts.device.as_ref().ok();
+    let (by_groups, by_warden) = allotment.limits();
+    let groups = Groups::create(&by_groups, device);
+    let groups = groups.map_err(io_error("limiting hosts' resources"))?;
+    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, placement))?;
     let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
         true => &without_offload(plan),
         false => plan,
     };
     // Each program's output takes four descriptors; programs themselves keep the old limit.
     longhaul_linux::raise_open_files().map_err(io_error("raising the limit of open files"))?;
-    let hosts = host_configs(plan);
+    let mut hosts = host_configs(plan);
+    for (number, (host, share)) in hosts.iter_mut().zip(&allotment.hosts).enumerate() {
+        host.cpus.clone_from(&share.cpus);
+        host.limits = by_warden[number];
+        host.groups = groups
+            .as_ref()
+            .map_or(Vec::new(), |groups| groups.of_host(number));
+    }
     let total = hosts.len();
     observer.progress(&Progress::Hosts { up: 0, total });
     sandbox.add_hosts(&hosts, |up| {
@@ -76,12 +115,13 @@ pub(super) fn run(
     }
     let (recorder, sampler) =
         Recorder::start(plan, folder).map_err(io_error("starting to measure"))?;
-    let core = Core::start(plan, ring, &placement, sampler)?;
+    let core = Core::start(plan, ring, placement, sampler)?;
     let machine = placement.machine(core.facts);
     let outside = supervise::Outside {
         sandbox,
         signals,
         recorder,
+        resources: resources::Watch::new(plan, allotment, groups.as_ref()),
     };
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, outside)?;
     let mut summary = supervisor.run(observer, machine)?;

@@ -305,6 +305,7 @@ impl<'a> Simulation<'a> {
             programs: Vec::new(),
             trace_hash: Some(self.run.trace_hash()),
             measured,
+            resources: None,
         })
     }
 }

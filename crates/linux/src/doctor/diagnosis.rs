@@ -5,7 +5,7 @@ use std::io;
 use super::Finding;
 use super::facts::Facts;
 use super::probe::{Outcomes, Step};
-use super::remedy;
+use super::{remedy, resources};
 
 /// `clone3` came with 5.3.
 const CLONE3: (u32, u32) = (5, 3);
@@ -46,6 +46,7 @@ pub(super) fn diagnose(facts: &Facts) -> Vec<Finding> {
         starvation(facts),
     ]);
     findings.push(memory(facts));
+    findings.extend(resources::findings(&facts.support));
     findings
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::probe::{self, Outcomes};
+use crate::resources::Support;
 
 /// The kind of container that we are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(super) struct Facts {
     pub(super) memory_bytes: u64,
     /// What may still be promised; only under `vm.overcommit_memory=2`.
     pub(super) committable_bytes: Option<u64>,
+    /// By what hosts are kept to their resources.
+    pub(super) support: Support,
 }
 
 impl Facts {
@@ -82,6 +85,7 @@ impl Facts {
             schedstat: crate::cpu::schedstat("/proc/self/schedstat").is_some(),
             memory_bytes: kib(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(u64::MAX),
             committable_bytes: committable(&read("/proc/meminfo")),
+            support: Support::find(),
         }
     }
 }

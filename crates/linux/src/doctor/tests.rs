@@ -4,6 +4,7 @@ use super::super::State;
 use super::super::facts::Container;
 use super::super::probe::Outcome;
 use super::*;
+use crate::resources::{Lack, Means, Support};
 
 const ALL: [Step; 16] = [
     Step::UserNamespace,
@@ -46,6 +47,11 @@ fn healthy() -> Facts {
         schedstat: true,
         memory_bytes: 4 << 30,
         committable_bytes: None,
+        support: Support {
+            cpu: Ok(Means::GroupsV2),
+            memory: Ok(Means::GroupsV2),
+            disk: Ok(Means::GroupsV2),
+        },
     }
 }
 
@@ -64,6 +70,19 @@ fn failing(step: Step, errno: i32) -> Facts {
     }
     facts.probe = Some(Outcomes(outcomes));
     facts
+}
+
+#[test]
+fn resources_that_hosts_cannot_be_kept_to_are_told_with_a_remedy() {
+    let mut facts = healthy();
+    facts.support.disk = Err(Lack {
+        reason: "no disks here".to_owned(),
+        remedy: "run as root".to_owned(),
+    });
+    let finding = only(&facts);
+    assert_eq!(finding.state, State::Warning);
+    assert!(finding.detail.contains("no disks here") && finding.detail.contains("`disk`"));
+    assert_eq!(finding.remedy.as_deref(), Some("run as root"));
 }
 
 /// The one thing that is wrong with a machine.

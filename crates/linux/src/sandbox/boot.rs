@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig};
+use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig, groups};
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink};
 use crate::{ethtool, sys};
@@ -66,6 +66,7 @@ pub(super) fn main(
 ) -> ! {
     sys::set_name(c"longhaul-host");
     sys::reset_signals();
+    crate::resources::duty::without_stop_signals();
     let result = boot(config, shared, pinned, &mut go);
     let text = result.as_ref().map_or_else(String::as_str, |()| "up");
     if report.write_all(text.as_bytes()).is_err() || result.is_err() {
@@ -84,7 +85,10 @@ fn boot(
 ) -> Result<(), String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     sys::set_hostname(&config.name).map_err(step("setting its name"))?;
-    mount_private(&shared.keep).map_err(step("mounting its private folders"))?;
+    groups::enter(&config.groups).map_err(step("entering its control groups"))?;
+    let limits = config.limits;
+    mount_private(&shared.keep, limits.memory).map_err(step("mounting its private folders"))?;
+    groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     set_sysctls(config, pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)
@@ -130,8 +134,9 @@ pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
     sys::unmount(stage)
 }
 
-/// Gives the host folders of its own and keeps `keep` visible below them.
-fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
+/// Gives the host folders of its own and keeps `keep` visible below them. No folder holds more than
+/// the host's `memory`, where no control group counts them.
+fn mount_private(keep: &[std::path::PathBuf], memory: Option<u64>) -> io::Result<()> {
     let inside = |folder: &Path, of: &str| folder.starts_with(of) && folder != Path::new(of);
     let below = |folder: &Path| {
         inside(folder, OVERLAID) || PRIVATE.iter().any(|(private, _)| inside(folder, private))
@@ -145,7 +150,8 @@ fn mount_private(keep: &[std::path::PathBuf]) -> io::Result<()> {
             continue;
         }
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        let options = format!("mode={mode}");
+        let size = memory.map_or(String::new(), |bytes| format!(",size={bytes}"));
+        let options = format!("mode={mode}{size}");
         sys::mount(
             Path::new("tmpfs"),
             Path::new(folder),

@@ -15,8 +15,12 @@ pub struct HostCounters {
     pub from_core_dropped: u64,
     /// Nanoseconds that its tasks were ready to run but had no CPU.
     pub run_wait_ns: u64,
+    /// Nanoseconds that its tasks ran.
+    pub cpu_ns: u64,
     /// Processes that it runs, its init not counted.
     pub processes: u32,
+    /// Their tasks.
+    pub tasks: u32,
 }
 
 /// What a host's processes have used since its start, but for what a task used between the last look

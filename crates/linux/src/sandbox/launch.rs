@@ -10,8 +10,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::SpawnSpec;
 use super::server::Server;
+use super::{HostConfig, SpawnSpec, groups};
+use crate::cpu;
+use crate::resources::watchdog;
 use crate::sys::{self, Fork};
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -72,7 +74,13 @@ fn become_program(
     let name = &spec.argv[0];
     let enter = || -> Result<(), String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        let host = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        let config = &server.host(spec.host)?.config;
+        accept_limits(config)?;
+        let mut host =
+            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
+        if !config.groups.is_empty() {
+            host |= libc::CLONE_NEWCGROUP;
+        }
         sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
         sys::new_session();
         for (stream, target) in streams.iter().zip(0..) {
@@ -121,6 +129,19 @@ fn become_program(
         ),
         _ => format!("cannot start `{name}`: {error}"),
     }
+}
+
+/// Keeps the calling process to what its host has; while its control groups can still be seen.
+fn accept_limits(config: &HostConfig) -> Result<(), String> {
+    let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+    groups::join(&config.groups).map_err(step("joining the host's control groups"))?;
+    if let Some(bytes) = config.limits.memory {
+        watchdog::limit_data(bytes).map_err(step("limiting its memory"))?;
+    }
+    if !config.cpus.is_empty() {
+        cpu::pin(&config.cpus).map_err(step("choosing CPUs"))?;
+    }
+    Ok(())
 }
 
 /// Maps the caller's own user and group onto the sandbox's user 0 and drops its rights.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::boot::Sysctl;
 use super::dump::{HostDiag, Round};
 use super::usage::Tasks;
+use super::warden::{self, Killing, Warden};
 use super::{
     Answer, Event, Exit, HostConfig, HostCounters, HostUsage, ProgramId, Request, SandboxConfig,
     Shaper, Traffic, Usage,
@@ -78,6 +79,8 @@ pub(super) struct Server {
     /// Whether there has been a program at all.
     launched: bool,
     tasks: Tasks,
+    /// Where hosts are kept to resources without control groups.
+    warden: Option<Warden>,
     /// The dump of connections that is under way.
     pub(super) round: Option<Round>,
     /// Parameters that hosts have from this namespace, whose TCP table is another one.
@@ -90,6 +93,7 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     let Some((Request::Begin(config), _)) = channel.receive().map_err(ended)? else {
         return Ok(());
     };
+    crate::resources::duty::without_stop_signals();
     crate::farewell::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
     let mut server = Server::set_up(config, uid, gid)?;
     let begun = Answer::Begun {
@@ -99,8 +103,16 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     loop {
         // A dump asks one host at a time, so that requests wait for no more than that.
         let patience = server.round.is_some().then_some(Duration::ZERO);
-        let ready = sys::wait_readable(&[channel.as_fd(), children.as_fd()], patience);
+        let mut fds = vec![channel.as_fd(), children.as_fd()];
+        fds.extend(server.warden.as_ref().map(Warden::as_fd));
+        let ready = sys::wait_readable(&fds, patience);
         let ready = ready.map_err(|e| format!("poll: {e}"))?;
+        // Before the ends of those that it has killed.
+        if ready.get(2) == Some(&true) {
+            for event in server.listen() {
+                channel.send(&Answer::Event(event), &[]).map_err(ended)?;
+            }
+        }
         if let Some((dumped, file)) = server.dump_next() {
             channel.send(&dumped, &[file.as_fd()]).map_err(ended)?;
         }
@@ -166,6 +178,7 @@ impl Server {
             programs,
             launched,
             tasks,
+            warden: None,
             round: None,
             pinned,
         })
@@ -180,6 +193,10 @@ impl Server {
             Request::Begin(_) => return Err("the sandbox has begun already".to_owned()),
             Request::AddHosts(hosts) => {
                 self.add_hosts(&hosts)?;
+                Answer::Done
+            }
+            Request::Guard => {
+                self.guard()?;
                 Answer::Done
             }
             Request::OpenRing(config) => {
@@ -229,6 +246,7 @@ impl Server {
                 return Ok((Answer::Steering, file.map(Into::into)));
             }
             Request::Shutdown => {
+                self.warden = None;
                 self.end_hosts();
                 self.netlink.request(netlink::delete_group(CABLES)).ok();
                 Answer::Done
@@ -395,7 +413,9 @@ impl Server {
         }
         for (counter, usage) in counters.iter_mut().zip(self.look_at_tasks(false)) {
             counter.run_wait_ns = usage.run_wait_ns;
+            counter.cpu_ns = usage.cpu_ns;
             counter.processes = usage.processes;
+            counter.tasks = usage.tasks;
         }
         counters
     }
@@ -411,6 +431,40 @@ impl Server {
         }
     }
 
+    /// Starts to keep hosts to the resources that no control groups keep them to.
+    fn guard(&mut self) -> Result<(), String> {
+        let cpus = match self.config.cpus.len() {
+            0 => self.all_cpus.len(),
+            cpus => cpus,
+        };
+        let warden = Warden::start(&self.hosts, cpus);
+        self.warden = warden.map_err(|e| format!("keeping hosts to resources: {e}"))?;
+        Ok(())
+    }
+
+    /// A program was killed: what the warden says of it, which may come a moment later.
+    fn ask_warden(&mut self) -> Vec<Event> {
+        const MOMENT: Duration = Duration::from_millis(50);
+        let said = self
+            .warden
+            .as_ref()
+            .map(|w| sys::wait_readable(&[w.as_fd()], Some(MOMENT)));
+        match said {
+            Some(Ok(ready)) if ready[0] => self.listen(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the warden has done.
+    fn listen(&mut self) -> Vec<Event> {
+        let killings = self.warden.as_mut().map_or(Vec::new(), Warden::listen);
+        let event = |Killing { host, pid }| Event::OutOfMemory {
+            host,
+            id: ProgramId(pid),
+        };
+        killings.into_iter().map(event).collect()
+    }
+
     fn usage(&mut self) -> Usage {
         let before = cpu::own_cpu_ns();
         let hosts = self.look_at_tasks(true);
@@ -421,7 +475,20 @@ impl Server {
     fn reap(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(ended) = sys::reap() {
-            if self.programs.remove(&ended.pid).is_some() {
+            if self
+                .warden
+                .as_ref()
+                .is_some_and(|warden| warden.pid == ended.pid)
+            {
+                events.extend(self.listen());
+                self.warden = None;
+                warden::release(&self.hosts);
+                events.push(Event::WardenDied);
+            } else if self.programs.remove(&ended.pid).is_some() {
+                if libc::WIFSIGNALED(ended.status) && libc::WTERMSIG(ended.status) == libc::SIGKILL
+                {
+                    events.extend(self.ask_warden());
+                }
                 let exit = if libc::WIFSIGNALED(ended.status) {
                     Exit::Signal(libc::WTERMSIG(ended.status))
                 } else {

@@ -46,6 +46,9 @@ fn config(host: usize) -> HostConfig {
         unreachable!()
     };
     HostConfig {
+        limits: longhaul_linux::resources::Limits::default(),
+        groups: Vec::new(),
+        cpus: Vec::new(),
         name: format!("h{host}"),
         mac: mac(host),
         ipv4,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::generate::{Generate, Import};
 use super::link::{EventSpec, LinkSpec, RoutingSpec};
 use super::measure::MeasureSpec;
+use super::resources::{CpuField, DiskSpec, ResourceFields};
 use super::traffic::TrafficSpec;
 use super::wrap::{At, Checked, LabelsSpec, Mtu, Named, OneOrMany, Quantity, Scalar};
 
@@ -118,9 +119,27 @@ pub(crate) struct NodeSpec {
     pub(crate) labels: Option<Box<LabelsSpec>>,
     /// TCP of this host.
     pub(crate) tcp: Option<At<Tcp>>,
+    /// The CPU time of its programs: a share of one CPU, a number of CPUs, or a number and a speed.
+    /// Default: all that the machine has for programs.
+    pub(crate) cpu: Option<CpuField>,
+    /// The memory of its programs. Default: the machine's.
+    pub(crate) memory: Option<Quantity<Bytes>>,
+    /// How fast its disk is. Default: the machine's.
+    pub(crate) disk: Option<Box<At<DiskSpec>>>,
     /// Where drawings show it: x to the right, y upwards, in any unit.
     #[schemars(with = "Option<[f64; 2]>")]
     pub(crate) position: Option<At<Vec<At<String>>>>,
+}
+
+impl NodeSpec {
+    /// What is said of its resources.
+    pub(crate) fn resources(&self) -> ResourceFields<'_> {
+        ResourceFields {
+            cpu: self.cpu.as_ref(),
+            memory: self.memory.as_ref(),
+            disk: self.disk.as_deref(),
+        }
+    }
 }
 
 /// What a node does with packets that are not for it.

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::decode::{AT, CHECKED, EITHER, LIST};
+use super::resources::{ByteRate, CpuAmount, CpuSpeed};
 use crate::text::error::{Faults, Pos};
 
 /// A value with its place.
@@ -470,6 +471,21 @@ quantity_schema! {
         "type": "string",
         "pattern": "^\\s*([0-9]*\\.?[0-9]+\\s*(packets?|([kMGT]|[KMGT]i)?B|ns|us|µs|ms|s|min|h)|drop_tail|red|codel|pie|fq_codel)\\s*$",
         "examples": ["250 packets", "64 KiB", "20 ms", "codel"]
+    },
+    CpuAmount: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(%|CPUs?)\\s*$",
+        "examples": ["50 %", "2 CPUs"]
+    },
+    CpuSpeed: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*(ref|%)\\s*$",
+        "examples": ["0.8 ref", "50 %"]
+    },
+    ByteRate: {
+        "type": "string",
+        "pattern": "^\\s*[0-9]*\\.?[0-9]+\\s*([kMG]|[KMG]i)?B/s\\s*$",
+        "examples": ["20 MB/s"]
     },
     Rate: {
         "type": "string",

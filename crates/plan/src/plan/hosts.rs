@@ -1,11 +1,14 @@
 //! Hosts: their network cards, and the TCP that the file asks for.
 
+use std::sync::Arc;
+
 use longhaul_core::topology::Node;
 use longhaul_core::units::Bytes;
 use longhaul_core::{NodeId, Topology};
 
 use super::nodes::Nodes;
 use super::paths::Reach;
+use super::resources::Resources;
 use super::{HostPlan, TCP_BUFFER, TcpProfile};
 use crate::file::spec::{Experiment, Tcp};
 use crate::file::wrap::Quantity;
@@ -68,13 +71,13 @@ impl TcpWish {
     }
 }
 
-/// The hosts, each with its network cards and its TCP.
+/// The hosts, each with its network cards, its TCP and the resources of its entry.
 pub(super) fn lower(
     spec: &Experiment,
     topology: &Topology,
     nodes: &Nodes,
     reach: &Reach,
-    (tcp, mtu): (&TcpWish, u32),
+    (tcp, mtu, resources): (&TcpWish, u32, &[Arc<Resources>]),
     faults: &mut Faults,
 ) -> Vec<HostPlan> {
     let entries = &spec.topology.nodes.0;
@@ -110,6 +113,7 @@ pub(super) fn lower(
                 ecn: wish.ecn.unwrap_or(false),
             },
             nic,
+            resources: resources.get(entry).cloned().unwrap_or_default(),
         }
     };
     topology.hosts().map(host).collect()

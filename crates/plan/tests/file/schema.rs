@@ -120,6 +120,39 @@ fn the_schema_takes_what_is_measured() {
     }
 }
 
+#[test]
+fn the_schema_takes_resources() {
+    let schema = file::schema();
+    let problems = |text: &str| {
+        let tree: serde_json::Value = serde_saphyr::from_str(text).expect(text);
+        check(&schema, &schema, &tree, "$")
+    };
+    let right = "
+topology:
+  nodes:
+    a: { cpu: 50 %, memory: 512 MiB, disk: { read: 20 MB/s, write: 1 MiB/s, iops: 200 } }
+    b: { cpu: { count: 2, speed: 0.8 ref } }
+    c: { cpu: 0.5 CPUs }
+";
+    assert_eq!(problems(right), Vec::<String>::new());
+    for (part, wrong) in [
+        ("50 %", "50"),
+        ("512 MiB", "512"),
+        ("20 MB/s", "20 Mbit/s"),
+        ("iops: 200", "iops: many"),
+        ("speed: 0.8 ref", "speed: 2 GHz"),
+        ("count: 2", "cores: 2"),
+        ("0.5 CPUs", "0.5 cores"),
+    ] {
+        assert!(right.contains(part), "{part}");
+        assert_ne!(
+            problems(&right.replacen(part, wrong, 1)),
+            Vec::<String>::new(),
+            "{wrong}"
+        );
+    }
+}
+
 /// The examples of the reference are right.
 #[test]
 fn the_reference_is_right() {

@@ -183,6 +183,7 @@ impl Judge {
                 at_most(100.0 * self.stood_still_share())
             ));
         }
+        reasons.extend(self.excess.iter().cloned());
         let starved: Vec<_> = self.starved_hosts().collect();
         if let Some(longest) = starved.iter().map(|(_, waited)| *waited).max() {
             let mut names: Vec<_> = starved.iter().map(|(name, _)| *name).collect();

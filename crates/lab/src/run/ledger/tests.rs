@@ -63,6 +63,7 @@ fn closed(name: &str, cores: Vec<CoreEnd>) -> Summary {
         traffic: Vec::new(),
         programs: Vec::new(),
         measured: Default::default(),
+        resources: None,
         trace_hash: None,
     });
     summary.machine.load_before = 0.0;

@@ -4,6 +4,7 @@ use longhaul_core::PipeId;
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::topology::{NodeKind, PipeParams};
 use longhaul_linux::packet_io::RingConfig;
+use longhaul_linux::resources::Limits;
 use longhaul_linux::sandbox::{
     HostConfig, SandboxConfig, TcpConfig, orders_super_packets, tcp_buckets,
 };
@@ -118,6 +119,9 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 true => limit.segments(),
                 false => 1,
             },
+            limits: Limits::default(),
+            groups: Vec::new(),
+            cpus: Vec::new(),
         }
     };
     plan.hosts.iter().map(config).collect()

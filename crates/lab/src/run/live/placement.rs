@@ -39,6 +39,14 @@ impl Placement {
         }
     }
 
+    /// The CPUs of programs: all that there are where the core has none of its own.
+    pub(super) fn for_programs(&self) -> &[usize] {
+        match self.programs.as_slice() {
+            [] => &self.all,
+            programs => programs,
+        }
+    }
+
     /// Gives the calling thread all CPUs back when it is dropped: another run may follow.
     pub(super) fn home(&self) -> Home {
         Home(self.all.clone())

@@ -75,6 +75,8 @@ pub(crate) struct Program {
     pub state: State,
     /// Who ended it, if not itself.
     pub ended_by: Option<EndedBy>,
+    /// Why the kernel has ended it.
+    killed_for: Option<String>,
     /// When it was started.
     pub started: Option<Time>,
     /// When it ended.
@@ -116,6 +118,9 @@ impl Program {
         }
         if let State::Failed(reason) = &self.state {
             return Some(reason.clone());
+        }
+        if let Some(why) = &self.killed_for {
+            return Some(why.clone());
         }
         match (self.ended_by, &self.state) {
             (Some(EndedBy::Timeout), _) => Some("it ran into its time-out".to_owned()),
@@ -195,6 +200,7 @@ impl Programs {
             host: plan.hosts[program.host].name.clone(),
             state: State::Waiting,
             ended_by: None,
+            killed_for: None,
             started: None,
             finished: None,
             cpu: Duration::ZERO,
@@ -377,6 +383,19 @@ impl Programs {
             Some(Ready::Tcp(port)) => sandbox.listening(program.plan.host, *port),
             Some(Ready::Log(_)) => Ok(program.matched),
             Some(Ready::Delay(delay)) => Ok(running >= *delay),
+        }
+    }
+
+    /// The host of a program that runs and is not being ended; none of any other process.
+    pub(crate) fn host_of(&self, id: ProgramId) -> Option<usize> {
+        let program = &self.list[*self.by_id.get(&id)?];
+        program.ended_by.is_none().then_some(program.plan.host)
+    }
+
+    /// Why the kernel has ended a program.
+    pub(crate) fn killed_for(&mut self, id: ProgramId, why: String) {
+        if let Some(index) = self.by_id.get(&id) {
+            self.list[*index].killed_for = Some(why);
         }
     }
 

@@ -30,6 +30,7 @@ use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
 use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
+use crate::run::live::resources::Watch;
 use crate::run::live::steering::Steering;
 use crate::run::live::trim::Trim;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
@@ -42,6 +43,8 @@ const PROGRESS: Duration = Duration::from_millis(200);
 /// How long those may take to end that callers have started, after their programs' grace.
 const CALLERS_GRACE: Duration = Duration::from_secs(2);
 const SIGTERM: i32 = 15;
+/// The code of a program that SIGKILL has ended, or of a shell whose last command was.
+const KILLED: i32 = 128 + 9;
 /// The most packets that a frame for a host holds where there is offload.
 const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
 
@@ -92,13 +95,15 @@ pub(super) struct Supervisor<'a> {
     pub(super) experiment_dir: PathBuf,
     pub(super) recorder: Recorder,
     pub(super) looks: Looks,
+    pub(super) resources: Watch<'a>,
 }
 
 /// What the supervisor works with beside the core.
-pub(super) struct Outside {
+pub(super) struct Outside<'a> {
     pub(super) sandbox: Sandbox,
     pub(super) signals: OwnedFd,
     pub(super) recorder: Recorder,
+    pub(super) resources: Watch<'a>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -107,12 +112,13 @@ impl<'a> Supervisor<'a> {
         options: &RunOptions,
         folder: &'a RunFolder,
         core: Core,
-        outside: Outside,
+        outside: Outside<'a>,
     ) -> Result<Self, RunError> {
         let Outside {
             sandbox,
             signals,
             recorder,
+            resources,
         } = outside;
         let programs = Programs::new(plan, folder, &options.experiment_dir);
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
@@ -127,6 +133,10 @@ impl<'a> Supervisor<'a> {
         let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
         let looks = Looks::new(plan, core.pace);
+        let mut judge = Judge::new(plan.tolerance, hosts, names);
+        judge.oversubscribed(resources.excess());
+        let warnings = warnings(plan, &options.experiment_dir).into_iter();
+        let warnings = warnings.chain(resources.notes().iter().cloned()).collect();
         Ok(Self {
             plan,
             folder,
@@ -136,8 +146,8 @@ impl<'a> Supervisor<'a> {
             listener: listener.map_err(io_error("making the control socket"))?,
             callers: Vec::new(),
             programs: programs.map_err(io_error("preparing programs"))?,
-            ledger: Ledger::new(plan, folder, warnings(plan, &options.experiment_dir))?,
-            judge: Judge::new(plan.tolerance, hosts, names),
+            ledger: Ledger::new(plan, folder, warnings)?,
+            judge,
             tcp: Spurious::default(),
             segments: vec![1; plan.hosts.len()],
             packets_seen: vec![0; plan.hosts.len()],
@@ -157,6 +167,7 @@ impl<'a> Supervisor<'a> {
             experiment_dir: options.experiment_dir.clone(),
             recorder,
             looks,
+            resources,
         })
     }
 
@@ -289,6 +300,12 @@ impl<'a> Supervisor<'a> {
     fn take_event(&mut self, event: Event) {
         match event {
             Event::Exited { id, exit, cpu } => {
+                if exit.code() == KILLED
+                    && let Some(host) = self.programs.host_of(id)
+                    && let Some(why) = self.resources.killed(host)
+                {
+                    self.programs.killed_for(id, why);
+                }
                 if self.programs.ended(id, exit, cpu, self.core.now().time) {
                     return;
                 }
@@ -298,6 +315,12 @@ impl<'a> Supervisor<'a> {
                         .channel
                         .send(&Reply::Exited { code: exit.code() }, &[]);
                 }
+            }
+            // What it was is told by its end, which comes after.
+            Event::OutOfMemory { host, .. } => self.resources.note_kill(host),
+            Event::WardenDied => {
+                let what = "what keeps hosts to their resources has died (was it killed?)";
+                self.ledger.fail(what.to_owned());
             }
             Event::HostDied { host } => {
                 let name = self
@@ -342,11 +365,14 @@ impl<'a> Supervisor<'a> {
             report.second.drops.to_core += to_core;
             report.second.drops.from_core += from_core;
             self.judge.cables_lost(host, to_core, from_core);
-            let waited = Duration::from_nanos(seen.run_wait_ns - before.run_wait_ns);
+            seen.cpu_ns = before.cpu_ns.max(now.cpu_ns);
+            let lacked = self
+                .resources
+                .lacked(host, &before, now, report.second.took);
             let packets = self.core.load.packets(host);
             let had_traffic = packets > std::mem::replace(&mut self.packets_seen[host], packets);
-            if self.core.pace.span(waited) >= STARVED && had_traffic {
-                report.second.starved.push((host, waited));
+            if self.core.pace.span(lacked.of_a_cpu) >= STARVED && had_traffic {
+                report.second.starved.push((host, lacked.time));
             }
         }
         let segments = self.segments.iter().max().copied().unwrap_or(1);
@@ -478,6 +504,9 @@ impl<'a> Supervisor<'a> {
                 program.log_discarded()
             ));
         }
+        for warning in self.resources.warnings() {
+            self.ledger.warn(warning);
+        }
         for warning in self.looks.warnings(self.core.pace) {
             self.ledger.warn(warning);
         }
@@ -499,6 +528,7 @@ impl<'a> Supervisor<'a> {
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
             measured: self.recorder.finish(),
+            resources: self.resources.told(&self.host_counters),
         });
         drop(self.listener);
         drop(self.callers);

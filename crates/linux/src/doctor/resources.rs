@@ -1,0 +1,21 @@
+//! By what this machine keeps hosts to their resources: only experiments that ask for any need it.
+
+use super::Finding;
+use crate::resources::{Lack, Means, Support};
+
+/// One for each resource.
+pub(super) fn findings(support: &Support) -> [Finding; 3] {
+    let finding = |name, field, means: &Result<Means, Lack>| match means {
+        Ok(means) => Finding::ok(name, format!("by {means}")),
+        Err(Lack { reason, remedy }) => Finding::warning(
+            name,
+            format!("{reason}: experiments whose hosts have `{field}` do not run"),
+            remedy.clone(),
+        ),
+    };
+    [
+        finding("hosts' CPU time", "cpu", &support.cpu),
+        finding("hosts' memory", "memory", &support.memory),
+        finding("hosts' disks", "disk", &support.disk),
+    ]
+}

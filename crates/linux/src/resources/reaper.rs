@@ -1,0 +1,75 @@
+//! Removes a run's control groups when the run has died without doing so.
+//!
+//! A process of its own, outside all limits and outside the sandbox. It holds one end of a pipe; the
+//! run and its sandbox hold the other, which the kernel closes with the last of them, however they
+//! end. By then no process of the run is left but those that the kernel is taking down. Where the
+//! reaper itself is killed, the run removes its groups at its end; where both are, the next run
+//! does ([`Groups`](super::Groups)).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::sys::{self, Fork};
+
+/// How long the kernel may take for the last processes of a run.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The reaper as its run knows it; dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Reaper {
+    pid: i32,
+    pidfd: OwnedFd,
+    /// Held for as long as the run needs its groups.
+    _alive: File,
+}
+
+impl Reaper {
+    /// Forks it; the process must have one thread. It will remove `folders`.
+    pub(super) fn start(folders: &[PathBuf]) -> io::Result<Self> {
+        let (ended, alive) = sys::pipe()?;
+        assert_eq!(
+            super::super::sandbox::threads(),
+            1,
+            "the reaper must be forked before any thread starts"
+        );
+        // SAFETY: there is one thread, as just asserted.
+        match unsafe { sys::fork(0) }? {
+            Fork::Child => {
+                drop(alive);
+                main(ended, folders)
+            }
+            Fork::Parent { pid, pidfd } => Ok(Self {
+                pid,
+                pidfd,
+                _alive: alive,
+            }),
+        }
+    }
+}
+
+impl Drop for Reaper {
+    /// The groups have been removed.
+    fn drop(&mut self) {
+        let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
+        let mut status = 0;
+        // SAFETY: our own child; the pointer outlives the call.
+        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+    }
+}
+
+fn main(mut ended: File, folders: &[PathBuf]) -> ! {
+    sys::set_name(c"longhaul-reaper");
+    // Away from the terminal: Ctrl-C is for the run.
+    sys::new_session();
+    sys::ignore_endings();
+    sys::close_all_but(ended.as_raw_fd());
+    // Nothing is ever written: this returns at the end of the last that holds the other end.
+    let _ = ended.read(&mut [0]);
+    for folder in folders {
+        super::groups::remove(folder, PATIENCE);
+    }
+    sys::exit_now(0)
+}

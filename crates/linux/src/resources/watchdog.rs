@@ -1,0 +1,238 @@
+//! A host's memory without control groups: its processes are added up, and the biggest is killed.
+//!
+//! Purpose: the memory limit for who is not root and has no delegated group. Theory: two fences.
+//! [`limit_data`] bounds each program's own data (`RLIMIT_DATA`: heap and private writable mappings,
+//! whether touched or not), so that one program that asks for more is told `ENOMEM` at once. The
+//! [`Watchdog`] sums up what all processes of a host hold and does what the kernel's OOM killer does.
+//!
+//! Shared pages are to count once, which is what PSS is for (`smaps_rollup`, proc_pid_smaps(5)), but
+//! it walks all page tables of a process: milliseconds for each gigabyte. RSS (`statm`) is never less and
+//! costs microseconds. So PSS is read only where the sum of RSS is above the limit, and the time to the
+//! next look follows what the last one has cost, [`COST`] times as long at least.
+//!
+//! Files of a host's own tmpfs count in PSS only where they are mapped, and no rlimit bounds them. What
+//! such folders hold is read besides (statfs(2)), and the larger of that and of mapped shared memory
+//! counts, since nobody says how far the two are the same. Mount them with `size=` of the host's limit,
+//! so that a program that fills them is told `ENOSPC`; once they are full, killing frees nothing.
+//!
+//! Left out: what is allocated between two looks, some [`LEAST_NS`] apart: 1 GB/s for 20 ms is 20 MB
+//! beyond the limit. Memory of the kernel for the host (sockets, page tables), and page cache of files
+//! that are not mapped. RSS itself may be behind by 64 pages for each CPU (Linux 6.2 and later). Thread
+//! stacks count in full for `RLIMIT_DATA`: a program with hundreds of threads needs more than it holds.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::census::{Census, cpu_ns};
+use crate::clock::monotonic_ns;
+use crate::cpu::own_cpu_ns;
+use crate::sys::check;
+
+/// Looks are at least so far apart, and at most.
+const LEAST_NS: u64 = 20_000_000;
+const MOST_NS: u64 = 1_000_000_000;
+/// The watchdog sleeps so many times as long as it has worked: below a hundredth of a CPU.
+const COST: u64 = 100;
+/// Who was killed gets so long to give its memory back before the next one is.
+const DYING_NS: u64 = 2_000_000_000;
+
+/// A host and what it may hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Process 1 of its PID namespace, by its number in the caller's. It is not counted, nor killed.
+    pub init: i32,
+    /// Bytes.
+    pub bytes: u64,
+    /// Folders that are a tmpfs of the host's own, as its programs see them.
+    pub folders: Vec<PathBuf>,
+}
+
+/// A process that was killed for its host's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Killed {
+    /// The number of its host, in the order of the limits.
+    pub host: usize,
+    /// Its number in the caller's PID namespace.
+    pub pid: i32,
+    /// Its name, as the kernel has it (15 bytes).
+    pub name: String,
+    /// What it held.
+    pub pss_bytes: u64,
+    /// What all processes and folders of the host held.
+    pub host_bytes: u64,
+    /// Of these, files of tmpfs folders that no process has mapped.
+    pub files_bytes: u64,
+    /// What the host may hold.
+    pub limit_bytes: u64,
+}
+
+/// Kills what is too big. One for all hosts of a run, where `/proc` shows their processes.
+#[derive(Debug)]
+pub struct Watchdog {
+    census: Census,
+    limits: Vec<Limit>,
+    processes: HashMap<i32, usize>,
+    /// The last one killed of each host, and when.
+    dying: Vec<Option<(i32, u64)>>,
+    due_ns: u64,
+}
+
+impl Watchdog {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// A host is gone, or its processes cannot be seen.
+    pub fn new(limits: Vec<Limit>) -> io::Result<Self> {
+        Ok(Self {
+            census: Census::new(limits.iter().map(|limit| limit.init))?,
+            processes: HashMap::new(),
+            dying: vec![None; limits.len()],
+            limits,
+            due_ns: 0,
+        })
+    }
+
+    /// When [`turn`](Self::turn) has something to do again, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub const fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// Looks at all hosts, at most one process of each is killed.
+    pub fn turn(&mut self) -> Vec<Killed> {
+        let (now_ns, before_ns) = (monotonic_ns(), own_cpu_ns());
+        for arrival in self.census.arrivals(now_ns) {
+            self.processes.insert(arrival.pid, arrival.host);
+        }
+        let mut hosts = vec![Vec::new(); self.limits.len()];
+        for (&pid, &host) in &self.processes {
+            hosts[host].push((pid, resident_bytes(pid)));
+        }
+        let gone = hosts.iter().flatten().filter(|(_, bytes)| bytes.is_none());
+        let gone: Vec<i32> = gone.map(|(pid, _)| *pid).collect();
+        for pid in gone.into_iter().filter(|&pid| cpu_ns(pid).is_none()) {
+            self.processes.remove(&pid);
+            self.census.forget(pid);
+        }
+        let hosts = hosts.iter().enumerate();
+        let killed = hosts.filter_map(|(host, processes)| self.judge(host, processes, now_ns));
+        let killed: Vec<Killed> = killed.collect();
+        for Killed { host, pid, .. } in &killed {
+            self.dying[*host] = Some((*pid, now_ns));
+        }
+        let cost_ns = own_cpu_ns() - before_ns;
+        self.due_ns = now_ns + (cost_ns * COST).clamp(LEAST_NS, MOST_NS.max(cost_ns * COST));
+        killed
+    }
+
+    /// Kills the biggest process of a host that holds too much.
+    fn judge(&self, host: usize, processes: &[(i32, Option<u64>)], now_ns: u64) -> Option<Killed> {
+        let limit = &self.limits[host];
+        let dies = |(pid, at): (i32, u64)| cpu_ns(pid).is_some() && now_ns - at < DYING_NS;
+        if self.dying[host].is_some_and(dies) {
+            return None;
+        }
+        let folders = limit.folders.iter();
+        let files: u64 = folders.map(|folder| tmpfs_bytes(limit.init, folder)).sum();
+        let resident: u64 = processes.iter().filter_map(|(_, bytes)| *bytes).sum();
+        if resident + files <= limit.bytes {
+            return None;
+        }
+        let holds = |&(pid, _): &(i32, Option<u64>)| Some((pid, Pss::of(pid)?));
+        let holds: Vec<(i32, Pss)> = processes.iter().filter_map(holds).collect();
+        let sum = |part: fn(&Pss) -> u64| holds.iter().map(|(_, pss)| part(pss)).sum::<u64>();
+        let files_bytes = files.saturating_sub(sum(|pss| pss.shared));
+        let host_bytes = sum(|pss| pss.all) + files_bytes;
+        if host_bytes <= limit.bytes {
+            return None;
+        }
+        let &(pid, pss) = holds.iter().max_by_key(|(_, pss)| pss.all)?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        // SAFETY: no pointers. The number was read of just now.
+        check(unsafe { libc::kill(pid, libc::SIGKILL) }).ok()?;
+        Some(Killed {
+            host,
+            pid,
+            name: name.trim_end().to_owned(),
+            pss_bytes: pss.all,
+            host_bytes,
+            files_bytes,
+            limit_bytes: limit.bytes,
+        })
+    }
+}
+
+/// Bounds the data of the calling process and of what it starts; a tighter limit stays.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn limit_data(bytes: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure outlives both calls.
+    unsafe {
+        check(libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit))?;
+        limit.rlim_cur = limit.rlim_cur.min(bytes);
+        limit.rlim_max = limit.rlim_max.min(bytes);
+        check(libc::setrlimit(libc::RLIMIT_DATA, &raw const limit)).map(drop)
+    }
+}
+
+/// RSS: never less than PSS.
+fn resident_bytes(pid: i32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Some(pages * u64::try_from(page).unwrap_or(4096))
+}
+
+/// What a process holds, shared pages by their parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pss {
+    all: u64,
+    /// Of this, shared memory and files of a tmpfs.
+    shared: u64,
+}
+
+impl Pss {
+    fn of(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let kib = |key| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Some(Self {
+            all: kib("Pss:")? << 10,
+            shared: kib("Pss_Shmem:").unwrap_or(0) << 10,
+        })
+    }
+}
+
+/// What a tmpfs of a host holds; 0 for any other folder.
+fn tmpfs_bytes(init: i32, folder: &std::path::Path) -> u64 {
+    let path = format!("/proc/{init}/root{}", folder.display());
+    let Ok(path) = CString::new(path) else {
+        return 0;
+    };
+    // SAFETY: a NUL-terminated string, and an all-zero structure that outlives the call.
+    let (result, stat) = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &raw mut stat), stat)
+    };
+    if result != 0 || stat.f_type != libc::TMPFS_MAGIC {
+        return 0;
+    }
+    stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs()
+}
+
+#[cfg(test)]
+#[path = "watchdog_tests.rs"]
+mod tests;

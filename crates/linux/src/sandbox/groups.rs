@@ -1,0 +1,71 @@
+//! A host's control groups, seen from inside: its processes join them, and its cgroup namespace
+//! shows them as the roots of their trees, where the Java and Go run-times look for limits.
+//!
+//! The host's init makes the namespace while it is in the groups, and then leaves them: it is not
+//! one of the host's programs, and must not be what a host without memory loses.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::resources::Membership;
+use crate::sys;
+
+/// Where the trees are mounted.
+const TREES: &str = "/sys/fs/cgroup";
+
+/// Moves the calling process into the groups, with what it starts from now on.
+pub(super) fn join(groups: &[Membership]) -> io::Result<()> {
+    for group in groups {
+        members(&group.folder)?.write_all(b"0")?;
+    }
+    Ok(())
+}
+
+/// Makes a cgroup namespace whose roots are the groups; the caller is in none of them afterwards.
+pub(super) fn enter(groups: &[Membership]) -> io::Result<()> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    // Opened before, since version 2 looks at the namespace that a file was opened in.
+    let homes: io::Result<Vec<File>> = groups.iter().map(|group| members(&group.home)).collect();
+    join(groups)?;
+    sys::unshare(libc::CLONE_NEWCGROUP)?;
+    for mut home in homes? {
+        home.write_all(b"0")?;
+    }
+    Ok(())
+}
+
+/// The file that moves processes into a group.
+fn members(group: &Path) -> io::Result<File> {
+    let file = group.join("cgroup.procs");
+    let opened = OpenOptions::new().write(true).open(&file);
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+}
+
+/// Shows the groups in place of the machine's; programs cannot change them.
+pub(super) fn mount(groups: &[Membership]) -> io::Result<()> {
+    let trees = Path::new(TREES);
+    if groups.is_empty() || !trees.is_dir() {
+        return Ok(());
+    }
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    if groups.iter().any(|group| group.tree.is_none()) {
+        let source = Path::new("cgroup2");
+        return sys::mount(source, trees, "cgroup2", flags | libc::MS_RDONLY, "");
+    }
+    sys::mount(Path::new("tmpfs"), trees, "tmpfs", flags, "mode=0755")?;
+    for tree in groups.iter().filter_map(|group| group.tree.as_deref()) {
+        let folder = trees.join(tree);
+        fs::create_dir(&folder)?;
+        sys::mount(
+            Path::new("cgroup"),
+            &folder,
+            "cgroup",
+            flags | libc::MS_RDONLY,
+            tree,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+"""Draws RUN/figures/disk-bound.svg and writes its data beside it: `figure.py RUN`.
+
+It claims that each host read as fast as its disk, within 3 % and two slices of the kernel's.
+"""
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import chart
+import run_data
+
+BAND = 0.03
+SLICES_NS = 200_000_000  # the kernel counts in slices of 100 ms, and may be one ahead or behind
+START_NS = 250_000_000  # the first slices are given in advance
+
+
+def main():
+    run = pathlib.Path(sys.argv[1])
+    told = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
+    reads = {name: run_data.rows(run / "hosts" / name / "reads.csv") for name in ("slow", "fast")}
+    rows, lines = [], []
+    for name, blocks in reads.items():
+        asked, end = told[name]["disk_read_bps"], blocks[-1]
+        start = next(block for block in blocks if block["elapsed_ns"] >= START_NS)
+        took = end["elapsed_ns"] - start["elapsed_ns"]
+        rate = (end["bytes"] - start["bytes"]) / took * 1e9
+        ideal = (end["bytes"] - start["bytes"]) / asked * 1e9
+        run_data.claim(took + SLICES_NS >= ideal * (1 - BAND), f"{name} read {rate:.0f} B/s of {asked}")
+        run_data.claim(took - SLICES_NS <= ideal * (1 + BAND), f"{name} read {rate:.0f} B/s of {asked}")
+        rows.append([name, asked, rate, rate / asked - 1])
+        lines.append((name, [(block["elapsed_ns"] / 1e9, block["bytes"] / 1e6) for block in blocks], asked))
+    seconds = max(points[-1][0] for _, points, _ in lines)
+    most = max(points[-1][1] for _, points, _ in lines)
+    panel = chart.Panel("what had been read", "s", "MB", (0, seconds * 1.05), (0, most * 1.05))
+    for colour, (name, points, asked) in enumerate(lines):
+        panel.line("", [(0, 0), (points[-1][0], points[-1][0] * asked / 1e6)])
+        panel.dots(f"{name}: {asked / 1e6:g} MB/s", run_data.thin(points, 60), colour)
+    figure = run / "figures" / "disk-bound"
+    chart.save_csv(figure.with_suffix(".csv"), ["host", "asked_bps", "read_bps", "error"], rows)
+    chart.save(figure.with_suffix(".svg"), "Reading from hosts' disks", [[panel]])
+    print(figure.with_suffix(".svg"))
+
+
+main()

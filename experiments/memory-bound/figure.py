@@ -1,0 +1,48 @@
+"""Draws RUN/figures/memory-bound.svg and writes its data beside it: `figure.py RUN`.
+
+It claims that the first reading of both hosts took as long as their disks need, that every further one did
+on the small host, within what its memory can have kept, and that the large one then read from memory; and that neither had
+more memory than it was given.
+"""
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import chart
+import run_data
+
+
+def main():
+    run = pathlib.Path(sys.argv[1])
+    told = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
+    passes = {name: run_data.rows(run / "hosts" / name / "passes.csv") for name in ("large", "small")}
+    rows = []
+    for name, of_host in passes.items():
+        memory, peak = told[name]["memory_bytes"], told[name]["memory_peak_bytes"]
+        run_data.claim(peak <= memory, f"{name} had {peak} bytes of {memory}")
+        run_data.claim(told[name]["oom_kills"] == 0, f"the kernel ended programs of {name}")
+        for row in of_host:
+            disk_ns = row["bytes"] / told[name]["disk_read_bps"] * 1e9
+            part = row["elapsed_ns"] / disk_ns
+            # What memory holds is not read; the rest is, and no faster than the disk does.
+            kept = 0 if row["pass"] == 0 else min(1, memory / row["bytes"])
+            run_data.claim(part >= 0.9 * (1 - kept) - 2e8 / disk_ns, f"{name} read {row['bytes']} bytes in {part} of its disk's time")
+            if name == "large" and row["pass"] > 0:
+                run_data.claim(part < 0.5, f"large read what it had in {part} of its disk's time")
+            rows.append([name, memory, row["pass"], row["elapsed_ns"] / 1e9, disk_ns / 1e9])
+    count = max(row[2] for row in rows) + 1
+    top = max(max(row[3], row[4]) for row in rows) * 1.2
+    panel = chart.Panel("time of a reading", "reading", "s", (-0.5, count), (0, top))
+    panel.line("from the disk", [(-0.5, rows[0][4]), (count, rows[0][4])])
+    for colour, name in enumerate(passes):
+        points = [(row[2], row[3]) for row in rows if row[0] == name]
+        panel.dots(f"{name}: {told[name]['memory_bytes'] >> 20} MiB", points, colour)
+    figure = run / "figures" / "memory-bound"
+    chart.save_csv(figure.with_suffix(".csv"), ["host", "memory_bytes", "reading", "elapsed_s", "disk_s"], rows)
+    chart.save(figure.with_suffix(".svg"), "Reading a file again and again", [[panel]])
+    print(figure.with_suffix(".svg"))
+
+
+main()
