@@ -4,6 +4,7 @@
 //! longhaul run          the caller's namespaces; plans, drives the engine, writes results
 //!   └─ sandbox          user, network, mount, PID, UTS, IPC namespaces: the core's end of
 //!        │              every cable; starts programs and reaps them
+//!        ├─ service     answers questions of all hosts: names, and what there is in the run
 //!        ├─ host a0     network, mount, PID, UTS, IPC namespaces of its own; an init that reaps
 //!        └─ programs    children of the sandbox, inside the namespaces of their host
 //! ```
@@ -20,8 +21,10 @@ mod boot;
 mod counters;
 mod dump;
 mod groups;
+mod identity;
 mod launch;
 mod server;
+mod service;
 mod steering;
 mod usage;
 mod warden;
@@ -46,6 +49,7 @@ use dump::Dumped;
 
 pub use crate::netlink::shaper::{Shaper, Traffic};
 pub use counters::{HostCounters, HostUsage, TcpCounters, Usage};
+pub use service::{Answers, INFO_SOCKET, Inquiry, NAME_SERVER, NoAnswers};
 pub use steering::orders_super_packets;
 
 /// The most segments of a super-packet: as many as the core takes, and UDP has.
@@ -67,6 +71,8 @@ pub fn is_private(folder: &Path) -> bool {
 pub struct SandboxConfig {
     /// The text of every host's `/etc/hosts`.
     pub hosts_file: String,
+    /// The domain in which every host looks names up, where there is a name service.
+    pub domain: Option<String>,
     /// Folders that stay visible although they lie below a private one such as `/tmp`.
     pub keep: Vec<PathBuf>,
     /// The CPUs on which hosts and programs run; empty for all.
@@ -113,6 +119,10 @@ pub struct TcpConfig {
 pub struct HostConfig {
     /// Its host name.
     pub name: String,
+    /// Its machine-id (machine-id(5)).
+    pub machine_id: u128,
+    /// The memory that its programs see, in bytes; the machine's where there is none.
+    pub memory: Option<u64>,
     /// Its interface's Ethernet address.
     pub mac: [u8; 6],
     /// Its IPv4 address.
@@ -207,6 +217,8 @@ pub enum Event {
         /// The host's number.
         host: usize,
     },
+    /// The process that answers hosts' questions has died.
+    ServiceDied,
 }
 
 /// Why a sandbox cannot be made or asked.
@@ -286,6 +298,8 @@ pub struct Sandbox {
     pid: i32,
     pidfd: OwnedFd,
     events: VecDeque<Event>,
+    /// Where the hosts' service asks, if there is one.
+    inquiries: Option<Channel>,
     dump: dump::Asked,
     hosts: usize,
     steers: bool,
@@ -297,11 +311,14 @@ pub struct Sandbox {
 const HOSTS_PER_REQUEST: usize = 64;
 
 impl Sandbox {
-    /// Forks the sandbox.
+    /// Forks the sandbox, with services for its hosts where there are `answers`.
     ///
     /// Call it while the process has one thread only; panics otherwise, because the child
     /// would inherit locks that nobody can release.
-    pub fn start(config: &SandboxConfig) -> Result<Self, SandboxError> {
+    pub fn start<A: Answers>(
+        config: &SandboxConfig,
+        answers: Option<A>,
+    ) -> Result<Self, SandboxError> {
         assert_eq!(
             threads(),
             1,
@@ -319,7 +336,7 @@ impl Sandbox {
         let (pid, pidfd) = match unsafe { sys::fork(flags) }.map_err(forbidden)? {
             Fork::Child => {
                 drop(ours);
-                server::main(theirs, uid, gid)
+                server::main(theirs, uid, gid, answers)
             }
             Fork::Parent { pid, pidfd } => (pid, pidfd),
         };
@@ -329,6 +346,7 @@ impl Sandbox {
             pid,
             pidfd,
             events: VecDeque::new(),
+            inquiries: None,
             dump: dump::Asked::default(),
             hosts: 0,
             steers: false,
@@ -343,10 +361,12 @@ impl Sandbox {
                 forbidden(error)
             });
         }
-        sandbox.steers = match sandbox.ask(&Request::Begin(config.clone()), &[])?.0 {
+        let (begun, mut fds) = sandbox.ask(&Request::Begin(config.clone()), &[])?;
+        sandbox.steers = match begun {
             Answer::Begun { steers } => steers,
             other => return Err(unexpected(other)),
         };
+        sandbox.inquiries = fds.pop().map(Channel::new);
         Ok(sandbox)
     }
 

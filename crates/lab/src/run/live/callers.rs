@@ -94,6 +94,7 @@ impl Supervisor<'_> {
                     .map(|host| host.name.clone())
                     .collect(),
             })),
+            Request::Hosts {} => Ok(Reply::Hosts(self.hosts_now())),
             Request::Top { pipes } => Ok(Reply::Top(Box::new(self.top(pipes)))),
             Request::Set { link, values } => Ok(self.set(&link, &values)?),
             Request::Down {

@@ -17,6 +17,7 @@ use longhaul_plan::plan::Plan;
 use super::Simulation;
 use crate::control::{PipeLoad, Reply, Request, SimulationNow, Status, Top};
 use crate::folder::RunFolder;
+use crate::info::HostsNow;
 use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
@@ -69,6 +70,10 @@ impl View<'_> {
                     hosts.map(|host| host.name.clone()).collect()
                 },
             }),
+            Request::Hosts {} => {
+                let time_s = self.run.now().as_s();
+                Reply::Hosts(HostsNow::new(self.plan, time_s, |_| (None, None)))
+            }
             Request::Top { pipes } => Reply::Top(Box::new(self.top((*pipes).min(PIPES_MAX)))),
             Request::Set { .. }
             | Request::Down { .. }
