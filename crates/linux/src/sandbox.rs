@@ -30,8 +30,7 @@ mod usage;
 mod warden;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -443,22 +442,6 @@ impl Sandbox {
     /// Changes the backpressure of a host's network card.
     pub fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), SandboxError> {
         self.expect_done(&Request::SetShaper { host, shaper })
-    }
-
-    /// Leads what a host receives to the programs' CPUs, or leaves it to the core's, which sends
-    /// it. False where the kernel does not allow it: it does to the machine's root alone.
-    pub fn steer(&mut self, host: usize, to_programs: bool) -> Result<bool, SandboxError> {
-        if self.cpus.is_empty() {
-            return Ok(false);
-        }
-        let (answer, mut fds) = self.ask(&Request::OpenSteering { host }, &[])?;
-        let Answer::Steering = answer else {
-            return Err(unexpected(answer));
-        };
-        let cpus: &[usize] = if to_programs { &self.cpus } else { &[] };
-        let mask = steering::cpu_mask(cpus);
-        let write = |file| File::from(file).write_all(mask.as_bytes()).is_ok();
-        Ok(fds.pop().is_some_and(write))
     }
 
     /// The next event that has arrived; never waits. Wait with [`AsFd`] first.

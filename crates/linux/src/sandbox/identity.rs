@@ -16,7 +16,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::HostConfig;
-use super::boot::bind_over;
+use super::boot::{PRIVATE, bind_over};
+use crate::resources::watchdog::tmpfs_bytes;
 
 /// Where the files of a host's identity are.
 const FOLDER: &str = "/run/longhaul";
@@ -188,7 +189,8 @@ fn detail(text: &str, field: &str) -> u64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-/// Bytes that all processes of this `/proc` hold for themselves. What several share counts for each.
+/// Bytes that the host holds without a group: its processes' own memory, where what several share
+/// counts for each, and its private folders, or mapped shared memory where that is more.
 fn held() -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|entry| {
@@ -197,17 +199,26 @@ fn held() -> u64 {
         name != "1" && name.bytes().all(|byte| byte.is_ascii_digit())
     });
     let statuses = processes.filter_map(|p| std::fs::read_to_string(p.path().join("status")).ok());
-    statuses.map(|status| held_by(&status)).sum()
+    let (own, shared) = statuses.fold((0, 0), |(own, shared), status| {
+        (
+            own + size(&status, "RssAnon"),
+            shared + size(&status, "RssShmem"),
+        )
+    });
+    let folders = PRIVATE
+        .iter()
+        .map(|(folder, _)| tmpfs_bytes(1, Path::new(folder)));
+    own + shared.max(folders.sum())
 }
 
-/// What `/proc/PID/status` says of memory that is no file's.
-fn held_by(status: &str) -> u64 {
-    let field = |line: &str| {
+/// A size of `/proc/PID/status`; 0 where it is not there.
+fn size(status: &str, field: &str) -> u64 {
+    let kib = |line: &str| {
         let (name, value) = line.split_once(':')?;
-        let kib = value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
-        ["RssAnon", "RssShmem"].contains(&name).then_some(kib << 10)
+        let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+        (name == field).then_some(kib)
     };
-    status.lines().filter_map(field).sum()
+    status.lines().find_map(kib).unwrap_or(0) << 10
 }
 
 #[cfg(test)]
@@ -269,9 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn what_files_back_is_not_held() {
-        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t     300 kB\nRssFile:\t 500 kB\nRssShmem:\t 100 kB\n";
-        assert_eq!(held_by(status), 400 << 10);
-        assert_eq!(held_by("Name:\tkthread\n"), 0);
+    fn sizes_are_found_by_their_names() {
+        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t     300 kB\nRssShmem:\t 100 kB\n";
+        assert_eq!(
+            (size(status, "RssAnon"), size(status, "RssShmem")),
+            (300 << 10, 100 << 10)
+        );
+        assert_eq!((size(status, "Rss"), size(status, "Name")), (0, 0));
     }
 }
