@@ -105,14 +105,10 @@ impl Answers for NoAnswers {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ask {}
 
-/// The sockets of a host come with this.
+/// The sockets of a host come with this: its name service, and its information service where it has one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opened {
     pub(super) host: usize,
-    /// Whether the first descriptor is a name service.
-    pub(super) names: bool,
-    /// Whether the last one is an information service.
-    pub(super) info: bool,
 }
 
 impl Sandbox {
@@ -280,12 +276,12 @@ impl<A: Answers> Serving<A> {
         self.names.resize_with(len, || None);
         self.info.resize_with(len, || None);
         let mut fds = fds.into_iter();
-        if let Some(fd) = opened.names.then(|| fds.next()).flatten() {
+        if let Some(fd) = fds.next() {
             self.epoll
                 .add(&fd, Interest::Read, Token::Names(host).pack())?;
             self.names[host] = Some(fd.into());
         }
-        if let Some(fd) = opened.info.then(|| fds.next()).flatten() {
+        if let Some(fd) = fds.next() {
             self.epoll
                 .add(&fd, Interest::Read, Token::Info(host).pack())?;
             self.info[host] = Some(fd.into());

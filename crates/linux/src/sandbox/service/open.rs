@@ -21,16 +21,11 @@ const QUERIES_ROOM: i32 = 32 << 10;
 pub(crate) fn hand_over(feed: &Channel, host: usize, own_run: bool) -> io::Result<()> {
     let names = name_socket()?;
     let info = own_run.then(info_socket).transpose()?;
-    let opened = Opened {
-        host,
-        names: true,
-        info: info.is_some(),
-    };
     let fds: Vec<_> = [Some(names.as_fd()), info.as_ref().map(AsFd::as_fd)]
         .into_iter()
         .flatten()
         .collect();
-    feed.send(&opened, &fds)
+    feed.send(&Opened { host }, &fds)
 }
 
 /// A UDP socket on the name server's address that lets others have all addresses.

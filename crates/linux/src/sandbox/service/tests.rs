@@ -68,11 +68,7 @@ impl Bench {
         let (feed, taken) = sys::socket_pair().unwrap();
         let (run, ours) = sys::socket_pair().unwrap();
         let feed = Channel::new(feed);
-        let opened = Opened {
-            host: 3,
-            names: true,
-            info: true,
-        };
+        let opened = Opened { host: 3 };
         feed.send(&opened, &[server.as_fd(), listener.as_fd()])
             .unwrap();
         let serving = Serving::new(Echo::default(), taken, ours).unwrap();
