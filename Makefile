@@ -56,7 +56,7 @@ links: tools    ## the tables of docs/links.md, the same on every machine
 
 fuzz: tools     ## each fuzz target for FUZZ_SECONDS (60)
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	@for target in packet file trace topology segment capture connections; do \
+	@for target in packet file trace topology segment capture connections names; do \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 || exit 1; \
 	done
 

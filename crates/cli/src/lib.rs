@@ -18,6 +18,7 @@ mod exec;
 mod exit;
 mod experiment;
 mod get;
+mod hosts;
 mod labels;
 mod list;
 mod load;
@@ -80,6 +81,7 @@ enum Command {
     Set(set::Args),
     Get(get::Args),
     List(list::Args),
+    Hosts(hosts::Args),
     Top(top::Args),
     Topology(topology::Args),
     Partition(partition::Args),
@@ -105,6 +107,7 @@ pub fn main_with(elements: Elements) -> ExitCode {
         Command::Set(args) => set::main(&args),
         Command::Get(args) => get::main(&args),
         Command::List(args) => list::main(&args),
+        Command::Hosts(args) => hosts::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Topology(args) => topology::main(&args, &elements),
         Command::Partition(args) => partition::main(&args, &elements),

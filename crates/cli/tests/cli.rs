@@ -79,6 +79,7 @@ fn every_command_has_help() {
         "exec",
         "set",
         "list",
+        "hosts",
         "topology",
         "traffic",
         "doctor",

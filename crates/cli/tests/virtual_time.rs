@@ -271,6 +271,13 @@ fn a_run_under_way_tells_the_load_of_its_cores() {
     for part in ["crossed between cores", "(predicted ", "CROSSING", "g>h"] {
         assert!(page.contains(part), "{part}: {page}");
     }
+    let hosts = longhaul(&["hosts", "--run", &run.out, "--json"]);
+    let hosts: Value = serde_json::from_slice(&hosts.stdout).unwrap();
+    let host = &hosts["hosts"][0];
+    assert!(
+        host["ipv4"] == "10.0.0.1" && host["load"].is_null(),
+        "{host}"
+    );
     let set = longhaul(&["set", "--run", &run.out, "g-h", "delay=1 ms"]);
     assert!(stderr(&set).contains("virtual time"), "{}", stderr(&set));
     let socket = Path::new(&run.out).join("control.sock");

@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::fidelity::{PhysicalDrops, Quantiles};
 use crate::folder;
+use crate::info::HostsNow;
 use crate::summary::{CoreSummary, PartitionSummary, PipeCounts};
 
 /// What a caller may ask.
@@ -28,6 +29,8 @@ use crate::summary::{CoreSummary, PartitionSummary, PipeCounts};
 pub enum Request {
     /// How the run is doing.
     Status {},
+    /// Which hosts it has, and what they do.
+    Hosts {},
     /// What its last second was like.
     Top {
         /// How many pipes, the busiest first.
@@ -142,6 +145,8 @@ pub enum Order {
 pub enum Reply {
     /// How the run is doing.
     Status(Status),
+    /// Its hosts.
+    Hosts(HostsNow),
     /// What its last second was like.
     Top(Box<Top>),
     /// Which pipes changed, and from when.

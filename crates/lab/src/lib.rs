@@ -11,6 +11,7 @@ pub mod control;
 pub mod fidelity;
 pub mod flows;
 pub mod folder;
+pub mod info;
 mod measure;
 mod pace;
 pub mod partition;

@@ -16,6 +16,7 @@ pub mod connections;
 pub mod core_thread;
 pub mod cpu;
 pub mod doctor;
+mod epoll;
 mod ethtool;
 mod farewell;
 mod groups;

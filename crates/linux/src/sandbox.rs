@@ -4,6 +4,7 @@
 //! longhaul run          the caller's namespaces; plans, drives the engine, writes results
 //!   └─ sandbox          user, network, mount, PID, UTS, IPC namespaces: the core's end of
 //!        │              every cable; starts programs and reaps them
+//!        ├─ service     answers questions of all hosts: names, and what there is in the run
 //!        ├─ host a0     network, mount, PID, UTS, IPC namespaces of its own; an init that reaps
 //!        └─ programs    children of the sandbox, inside the namespaces of their host
 //! ```
@@ -20,15 +21,16 @@ mod boot;
 mod counters;
 mod dump;
 mod groups;
+mod identity;
 mod launch;
 mod server;
+mod service;
 mod steering;
 mod usage;
 mod warden;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -46,6 +48,7 @@ use dump::Dumped;
 
 pub use crate::netlink::shaper::{Shaper, Traffic};
 pub use counters::{HostCounters, HostUsage, TcpCounters, Usage};
+pub use service::{Answers, INFO_SOCKET, Inquiry, NAME_SERVER, NoAnswers};
 pub use steering::orders_super_packets;
 
 /// The most segments of a super-packet: as many as the core takes, and UDP has.
@@ -67,6 +70,8 @@ pub fn is_private(folder: &Path) -> bool {
 pub struct SandboxConfig {
     /// The text of every host's `/etc/hosts`.
     pub hosts_file: String,
+    /// The domain in which every host looks names up, where there is a name service.
+    pub domain: Option<String>,
     /// Folders that stay visible although they lie below a private one such as `/tmp`.
     pub keep: Vec<PathBuf>,
     /// The CPUs on which hosts and programs run; empty for all.
@@ -113,6 +118,10 @@ pub struct TcpConfig {
 pub struct HostConfig {
     /// Its host name.
     pub name: String,
+    /// Its machine-id (machine-id(5)).
+    pub machine_id: u128,
+    /// The memory that its programs see, in bytes; the machine's where there is none.
+    pub memory: Option<u64>,
     /// Its interface's Ethernet address.
     pub mac: [u8; 6],
     /// Its IPv4 address.
@@ -207,6 +216,8 @@ pub enum Event {
         /// The host's number.
         host: usize,
     },
+    /// The process that answers hosts' questions has died.
+    ServiceDied,
 }
 
 /// Why a sandbox cannot be made or asked.
@@ -286,6 +297,8 @@ pub struct Sandbox {
     pid: i32,
     pidfd: OwnedFd,
     events: VecDeque<Event>,
+    /// Where the hosts' service asks, if there is one.
+    inquiries: Option<Channel>,
     dump: dump::Asked,
     hosts: usize,
     steers: bool,
@@ -297,11 +310,14 @@ pub struct Sandbox {
 const HOSTS_PER_REQUEST: usize = 64;
 
 impl Sandbox {
-    /// Forks the sandbox.
+    /// Forks the sandbox, with services for its hosts where there are `answers`.
     ///
     /// Call it while the process has one thread only; panics otherwise, because the child
     /// would inherit locks that nobody can release.
-    pub fn start(config: &SandboxConfig) -> Result<Self, SandboxError> {
+    pub fn start<A: Answers>(
+        config: &SandboxConfig,
+        answers: Option<A>,
+    ) -> Result<Self, SandboxError> {
         assert_eq!(
             threads(),
             1,
@@ -319,7 +335,7 @@ impl Sandbox {
         let (pid, pidfd) = match unsafe { sys::fork(flags) }.map_err(forbidden)? {
             Fork::Child => {
                 drop(ours);
-                server::main(theirs, uid, gid)
+                server::main(theirs, uid, gid, answers)
             }
             Fork::Parent { pid, pidfd } => (pid, pidfd),
         };
@@ -329,6 +345,7 @@ impl Sandbox {
             pid,
             pidfd,
             events: VecDeque::new(),
+            inquiries: None,
             dump: dump::Asked::default(),
             hosts: 0,
             steers: false,
@@ -343,10 +360,12 @@ impl Sandbox {
                 forbidden(error)
             });
         }
-        sandbox.steers = match sandbox.ask(&Request::Begin(config.clone()), &[])?.0 {
+        let (begun, mut fds) = sandbox.ask(&Request::Begin(config.clone()), &[])?;
+        sandbox.steers = match begun {
             Answer::Begun { steers } => steers,
             other => return Err(unexpected(other)),
         };
+        sandbox.inquiries = fds.pop().map(Channel::new);
         Ok(sandbox)
     }
 
@@ -423,22 +442,6 @@ impl Sandbox {
     /// Changes the backpressure of a host's network card.
     pub fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), SandboxError> {
         self.expect_done(&Request::SetShaper { host, shaper })
-    }
-
-    /// Leads what a host receives to the programs' CPUs, or leaves it to the core's, which sends
-    /// it. False where the kernel does not allow it: it does to the machine's root alone.
-    pub fn steer(&mut self, host: usize, to_programs: bool) -> Result<bool, SandboxError> {
-        if self.cpus.is_empty() {
-            return Ok(false);
-        }
-        let (answer, mut fds) = self.ask(&Request::OpenSteering { host }, &[])?;
-        let Answer::Steering = answer else {
-            return Err(unexpected(answer));
-        };
-        let cpus: &[usize] = if to_programs { &self.cpus } else { &[] };
-        let mask = steering::cpu_mask(cpus);
-        let write = |file| File::from(file).write_all(mask.as_bytes()).is_ok();
-        Ok(fds.pop().is_some_and(write))
     }
 
     /// The next event that has arrived; never waits. Wait with [`AsFd`] first.

@@ -442,6 +442,27 @@ pub(crate) fn open_below(folder: &OwnedFd, path: &str) -> io::Result<File> {
     }
 }
 
+/// Leaves it to the result of a write that nobody reads any more, instead of a signal.
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Closes every descriptor but the standard streams and these.
+pub(crate) fn close_all_from_3_but(mut kept: [RawFd; 2]) {
+    kept.sort_unstable();
+    let mut first: libc::c_uint = 3;
+    for kept in kept.map(|fd| fd as libc::c_uint) {
+        if kept > first {
+            // SAFETY: the caller uses no other descriptor again.
+            unsafe { libc::close_range(first, kept - 1, 0) };
+        }
+        first = first.max(kept + 1);
+    }
+    // SAFETY: as above.
+    unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
+}
+
 /// Closes every descriptor but the standard streams.
 pub(crate) fn close_all_from_3() {
     // SAFETY: the caller owns nothing that it will use again; called just before a loop that
@@ -471,18 +492,29 @@ pub(crate) fn ignore_endings() {
     }
 }
 
-/// Reaps children for ever, as an init must.
-pub(crate) fn reap_forever() -> ! {
-    // SAFETY: the set is initialised before use; sigwait blocks until a child ends.
-    unsafe {
+/// Reaps children for ever, as an init must; does `chore` once in each `period`, if there is one.
+pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) -> ! {
+    // SAFETY: an all-zero set is valid and initialised before use.
+    let set = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        loop {
+        set
+    };
+    let timeout = period.map(timespec);
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    loop {
+        // SAFETY: the set and the time outlive the calls; a null pointer asks for nothing.
+        let waited = unsafe {
             while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
-            let mut signal = 0;
-            libc::sigwait(&raw const set, &raw mut signal);
+            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), timeout)
+        };
+        // Children that end in quick succession do not bring it forward.
+        if waited < 0 {
+            chore();
         }
     }
 }

@@ -30,6 +30,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(8);
 pub(crate) enum Victim {
     Cli,
     Sandbox,
+    Service,
     Host,
     Program,
     /// Of runs whose hosts have control groups.
@@ -38,7 +39,13 @@ pub(crate) enum Victim {
     Warden,
 }
 
-const VICTIMS: [Victim; 4] = [Victim::Cli, Victim::Sandbox, Victim::Host, Victim::Program];
+const VICTIMS: [Victim; 5] = [
+    Victim::Cli,
+    Victim::Sandbox,
+    Victim::Service,
+    Victim::Host,
+    Victim::Program,
+];
 
 impl Victim {
     /// How long the run would last: long after the kill, except that the death of a program, or of
@@ -55,6 +62,7 @@ impl Victim {
             Self::Cli => process.pid == run.pid(),
             // Programs that it is about to start have its name for a moment.
             Self::Sandbox => process.name == "longhaul-box" && process.parent == run.pid(),
+            Self::Service => process.name == "longhaul-answer",
             Self::Host => process.name == "longhaul-host",
             Self::Reaper => process.name == "longhaul-reaper",
             Self::Warden => process.name == "longhaul-warden",
@@ -127,7 +135,7 @@ fn kill_one(mut run: Run<'_>, victim: Victim, moment: Moment, dice: &mut Dice) {
     let outcome = run.wait();
     match victim {
         Victim::Cli => assert_eq!(outcome.code, 128 + 9),
-        Victim::Sandbox | Victim::Host | Victim::Warden => {
+        Victim::Sandbox | Victim::Service | Victim::Host | Victim::Warden => {
             assert_says_why(&outcome.failed(), &after)
         }
         Victim::Program | Victim::Reaper => {
@@ -172,7 +180,7 @@ pub(crate) fn kill_at_random_of(lab: &Lab, victims: &[Victim], count: usize, res
 
 #[test]
 fn killing_any_process_at_any_time_leaves_nothing() {
-    kill_at_random(&Lab::new(), 56);
+    kill_at_random(&Lab::new(), 60);
 }
 
 #[test]

@@ -25,18 +25,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 13] = [
+const SCRIPTS: [(&str, &str); 16] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("hungry.py", include_str!("py/hungry.py")),
+    ("info.py", include_str!("py/info.py")),
     ("isolated.py", include_str!("py/isolated.py")),
     ("jumbo.py", include_str!("py/jumbo.py")),
     ("lan.py", include_str!("py/lan.py")),
+    ("names.py", include_str!("py/names.py")),
     ("network.py", include_str!("py/network.py")),
     ("offload.py", include_str!("py/offload.py")),
     ("ping.py", include_str!("py/ping.py")),
     ("pmtu.py", include_str!("py/pmtu.py")),
     ("record.py", include_str!("py/record.py")),
+    ("seen.py", include_str!("py/seen.py")),
     ("stop.py", include_str!("py/stop.py")),
     ("stubborn.py", include_str!("py/stubborn.py")),
     ("trace.py", include_str!("py/trace.py")),

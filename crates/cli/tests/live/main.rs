@@ -24,11 +24,14 @@ mod events;
 #[cfg(debug_assertions)]
 mod faults;
 mod folder;
+mod identity;
+mod info;
 mod isolation;
 mod lab;
 mod lan;
 mod load;
 mod modelled;
+mod names;
 mod network;
 mod offload;
 mod oracle;

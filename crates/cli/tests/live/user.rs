@@ -6,8 +6,10 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::cleanup::kill_at_random;
+use crate::info::check_inside;
 use crate::isolation::check_isolation;
 use crate::lab::Lab;
+use crate::names::check_names;
 use crate::network::check_one_pipe;
 
 #[test]
@@ -15,6 +17,8 @@ fn an_ordinary_user_gets_the_same_network() {
     let lab = Lab::unprivileged();
     check_one_pipe(&lab, "1 ms", 1_000_000);
     check_isolation(&lab);
+    check_names(&lab);
+    check_inside(&lab);
 }
 
 #[test]
@@ -46,5 +50,5 @@ programs:
 
 #[test]
 fn an_ordinary_users_killed_runs_leave_nothing() {
-    kill_at_random(&Lab::unprivileged(), 16);
+    kill_at_random(&Lab::unprivileged(), 20);
 }

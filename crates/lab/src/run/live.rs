@@ -14,6 +14,7 @@ mod faults;
 mod govern;
 mod governor;
 mod hosts;
+mod hosts_now;
 mod links;
 mod logs;
 mod looks;
@@ -36,6 +37,7 @@ use longhaul_plan::plan::Plan;
 
 use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
 use crate::folder::RunFolder;
+use crate::info::Services;
 use crate::measure::Recorder;
 use crate::resources::{Allotment, Facts};
 use crate::summary::Summary;
@@ -87,7 +89,9 @@ pub(super) fn run(
     let (by_groups, by_warden) = allotment.limits();
     let groups = Groups::create(&by_groups, device);
     let groups = groups.map_err(io_error("limiting hosts' resources"))?;
-    let mut sandbox = Sandbox::start(&sandbox_config(plan, options, folder, placement))?;
+    let config = sandbox_config(plan, options, folder, placement);
+    let mut sandbox = Sandbox::start(&config, Some(Services::new(plan)))?;
+    drop(config);
     let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
         true => &without_offload(plan),
         false => plan,

@@ -217,7 +217,7 @@ impl Pss {
 }
 
 /// What a tmpfs of a host holds; 0 for any other folder.
-fn tmpfs_bytes(init: i32, folder: &std::path::Path) -> u64 {
+pub(crate) fn tmpfs_bytes(init: i32, folder: &std::path::Path) -> u64 {
     let path = format!("/proc/{init}/root{}", folder.display());
     let Ok(path) = CString::new(path) else {
         return 0;

@@ -5,7 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::identity::{self, Meminfo};
+use super::service::{self, NAME_SERVER};
 use super::{GATEWAY_V4, GATEWAY_V6, HostConfig, SandboxConfig, groups};
+use crate::channel::Channel;
 use crate::netlink::shaper::{self, Shaper};
 use crate::netlink::{self, Netlink};
 use crate::{ethtool, sys};
@@ -56,44 +59,64 @@ pub(super) fn of_table_size() -> Vec<Sysctl> {
     OF_TABLE_SIZE.into_iter().filter_map(known).collect()
 }
 
+/// What a host's init gets from the box.
+pub(super) struct Given<'a> {
+    /// Its number.
+    pub(super) number: usize,
+    pub(super) shared: &'a SandboxConfig,
+    pub(super) pinned: &'a [Sysctl],
+    /// Where its services' sockets go.
+    pub(super) feed: Option<&'a Channel>,
+}
+
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
-pub(super) fn main(
-    config: &HostConfig,
-    shared: &SandboxConfig,
-    pinned: &[Sysctl],
-    mut go: File,
-    mut report: File,
-) -> ! {
+pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut report: File) -> ! {
     sys::set_name(c"longhaul-host");
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
-    let result = boot(config, shared, pinned, &mut go);
-    let text = result.as_ref().map_or_else(String::as_str, |()| "up");
-    if report.write_all(text.as_bytes()).is_err() || result.is_err() {
+    let result = boot(config, given, &mut go);
+    let text = result.as_ref().map_or_else(String::as_str, |_| "up");
+    let reported = report.write_all(text.as_bytes());
+    let (Ok(()), Ok(mut meminfo)) = (reported, result) else {
         sys::exit_now(1);
-    }
+    };
     drop((go, report));
     sys::close_all_from_3();
-    sys::reap_forever()
+    match &mut meminfo {
+        Some(meminfo) => sys::reap_forever(Some(identity::LOOK), || meminfo.refresh()),
+        None => sys::reap_forever(None, || {}),
+    }
 }
 
-fn boot(
-    config: &HostConfig,
-    shared: &SandboxConfig,
-    pinned: &[Sysctl],
-    go: &mut File,
-) -> Result<(), String> {
+/// Makes the host; returns what of its identity changes as it goes on.
+fn boot(config: &HostConfig, given: &Given<'_>, go: &mut File) -> Result<Option<Meminfo>, String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     sys::set_hostname(&config.name).map_err(step("setting its name"))?;
     groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     let limits = config.limits;
-    mount_private(&shared.keep, limits.memory).map_err(step("mounting its private folders"))?;
+    let keep = &given.shared.keep;
+    mount_private(keep, limits.memory).map_err(step("mounting its private folders"))?;
     groups::mount(&config.groups).map_err(step("showing its control groups"))?;
-    set_sysctls(config, pinned).map_err(step("setting its network parameters"))?;
+    let own_run = is_private(Path::new("/run"));
+    let meminfo = identity::give(config, own_run);
+    let meminfo = meminfo.map_err(step("giving it an identity"))?;
+    set_sysctls(config, given.pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)
         .map_err(step("waiting for its cable"))?;
-    configure_network(config, shared.gateway_mac).map_err(step("configuring its network"))
+    configure_network(config, given.shared.gateway_mac).map_err(step("configuring its network"))?;
+    let Some(feed) = given.feed else {
+        return Ok(meminfo);
+    };
+    let handed_over = service::hand_over(feed, given.number, own_run);
+    handed_over
+        .map(|()| meminfo)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                "the process that answers for all hosts died (was it killed?)".to_owned()
+            }
+            _ => step("opening its services")(error),
+        })
 }
 
 /// A `/proc` that shows this PID namespace.
@@ -102,10 +125,11 @@ pub(super) fn mount_proc() -> io::Result<()> {
     sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
 }
 
-/// Puts the run's names in place of `/etc/hosts`, no name server in `/etc/resolv.conf`, and IPv4
-/// first in `/etc/gai.conf`, because many programs listen on IPv4 alone: inherited by every
-/// host. A file that does not exist stays so.
-pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
+/// Puts the run's names in place of `/etc/hosts`, their server into `/etc/resolv.conf`, files and
+/// that server as all sources of names into `/etc/nsswitch.conf`, and IPv4 first in `/etc/gai.conf`,
+/// because many programs listen on IPv4 alone: inherited by every host. A file that does not exist
+/// stays so.
+pub(super) fn bind_names(hosts_file: &str, domain: Option<&str>) -> io::Result<()> {
     let stage = Path::new("/tmp");
     sys::mount(
         Path::new("tmpfs"),
@@ -115,23 +139,39 @@ pub(super) fn bind_names(hosts_file: &str) -> io::Result<()> {
         "mode=0755",
     )?;
     std::fs::write("/tmp/hosts", hosts_file)?;
-    std::fs::write("/tmp/resolv.conf", "# no name server: see /etc/hosts\n")?;
+    let resolver = domain.map_or_else(
+        || "# no name server: see /etc/hosts\n".to_owned(),
+        |domain| format!("nameserver {NAME_SERVER}\nsearch {domain}\n"),
+    );
+    std::fs::write("/tmp/resolv.conf", resolver)?;
+    let sources = std::fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
+    std::fs::write("/tmp/nsswitch.conf", sources_of_names(&sources))?;
     std::fs::write("/tmp/gai.conf", "precedence ::ffff:0:0/96 100\n")?;
-    let bind = |name: &str| {
-        let source = stage.join(name);
-        sys::mount(
-            &source,
-            &Path::new("/etc").join(name),
-            "",
-            libc::MS_BIND,
-            "",
-        )
-    };
-    bind("hosts")?;
-    // Often a link into /run that hosts do not see anyway.
-    bind("resolv.conf").ok();
-    bind("gai.conf").ok();
+    bind_over(&stage.join("hosts"), Path::new("/etc/hosts"))?;
+    for name in ["resolv.conf", "nsswitch.conf", "gai.conf"] {
+        bind_over(&stage.join(name), &Path::new("/etc").join(name)).ok();
+    }
     sys::unmount(stage)
+}
+
+/// Shows `source` in place of the file `target`, and in place of a link itself where it is one:
+/// `/etc/resolv.conf` often leads into a `/run` that hosts do not see.
+pub(super) fn bind_over(source: &Path, target: &Path) -> io::Result<()> {
+    sys::attach_tree(&sys::clone_tree(source)?, target)
+}
+
+/// `/etc/nsswitch.conf` with other sources of host names: those of a machine may ask daemons that no
+/// host has.
+fn sources_of_names(text: &str) -> String {
+    let is_hosts = |line: &&str| line.trim_start().starts_with("hosts:");
+    let others = text.lines().filter(|line| !is_hosts(line));
+    let lines = others.chain(["hosts: files dns"]);
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Whether a folder of [`PRIVATE`] is there to be made private.
+fn is_private(folder: &Path) -> bool {
+    folder.is_dir() && !folder.is_symlink()
 }
 
 /// Gives the host folders of its own and keeps `keep` visible below them. No folder holds more than
@@ -146,7 +186,7 @@ fn mount_private(keep: &[std::path::PathBuf], memory: Option<u64>) -> io::Result
         kept.push((folder, sys::clone_tree(folder)?));
     }
     for (folder, mode) in PRIVATE {
-        if !Path::new(folder).is_dir() || Path::new(folder).is_symlink() {
+        if !is_private(Path::new(folder)) {
             continue;
         }
         let flags = libc::MS_NOSUID | libc::MS_NODEV;

@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use super::boot::Sysctl;
+use super::boot::{Given, Sysctl};
 use super::dump::{HostDiag, Round};
+use super::service::{Answers, Service};
 use super::usage::Tasks;
 use super::warden::{self, Killing, Warden};
 use super::{
@@ -33,12 +34,12 @@ const GRO_MAX_SIZE: u32 = 1;
 const DIED: &str = "its init died while it booted";
 
 /// The sandbox's main function. Never returns: the process ends here.
-pub(super) fn main(channel: Channel, uid: u32, gid: u32) -> ! {
+pub(super) fn main<A: Answers>(channel: Channel, uid: u32, gid: u32, answers: Option<A>) -> ! {
     sys::set_name(c"longhaul-box");
     // Away from the terminal: Ctrl-C is for the run, which ends us in good order.
     sys::new_session();
     sys::reset_signals();
-    let code = match serve(&channel, uid, gid) {
+    let code = match serve(&channel, uid, gid, answers) {
         Ok(()) => 0,
         Err(error) => {
             let _ = channel.send(&Answer::Failed(error), &[]);
@@ -85,9 +86,15 @@ pub(super) struct Server {
     pub(super) round: Option<Round>,
     /// Parameters that hosts have from this namespace, whose TCP table is another one.
     pinned: Vec<Sysctl>,
+    service: Option<Service>,
 }
 
-fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
+fn serve<A: Answers>(
+    channel: &Channel,
+    uid: u32,
+    gid: u32,
+    answers: Option<A>,
+) -> Result<(), String> {
     let children = sys::signalfd(&[libc::SIGCHLD]).map_err(|e| format!("signalfd: {e}"))?;
     let ended = |e: io::Error| format!("sandbox channel: {e}");
     let Some((Request::Begin(config), _)) = channel.receive().map_err(ended)? else {
@@ -96,10 +103,14 @@ fn serve(channel: &Channel, uid: u32, gid: u32) -> Result<(), String> {
     crate::resources::duty::without_stop_signals();
     crate::farewell::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
     let mut server = Server::set_up(config, uid, gid)?;
+    let inquiries = answers.map(|answers| server.start_service(answers));
+    let inquiries = inquiries.transpose()?;
     let begun = Answer::Begun {
         steers: server.steering.is_some(),
     };
-    channel.send(&begun, &[]).map_err(ended)?;
+    let fds: Vec<_> = inquiries.iter().map(AsFd::as_fd).collect();
+    channel.send(&begun, &fds).map_err(ended)?;
+    drop(inquiries);
     loop {
         // A dump asks one host at a time, so that requests wait for no more than that.
         let patience = server.round.is_some().then_some(Duration::ZERO);
@@ -147,7 +158,8 @@ impl Server {
         sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
             .map_err(step("making mounts private"))?;
         boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
-        boot::bind_names(&config.hosts_file).map_err(step("giving hosts their names"))?;
+        boot::bind_names(&config.hosts_file, config.domain.as_deref())
+            .map_err(step("giving hosts their names"))?;
         // Where the kernel does not have it (before Linux 6.1), hosts have the machine's table.
         let buckets = config.tcp_buckets;
         let own_tables =
@@ -181,7 +193,16 @@ impl Server {
             warden: None,
             round: None,
             pinned,
+            service: None,
         })
+    }
+
+    /// Starts the process that serves hosts; returns the run's end of its channel.
+    fn start_service(&mut self, answers: impl Answers) -> Result<OwnedFd, String> {
+        let (service, inquiries) =
+            Service::fork(answers).map_err(|e| format!("starting the hosts' services: {e}"))?;
+        self.service = Some(service);
+        Ok(inquiries)
     }
 
     fn answer(
@@ -262,7 +283,8 @@ impl Server {
             return Ok(());
         }
         let alive = self.hosts[first..].iter().filter(|host| host.alive);
-        let mut threads = alive.map(|host| host.pid).chain([0]);
+        let service = self.service.as_ref().map(|service| service.pid);
+        let mut threads = alive.map(|host| host.pid).chain(service).chain([0]);
         threads.try_for_each(|thread| cpu::pin_thread(thread, cpus))
     }
 
@@ -330,7 +352,13 @@ impl Server {
         match unsafe { sys::fork(flags) }? {
             Fork::Child => {
                 drop((go_write, report_read));
-                boot::main(config, &self.config, &self.pinned, go_read, report_write)
+                let given = Given {
+                    number: self.hosts.len(),
+                    shared: &self.config,
+                    pinned: &self.pinned,
+                    feed: self.service.as_ref().map(|service| &service.feed),
+                };
+                boot::main(config, &given, go_read, report_write)
             }
             Fork::Parent { pid, .. } => {
                 self.hosts.push(Host {
@@ -499,6 +527,9 @@ impl Server {
                     exit,
                     cpu: ended.cpu,
                 });
+            } else if self.service.as_ref().is_some_and(|s| s.pid == ended.pid) {
+                self.service = None;
+                events.push(Event::ServiceDied);
             } else if let Some(host) = self
                 .hosts
                 .iter()

@@ -14,10 +14,10 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::{boot, launch};
+use super::{Answer, Request, Sandbox, SandboxError, boot, launch, unexpected};
 use crate::sys;
 
 /// The mask of CPUs that receive for each new interface of a network namespace.
@@ -26,6 +26,24 @@ pub(super) const DEFAULT_MASK: &str = "/proc/sys/net/core/rps_default_mask";
 /// Whether this kernel can keep super-packets in order.
 pub fn orders_super_packets() -> bool {
     Path::new(DEFAULT_MASK).exists()
+}
+
+impl Sandbox {
+    /// Leads what a host receives to the programs' CPUs, or leaves it to the core's, which sends
+    /// it. False where the kernel does not allow it: it does to the machine's root alone.
+    pub fn steer(&mut self, host: usize, to_programs: bool) -> Result<bool, SandboxError> {
+        if self.cpus.is_empty() {
+            return Ok(false);
+        }
+        let (answer, mut fds) = self.ask(&Request::OpenSteering { host }, &[])?;
+        let Answer::Steering = answer else {
+            return Err(unexpected(answer));
+        };
+        let cpus: &[usize] = if to_programs { &self.cpus } else { &[] };
+        let mask = cpu_mask(cpus);
+        let write = |file| File::from(file).write_all(mask.as_bytes()).is_ok();
+        Ok(fds.pop().is_some_and(write))
+    }
 }
 
 /// CPUs as the kernel reads sets of them: words of 32 bits in hexadecimal, the highest first.

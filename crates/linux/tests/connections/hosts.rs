@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use longhaul_linux::connections::Connections;
 use longhaul_linux::packet_io::{Ask, Departed, Departure, RingConfig, Rings, VnetHeader};
 use longhaul_linux::sandbox::{
-    HostConfig, ProgramId, Sandbox, SandboxConfig, SandboxError, SpawnSpec, TcpConfig,
+    HostConfig, NoAnswers, ProgramId, Sandbox, SandboxConfig, SandboxError, SpawnSpec, TcpConfig,
 };
 use longhaul_linux::wait_readable;
 
@@ -47,6 +47,8 @@ fn config(host: usize) -> HostConfig {
     };
     HostConfig {
         limits: longhaul_linux::resources::Limits::default(),
+        machine_id: 0,
+        memory: None,
         groups: Vec::new(),
         cpus: Vec::new(),
         name: format!("h{host}"),
@@ -68,13 +70,14 @@ fn config(host: usize) -> HostConfig {
 impl Hosts {
     pub(super) fn start(count: usize, tcp_buckets: u32) -> Result<Self, SandboxError> {
         let program = std::env::current_exe().unwrap();
-        let mut sandbox = Sandbox::start(&SandboxConfig {
+        let shared = SandboxConfig {
             hosts_file: "127.0.0.1\tlocalhost\n".to_owned(),
             keep: vec![program.parent().unwrap().to_owned()],
             gateway_mac: GATEWAY,
             tcp_buckets,
             ..SandboxConfig::default()
-        })?;
+        };
+        let mut sandbox = Sandbox::start(&shared, None::<NoAnswers>)?;
         let configs: Vec<_> = (0..count).map(config).collect();
         sandbox.add_hosts(&configs, |_| true)?;
         let rings = sandbox.open_rings(&[RingConfig::for_mtu(MTU)])?;

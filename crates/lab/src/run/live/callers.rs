@@ -95,6 +95,7 @@ impl Supervisor<'_> {
                     .collect(),
             })),
             Request::Top { limit, by } => Ok(Reply::Top(Box::new(self.top(by, limit)))),
+            Request::Hosts {} => Ok(Reply::Hosts(self.hosts_now())),
             Request::Set { link, values } => Ok(self.set(&link, &values)?),
             Request::Down {
                 link,

@@ -1,5 +1,8 @@
 //! What a plan's hosts are to be like on this machine.
 
+use std::hash::Hasher;
+use std::net::IpAddr;
+
 use longhaul_core::PipeId;
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
 use longhaul_core::topology::{NodeKind, PipeParams};
@@ -9,6 +12,8 @@ use longhaul_linux::sandbox::{
     HostConfig, SandboxConfig, TcpConfig, orders_super_packets, tcp_buckets,
 };
 use longhaul_plan::plan::{HostPlan, Plan};
+use longhaul_proto::names::DOMAIN;
+use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::governor::Governor;
 use super::nic::{self, Limit};
@@ -25,6 +30,7 @@ pub(super) fn sandbox_config(
 ) -> SandboxConfig {
     SandboxConfig {
         hosts_file: hosts_file(plan),
+        domain: Some(DOMAIN.to_owned()),
         keep: vec![options.experiment_dir.clone(), folder.path().to_owned()],
         cpus: placement.programs.clone(),
         remove: folder.control_socket(),
@@ -34,11 +40,12 @@ pub(super) fn sandbox_config(
     }
 }
 
-/// Every host's `/etc/hosts`: itself, and all nodes that have an address by name.
+/// Every host's `/etc/hosts`: itself, and all nodes that have an address, by both of their names.
 pub(super) fn hosts_file(plan: &Plan) -> String {
     let nodes = plan.topology.nodes().iter();
     let addressed = nodes.filter(|node| node.kind != NodeKind::Lan);
-    let lines = addressed.map(|n| format!("{}\t{}\n{}\t{}\n", n.ipv4, n.name, n.ipv6, n.name));
+    let line = |address: IpAddr, name: &str| format!("{address}\t{name}\t{name}.{DOMAIN}\n");
+    let lines = addressed.map(|n| line(n.ipv4.into(), &n.name) + &line(n.ipv6.into(), &n.name));
     let local = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     std::iter::once(local).chain(lines).collect()
 }
@@ -98,6 +105,8 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
         let limit = nic_limit(plan, host, offload);
         HostConfig {
             name: host.name.clone(),
+            machine_id: machine_id(plan.seed, &host.name),
+            memory: host.resources.memory,
             mac: host_mac(host.node),
             ipv4: node.ipv4,
             ipv6: node.ipv6,
@@ -127,10 +136,37 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
     plan.hosts.iter().map(config).collect()
 }
 
+/// The machine-id of a host: its own, and the same whenever the experiment runs with this seed. It has
+/// the form of a random UUID, as machine-id(5) asks for.
+fn machine_id(seed: u64, name: &str) -> u128 {
+    const VERSION: u128 = 0xf << 76;
+    const VARIANT: u128 = 0b11 << 62;
+    let mut hasher = SipHasher24::new_with_keys(seed, 0);
+    hasher.write(name.as_bytes());
+    let hash = hasher.finish128().as_u128();
+    hash & !VERSION & !VARIANT | 4 << 76 | 0b10 << 62
+}
+
 pub(super) fn largest_mtu(plan: &Plan) -> u32 {
     plan.hosts
         .iter()
         .map(|host| host.mtu)
         .max()
         .unwrap_or(plan.mtu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_of_every_seed_has_a_machine_id_of_its_own() {
+        let ids = [(1, "a"), (1, "b"), (2, "a")].map(|(seed, name)| machine_id(seed, name));
+        assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
+        assert_eq!(ids[0], machine_id(1, "a"));
+        for id in ids.map(|id| format!("{id:032x}")) {
+            assert_eq!(&id[12..13], "4", "{id}");
+            assert!("89ab".contains(&id[16..17]), "{id}");
+        }
+    }
 }

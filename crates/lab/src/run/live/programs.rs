@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use longhaul_core::{Span, Time};
 use longhaul_linux::clock::MachineTime;
-use longhaul_linux::sandbox::{Exit, ProgramId, Sandbox, SandboxError, SpawnSpec};
+use longhaul_linux::sandbox::{Exit, INFO_SOCKET, ProgramId, Sandbox, SandboxError, SpawnSpec};
 
 use crate::folder::RunFolder;
 use crate::pace::Now;
@@ -91,6 +91,11 @@ impl Program {
     /// Its name, `client` or `client@a0`.
     pub(crate) fn name(&self) -> &str {
         &self.plan.name
+    }
+
+    /// The number of its host.
+    pub(crate) const fn host_number(&self) -> usize {
+        self.plan.host
     }
 
     /// Whether it is stopped at the run's end as a matter of course.
@@ -477,6 +482,7 @@ pub(crate) fn run_environment(
         ("LONGHAUL_DIR", path(experiment_dir)),
         ("LONGHAUL_HOSTS", hosts.join(" ")),
         ("LONGHAUL_HOSTFILE", path(&folder.hostfile())),
+        ("LONGHAUL_INFO", INFO_SOCKET.to_owned()),
     ];
     let inherited = std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))

@@ -68,6 +68,20 @@ impl<'a> Watch<'a> {
         &self.allotment.notes
     }
 
+    /// The CPUs that a host's programs run on.
+    pub(super) fn cpus_of(&self, host: usize) -> &[usize] {
+        match self.allotment.hosts.get(host) {
+            Some(share) if !share.cpus.is_empty() => &share.cpus,
+            _ => &self.allotment.facts.cpus,
+        }
+    }
+
+    /// How much CPU time a host's programs are kept to, in CPUs; `None` where they are not.
+    pub(super) fn quota_of(&self, host: usize) -> Option<f64> {
+        let limit = self.allotment.hosts.get(host)?.limits.cpu?;
+        Some(f64::from(limit.quota) / 1_000.0)
+    }
+
     /// What a host lacked since the last call, which took so long.
     pub(super) fn lacked(
         &mut self,

@@ -28,6 +28,7 @@ use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::drive::Totals;
 use crate::run::live::governor::Governor;
+use crate::run::live::hosts_now::Used;
 use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::resources::Watch;
@@ -74,6 +75,9 @@ pub(super) struct Supervisor<'a> {
     pub(super) packets_seen: Vec<u64>,
     pub(super) env: Vec<(String, String)>,
     pub(super) host_counters: Vec<HostCounters>,
+    /// What hosts have used by the last second, and when that was.
+    pub(super) used: Used,
+    used_at: MachineTime,
     /// CPU time that the hypervisor had taken by the last second.
     pub(super) stolen_seen_ns: u64,
     /// The host whose network card a pipe is.
@@ -153,6 +157,8 @@ impl<'a> Supervisor<'a> {
             packets_seen: vec![0; plan.hosts.len()],
             env: run_environment(plan, folder, &options.experiment_dir),
             host_counters: vec![HostCounters::default(); plan.hosts.len()],
+            used: Used::default(),
+            used_at: began,
             stolen_seen_ns: cpu::stolen_ns(),
             cards: cards.collect(),
             governor: governor(plan, offload),
@@ -214,6 +220,7 @@ impl<'a> Supervisor<'a> {
                 self.sandbox.as_fd(),
                 self.signals.as_fd(),
                 self.listener.as_fd(),
+                self.sandbox.inquiries(),
             ];
             fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
             fds.extend(self.programs.readiness());
@@ -235,7 +242,10 @@ impl<'a> Supervisor<'a> {
         if ready[2] {
             self.accept();
         }
-        let calling: Vec<usize> = (0..known).filter(|index| ready[3 + index]).collect();
+        if ready[3] {
+            self.answer_inquiry();
+        }
+        let calling: Vec<usize> = (0..known).filter(|index| ready[4 + index]).collect();
         for index in calling.into_iter().rev() {
             self.serve(index)?;
         }
@@ -331,6 +341,11 @@ impl<'a> Supervisor<'a> {
                 self.ledger
                     .fail(format!("host {name} died: its init was killed"));
             }
+            Event::ServiceDied => {
+                let what =
+                    "the process that answers hosts' questions for names died: it was killed";
+                self.ledger.fail(what.to_owned());
+            }
         }
     }
 
@@ -349,6 +364,10 @@ impl<'a> Supervisor<'a> {
     /// Completes a second with what the sandbox knows and judges it.
     fn take_report(&mut self, mut report: Report) -> Result<(), RunError> {
         let counters = self.sandbox.counters()?;
+        let now = self.core.now().at;
+        self.used
+            .take(&counters, now.since(self.used_at).as_secs_f64());
+        self.used_at = now;
         for (host, (now, seen)) in counters.iter().zip(&mut self.host_counters).enumerate() {
             // Counters never fall, but those of a host that has died read as zero.
             let before = *seen;

@@ -18,6 +18,7 @@ use super::Simulation;
 use crate::control::{Order, PipeLoad, Reply, Request, SimulationNow, Status, Top};
 use crate::folder::RunFolder;
 use crate::run::busiest::{self, busiest};
+use crate::info::HostsNow;
 use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
@@ -71,6 +72,10 @@ impl View<'_> {
                 },
             }),
             &Request::Top { limit, by } => Reply::Top(Box::new(self.top(by, limit))),
+            Request::Hosts {} => {
+                let time_s = self.run.now().as_s();
+                Reply::Hosts(HostsNow::new(self.plan, time_s, |_| (None, None)))
+            }
             Request::Set { .. }
             | Request::Down { .. }
             | Request::Up { .. }

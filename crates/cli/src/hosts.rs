@@ -1,0 +1,141 @@
+//! `longhaul hosts`: which hosts a run has, and what they do.
+
+use longhaul_lab::control::{Control, ControlError, Reply, Request};
+use longhaul_lab::info::{AskedDisk, HostNow, HostsNow, Load};
+
+use crate::exit::Exit;
+use crate::style;
+
+const EXAMPLES: &str = "\
+A host is busy while any process is on it. USED is CPU time over the last second: 1.00 is a whole CPU, and
+100 % all that the host has.
+Programs on hosts ask the same: `curl --unix-socket $LONGHAUL_INFO http://localhost/hosts`.
+
+Examples:
+  longhaul hosts                               of the only run
+  longhaul hosts --run two-clusters
+  longhaul hosts --json | jq -r '.hosts[] | select(.load.busy | not) | .name'";
+
+/// List the hosts of a run that is under way: addresses, CPUs, programs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The run, by its experiment's name or its folder; the only one if absent
+    #[arg(long, value_name = "NAME|DIR")]
+    run: Option<String>,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Exit {
+    match ask(args.run.as_deref()) {
+        Ok(hosts) => {
+            style::print(&match args.json {
+                true => style::json(&serde_json::json!(hosts)),
+                false => table(&hosts),
+            });
+            Exit::Done
+        }
+        Err(error) => {
+            style::problem(&error);
+            crate::exec::exit_of(&error)
+        }
+    }
+}
+
+fn ask(run: Option<&str>) -> Result<HostsNow, ControlError> {
+    match Control::connect(run)?.ask(&Request::Hosts {}, &[])? {
+        Reply::Hosts(hosts) => Ok(hosts),
+        _ => Err(ControlError::Ended),
+    }
+}
+
+/// A head, and what stands below it.
+type Column = (&'static str, fn(&HostNow) -> Option<String>);
+
+/// A line a host. Columns in which no host has anything stay away.
+fn table(hosts: &HostsNow) -> String {
+    let columns: [Column; 9] = [
+        ("HOST", |host| Some(host.name.clone())),
+        ("IPV4", |host| Some(host.ipv4.to_string())),
+        ("IPV6", |host| Some(host.ipv6.to_string())),
+        ("CPU", |host| {
+            Some(host.resources.cpu.as_ref()?.text.clone())
+        }),
+        ("MEMORY", |host| {
+            Some(style::bytes(host.resources.memory_bytes?))
+        }),
+        ("DISK", |host| host.resources.disk.as_ref().map(disk)),
+        ("ON", |host| Some(cpus(&host.place.as_ref()?.cpus))),
+        ("USED", |host| Some(used(host.load.as_ref()?))),
+        ("PROGRAMS", |host| Some(programs(host.load.as_ref()?))),
+    ];
+    let mut rows: Vec<Vec<String>> = vec![Vec::new(); hosts.hosts.len() + 1];
+    for (head, cell) in columns {
+        let cells: Vec<_> = hosts.hosts.iter().map(cell).collect();
+        if cells.iter().any(Option::is_some) {
+            let all = std::iter::once(head.to_owned());
+            let cells = cells
+                .into_iter()
+                .map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+            for (row, cell) in rows.iter_mut().zip(all.chain(cells)) {
+                row.push(cell);
+            }
+        }
+    }
+    style::table(&rows)
+}
+
+fn disk(disk: &AskedDisk) -> String {
+    let rate = |rate: Option<u64>, what| Some(format!("{what} {}/s", style::bytes(rate?)));
+    let parts = [
+        rate(disk.read_bytes_per_s, "read"),
+        rate(disk.write_bytes_per_s, "write"),
+        disk.iops
+            .map(|iops| format!("{} IOPS", style::grouped(iops.into()))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn used(load: &Load) -> String {
+    match load.share_used {
+        Some(share) => format!("{:.2} ({})", load.cpus_used, style::percent(share)),
+        None => format!("{:.2}", load.cpus_used),
+    }
+}
+
+fn programs(load: &Load) -> String {
+    match load.programs.as_slice() {
+        [] if load.busy => "busy".to_owned(),
+        [] => "free".to_owned(),
+        programs => style::clean(&programs.join(", ")),
+    }
+}
+
+/// Numbers of CPUs, neighbours as a range.
+fn cpus(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let range = |(first, last): (usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_cpus_are_a_range() {
+        assert_eq!(cpus(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(cpus(&[]), "");
+    }
+}

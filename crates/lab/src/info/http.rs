@@ -1,0 +1,159 @@
+//! The words of the information service: a small part of HTTP/1.1 (RFC 9112).
+//!
+//! One request a connection. It has a head and no body; what its header fields say makes no
+//! difference. So `curl --unix-socket` can ask, and every language's own HTTP client.
+
+/// More header fields than clients send.
+const FIELDS_MAX: usize = 64;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// All hosts.
+    Hosts,
+    /// One host, by name.
+    Host(String),
+    /// The host that the question comes from.
+    Own,
+}
+
+/// What a client has sent so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Not all of a request.
+    Part,
+    /// One that can be answered.
+    Get(Target),
+    /// One that cannot.
+    Bad(Status),
+}
+
+/// How a reply begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Ok,
+    BadRequest,
+    NotFound,
+    NoSuchMethod,
+}
+
+impl Status {
+    const fn line(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::NoSuchMethod => "405 Method Not Allowed",
+        }
+    }
+
+    /// What a client that has this instead of an answer is told.
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Ok => "",
+            Self::BadRequest => "this is no HTTP request: try `GET /hosts HTTP/1.1`",
+            Self::NotFound => "there are /hosts, /hosts/NAME and /self",
+            Self::NoSuchMethod => "there is nothing to do here but GET",
+        }
+    }
+}
+
+/// Reads what a client has sent so far.
+pub(super) fn parse(bytes: &[u8]) -> Request {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Partial) => return Request::Part,
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(_) => return Request::Bad(Status::BadRequest),
+    }
+    if request.method != Some("GET") {
+        return Request::Bad(Status::NoSuchMethod);
+    }
+    match request.path.unwrap_or_default() {
+        "/hosts" | "/hosts/" => Request::Get(Target::Hosts),
+        "/self" => Request::Get(Target::Own),
+        // Names have no character that needs to be escaped.
+        path => match path.strip_prefix("/hosts/") {
+            Some(name) => Request::Get(Target::Host(name.to_owned())),
+            None => Request::Bad(Status::NotFound),
+        },
+    }
+}
+
+/// A reply of this body.
+pub(super) fn reply(status: Status, json: &str) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+        status.line(),
+        json.len() + 1
+    );
+    [head.as_bytes(), json.as_bytes(), b"\n"].concat()
+}
+
+/// A reply that says why there is no answer.
+pub(super) fn refusal(status: Status) -> Vec<u8> {
+    let json = serde_json::json!({ "error": status.remedy() });
+    reply(status, &json.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_read_in_pieces() {
+        let whole = b"GET /hosts/a0 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
+        for len in 0..whole.len() {
+            assert_eq!(parse(&whole[..len]), Request::Part, "{len}");
+        }
+        let host = Target::Host("a0".to_owned());
+        assert_eq!(parse(whole), Request::Get(host));
+        assert_eq!(
+            parse(b"GET /hosts HTTP/1.0\r\n\r\n"),
+            Request::Get(Target::Hosts)
+        );
+        assert_eq!(parse(b"GET /self HTTP/1.1\n\n"), Request::Get(Target::Own));
+    }
+
+    #[test]
+    fn what_is_no_such_request_is_told_so() {
+        let bad = |text: &str| match parse(text.as_bytes()) {
+            Request::Bad(status) => status,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(bad("\u{1}\u{2}\r\n\r\n"), Status::BadRequest);
+        assert_eq!(bad("{\"hosts\": {}}\n"), Status::BadRequest);
+        assert_eq!(bad("GET / HTTP/1.1\r\n\r\n"), Status::NotFound);
+        assert_eq!(bad("GET /hostsx HTTP/1.1\r\n\r\n"), Status::NotFound);
+        assert_eq!(bad("POST /hosts HTTP/1.1\r\n\r\n"), Status::NoSuchMethod);
+        let fields = "X: y\r\n".repeat(FIELDS_MAX + 1);
+        assert_eq!(
+            bad(&format!("GET /hosts HTTP/1.1\r\n{fields}\r\n")),
+            Status::BadRequest
+        );
+    }
+
+    #[test]
+    fn replies_say_how_long_they_are() {
+        let text = String::from_utf8(refusal(Status::NotFound)).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 404 Not Found\r\n"), "{head}");
+        assert!(
+            head.contains(&format!("Content-Length: {}\r\n", body.len())),
+            "{head}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            parse(&bytes);
+            let head = [b"GET /hosts/".as_slice(), &bytes, b" HTTP/1.1\r\n\r\n"].concat();
+            parse(&head);
+        }
+    }
+}
