@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOBODY: u32 = 65534;
 
 /// Helper programs, written into every scratch folder.
-const SCRIPTS: [(&str, &str); 16] = [
+const SCRIPTS: [(&str, &str); 17] = [
     ("arrivals.py", include_str!("py/arrivals.py")),
     ("control.py", include_str!("py/control.py")),
     ("hungry.py", include_str!("py/hungry.py")),

@@ -17,8 +17,8 @@ use longhaul_plan::plan::Plan;
 use super::Simulation;
 use crate::control::{Order, PipeLoad, Reply, Request, SimulationNow, Status, Top};
 use crate::folder::RunFolder;
-use crate::run::busiest::{self, busiest};
 use crate::info::HostsNow;
+use crate::run::busiest::{self, busiest};
 use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
