@@ -1,6 +1,7 @@
 //! What the programs of a host have of the machine: CPU time, memory, and its disk.
 
 mod census;
+mod delegate;
 mod device;
 pub mod duty;
 mod groups;
@@ -14,6 +15,7 @@ pub mod watchdog;
 
 use serde::{Deserialize, Serialize};
 
+pub use delegate::delegate;
 pub use device::{Device, NoDevice};
 pub use groups::{GroupUsage, Groups, Membership, period_us};
 pub use support::{Lack, Means, Support};

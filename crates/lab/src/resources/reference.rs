@@ -26,9 +26,9 @@ pub const STEPS_PER_SECOND: u64 = 100_000_000;
 
 /// The words of the table: 256 KiB.
 const WORDS: usize = 1 << 15;
-/// Steps of a try: some 20 ms.
+/// Steps of a try: some 10 ms.
 const STEPS: u64 = 2_000_000;
-const TRIES: u32 = 12;
+const TRIES: u32 = 25;
 
 /// The speed of the calling thread's CPU, in ref; takes about a quarter of a second.
 pub fn measure() -> f64 {

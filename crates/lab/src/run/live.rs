@@ -30,10 +30,10 @@ mod trim;
 use std::os::fd::AsFd;
 
 use longhaul_linux::cpu;
-use longhaul_linux::resources::Groups;
+use longhaul_linux::resources::{Groups, delegate};
 use longhaul_linux::sandbox::Sandbox;
 use longhaul_linux::wait::{take_signal, termination_signals};
-use longhaul_plan::plan::Plan;
+use longhaul_plan::plan::{HostPlan, Plan};
 
 use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
 use crate::folder::RunFolder;
@@ -59,6 +59,12 @@ impl Ground {
     /// The machine does not have what its hosts ask for.
     pub(super) fn choose(plan: &Plan, options: &RunOptions) -> Result<Self, RunError> {
         let placement = Placement::choose();
+        let asks =
+            |host: &HostPlan| host.resources.cpu.is_some() || host.resources.memory.is_some();
+        if plan.hosts.iter().any(asks) {
+            // Without control groups the run keeps hosts to their resources itself.
+            delegate().ok();
+        }
         let facts = Facts::of(plan, placement.for_programs().to_vec(), &options.out);
         Ok(Self {
             allotment: Allotment::of(plan, facts, options.oversubscribe)?,

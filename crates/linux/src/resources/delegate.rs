@@ -1,0 +1,90 @@
+//! Control groups for an ordinary user's run: this process moves into a group that is the user's.
+//!
+//! That is the group it is in already, where somebody has delegated it, or a scope that the user's
+//! systemd makes ([`scope`](super::scope)). Version 2 wants groups with children to be without
+//! processes, so the process goes one further down, and the run's groups stand beside it. systemd
+//! removes the scope after the last process in it.
+//!
+//! Left out: taking others along that are in such a group too. They keep it from having children, and
+//! then the run does without.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::places::Places;
+use super::scope::{self, ScopeError};
+
+/// Where the run's own processes are, beside its hosts' groups.
+const OWN: &str = "longhaul-run";
+/// How long systemd may take for a scope.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Moves this process to where it can make groups, where that is possible and necessary. Call it before
+/// [`Support::find`](super::Support::find), while the process has one thread.
+///
+/// # Errors
+/// Why there are no groups; a run can do without, less exactly.
+pub fn delegate() -> Result<(), ScopeError> {
+    let (uid, _) = crate::sys::user_and_group();
+    let places = Places::find();
+    if uid == 0 || (places.cpu.is_ok() && places.memory.is_ok()) {
+        return Ok(());
+    }
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let Some(mount) = scope::mount_of_version_2(&read("/proc/self/mountinfo")) else {
+        return Ok(());
+    };
+    let pid = std::process::id();
+    let unit = format!("longhaul-{pid}.scope");
+    let group = match scope::delegated(&read("/proc/self/cgroup"), &mount, uid) {
+        Some(group) => group,
+        None => scope::start(None, &unit, &[pid], &mount, PATIENCE)?,
+    };
+    let moved = move_below(&group.path, pid);
+    moved.map_err(|error| ScopeError::NotDelegated {
+        unit,
+        reason: format!("moving within {}: {error}", group.path.display()),
+    })
+}
+
+/// Moves a process to a group of its own below `group`.
+fn move_below(group: &Path, pid: u32) -> io::Result<()> {
+    let own = group.join(OWN);
+    match fs::create_dir(&own) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    fs::write(own.join("cgroup.procs"), pid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_goes_below_its_group_so_that_groups_can_stand_beside_it() {
+        let tree = std::env::temp_dir().join(format!("longhaul-delegate-{}", std::process::id()));
+        let scope = tree.join("user/scope");
+        fs::create_dir_all(&scope).unwrap();
+        fs::write(tree.join("cgroup.controllers"), "cpu memory").unwrap();
+        for group in [&tree.join("user"), &scope] {
+            fs::write(group.join("cgroup.controllers"), "cpu memory").unwrap();
+            fs::write(group.join("cgroup.subtree_control"), "").unwrap();
+            fs::write(group.join("cgroup.type"), "domain").unwrap();
+            fs::write(group.join("cgroup.procs"), "").unwrap();
+        }
+        move_below(&scope, 77).unwrap();
+        move_below(&scope, 77).unwrap();
+        let own = scope.join(OWN);
+        assert_eq!(fs::read_to_string(own.join("cgroup.procs")).unwrap(), "77");
+        fs::write(own.join("cgroup.type"), "domain").unwrap();
+        fs::write(own.join("cgroup.controllers"), "").unwrap();
+        let place = Places::of("0::/user/scope/longhaul-run\n", &tree)
+            .memory
+            .unwrap();
+        assert_eq!((place.folder, place.own), (scope, own));
+        fs::remove_dir_all(tree).unwrap();
+    }
+}
