@@ -18,6 +18,7 @@ mod encode;
 mod files;
 mod flows;
 mod parts;
+pub(crate) mod read;
 mod recorder;
 mod rows;
 mod sample;
