@@ -13,8 +13,9 @@ export interface Line {
   label: string;
   thing: Thing;
   metric: string;
-  /** Figures that count something within a column are bars in time: steps. */
   dashed?: boolean;
+  /** The number of its colour; its place without. */
+  colour?: number;
 }
 
 export interface ChartOptions {
@@ -137,7 +138,7 @@ class Chart {
     const series: uPlot.Series[] = [{}];
     const bands: uPlot.Band[] = [];
     options.lines.forEach((each, number) => {
-      const stroke = line(number);
+      const stroke = line(each.colour ?? number);
       const stepped = uPlot.paths.stepped!({ align: 1 });
       const sampled = each.thing.series === "connections";
       const paths = sampled ? uPlot.paths.linear!() : stepped;
@@ -206,7 +207,7 @@ class Chart {
       const most = index == null ? undefined : data?.[3 + 3 * number]?.[index];
       const shown = value == null ? (index == null ? "" : NONE) : this.options.show(value);
       const upTo = value != null && most != null && most > value * 1.005 ? ` (to ${this.options.show(most)})` : "";
-      const swatch = h("span", { class: each.dashed ? "swatch dashed" : "swatch", style: { "--swatch": line(number) } });
+      const swatch = h("span", { class: each.dashed ? "swatch dashed" : "swatch", style: { "--swatch": line(each.colour ?? number) } });
       return h("span", { class: "item" }, swatch, h("bdi", null, each.label), shown && h("b", null, ` ${shown}${upTo}`));
     });
     const time = index == null ? null : data?.[0]?.[index];
@@ -222,7 +223,7 @@ class Chart {
     const sampled = this.options.lines.some((l) => l.thing.series === "connections");
     let text: string;
     if (!widths.length) text = "";
-    else if (sampled) text = `Looks at ${seconds(most)} or less from one another.`;
+    else if (sampled) text = `A look about every ${seconds(gap(this.#points))}.`;
     else if (coarse) text = `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: the line is its mean, the band reaches from the least to the most of rows of ${seconds(row / 1e9)}.`;
     else text = `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: every row there is.`;
     replace(this.width, [text, this.options.note].filter(Boolean).join(" "));
@@ -329,6 +330,12 @@ function logRange(from: number, low: number | null, high: number | null): [numbe
   const top = 10 ** Math.ceil(Math.log10(Math.max(high ?? from, from * 10)));
   const bottom = 10 ** Math.floor(Math.log10(Math.max(low ?? from, from)));
   return [Math.min(bottom, top / 10), top];
+}
+
+/** What looks are usually apart. */
+function gap(all: Points[]): number {
+  const gaps = all.flatMap(({ x }) => x.slice(1).map((at, n) => at - x[n]!)).filter((gap) => gap > 0).sort((a, b) => a - b);
+  return gaps[gaps.length >> 1] ?? 0;
 }
 
 /** Shows a stretch of time, never less than a microsecond. */

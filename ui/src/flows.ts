@@ -10,9 +10,10 @@ import { most, overall, sum, things, type Thing } from "./series";
 import { Table, type Column } from "./table";
 
 /** A table of things of a series, and charts of the one that is chosen. */
-function chosenOf(context: Context, list: Thing[], label: string, name: (thing: Thing) => string, columns: Column<Thing>[], draw: (thing: Thing) => HTMLElement, sort: string): HTMLElement {
+function chosenOf(list: Thing[], label: string, name: (thing: Thing) => string, columns: Column<Thing>[], draw: (thing: Thing) => HTMLElement, sort: string): HTMLElement {
   const view = h("div", null);
-  let chosen = list[0];
+  const by = columns.find((column) => column.name === sort)?.value;
+  let chosen = [...list].sort((a, b) => Number(by?.(b) ?? 0) - Number(by?.(a) ?? 0))[0];
   const show = (thing: Thing) => {
     chosen = thing;
     replace(view, h("h3", null, h("bdi", null, name(thing))), draw(thing));
@@ -24,7 +25,6 @@ function chosenOf(context: Context, list: Thing[], label: string, name: (thing: 
     columns: [{ name: label.replace(/s$/, ""), text: name, value: name }, ...columns],
   });
   if (chosen) show(chosen);
-  void context;
   return h("div", null, view, table.element);
 }
 
@@ -99,7 +99,7 @@ export function flows(context: Context): HTMLElement | null {
     groups.length > 0 && h("div", null, h("h3", null, "Modelled traffic"), modelled(groups)),
     list.length > 0 && h("details", null, h("summary", null, `Each modelled flow${seen > list.length ? `: the first ${count(list.length)} of ${count(seen)}; flows.csv has all` : ""}`), each(list)),
     measured.length > 0 && h("div", null, h("h3", null, "Measured, by five-tuple"), leftOut(context, "flows"),
-      chosenOf(context, measured, "flows", name, [
+      chosenOf(measured, "flows", name, [
         { name: "sent", figure: true, text: (t) => si(bytes(t, "sent"), "B"), value: (t) => bytes(t, "sent") },
         { name: "received", figure: true, text: (t) => si(bytes(t, "rate"), "B"), value: (t) => bytes(t, "rate") },
         { name: "peak", figure: true, text: (t) => si(most(t, "rate")?.[0], "bit/s"), value: (t) => most(t, "rate")?.[0] },
@@ -129,7 +129,7 @@ export function connections(context: Context): HTMLElement | null {
     );
   };
   return section("connections", "TCP connections", leftOut(context, "connections"),
-    chosenOf(context, list, "connections", name, [
+    chosenOf(list, "connections", name, [
       { name: "congestion", text: (t) => t.track.key[6] ?? "", value: (t) => t.track.key[6] },
       { name: "largest cwnd", figure: true, text: (t) => si(most(t, "cwnd")?.[0], "B"), value: (t) => most(t, "cwnd")?.[0] },
       { name: "longest round trip", figure: true, text: (t) => ns(most(t, "srtt")?.[0]), value: (t) => most(t, "srtt")?.[0] },
@@ -147,7 +147,7 @@ export function hosts(context: Context): HTMLElement | null {
     chart({ ...base, title: "Memory", lines: [{ label: "memory", thing, metric: "memory" }], show: (v) => si(v, "B") }),
   );
   return section("hosts", "Hosts", leftOut(context, "hosts"),
-    chosenOf(context, list, "hosts", (t) => t.track.key[0] ?? "", [
+    chosenOf(list, "hosts", (t) => t.track.key[0] ?? "", [
       { name: "CPU, mean", figure: true, text: (t) => percent(overall(t, "cpu")), value: (t) => overall(t, "cpu") },
       { name: "CPU, most", figure: true, text: (t) => percent(most(t, "cpu")?.[0]), value: (t) => most(t, "cpu")?.[0] },
       { name: "waited, most", figure: true, text: (t) => percent(most(t, "wait")?.[0]), value: (t) => most(t, "wait")?.[0] },

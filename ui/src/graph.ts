@@ -150,9 +150,21 @@ export class Graph {
     });
     this.#cy.on("mouseover", "edge", () => (this.#canvas.style.cursor = "pointer"));
     this.#cy.on("mouseout", "edge", () => (this.#canvas.style.cursor = ""));
+    this.#fit();
     this.#recolour();
     this.#cy.one("render", () => document.documentElement.setAttribute("data-graph-ms", String(Math.round(performance.now() - began))));
     new ResizeObserver(() => this.#cy?.resize()).observe(this.#canvas);
+  }
+
+  /** Shows all, but small networks not in gigantic. */
+  #fit(): void {
+    const cy = this.#cy;
+    if (!cy) return;
+    cy.fit(undefined, 30);
+    if (cy.zoom() > 1.4) {
+      cy.zoom(1.4);
+      cy.center();
+    }
   }
 
   #style(): cytoscape.StylesheetJson {
@@ -228,7 +240,7 @@ export class Graph {
     });
     const play = slider && h("button", { type: "button", class: "play", title: "play", "aria-label": "play the run", on: { click: () => this.#play(slider, play as HTMLButtonElement) } }, "▶");
     return h("div", { class: "controls" }, h("label", null, "Colour ", shade), play, slider, this.#when,
-      h("button", { type: "button", on: { click: () => this.#cy?.fit(undefined, 30) } }, "Fit"));
+      h("button", { type: "button", on: { click: () => this.#fit() } }, "Fit"));
   }
 
   #slide(column: number): void {
@@ -299,7 +311,7 @@ export class Graph {
       "+": () => by(1.25),
       "=": () => by(1.25),
       "-": () => by(0.8),
-      "0": () => cy.fit(undefined, 30),
+      "0": () => this.#fit(),
       n: () => next(1),
       p: () => next(-1),
     };

@@ -78,13 +78,15 @@ function whatHolds(context: Context): HTMLElement {
   if (!verdict.lateness_ns) {
     return card("Which of my figures hold?", level, `${sign} All: time was virtual, nothing could be late.`, verdict.reasons ?? [], go);
   }
-  const lead = verdict.state === "broken" ? `${sign} Do not rely on this run's figures.` : `${sign} ${verdict.state}`;
+  const leads = { faithful: "All, within the tolerance.", degraded: "Those that allow for this error.", broken: "None: do not rely on this run's figures." };
+  const lead = `${sign} ${leads[verdict.state] ?? verdict.state}`;
+  const reasons = verdict.reasons ?? [];
   const holds = verdict.holds ? sentence(verdict.state === "broken" ? `the most that can be said: ${verdict.holds}` : verdict.holds) : null;
   return card("Which of my figures hold?", level, lead, [
     holds,
-    ...(verdict.reasons ?? []).slice(0, 3),
-    `Lateness: p50 ${ns(verdict.lateness_ns.p50)}, p99 ${ns(verdict.lateness_ns.p99)}, most ${ns(verdict.lateness_ns.max)}; tolerated ${ns(verdict.tolerance_ns)}`,
-  ], go);
+    reasons[0] ?? null,
+    `Lateness p50 ${ns(verdict.lateness_ns.p50)}, p99 ${ns(verdict.lateness_ns.p99)}, most ${ns(verdict.lateness_ns.max)}`,
+  ], [reasons.length > 1 ? `${of(reasons.length - 1, "more reason")}, lateness and episodes` : "lateness and episodes", () => context.go("fidelity")]);
 }
 
 /** A link counts as busy from here on. */
@@ -120,16 +122,15 @@ function whatWasSlow(context: Context): HTMLElement {
     if (first && !busy.length) items.push(h("span", null, pipeButton(context, first.name), ` was full at ${at(first.load[1], 0.1)}${peaks.length > 1 ? `; so were ${of(peaks.length - 1, "other")} at times` : ""}`));
   }
   const unfinished = (run.summary?.flow_groups ?? []).filter((group) => group.finished < group.flows);
-  if (unfinished.length) items.push(`${count(unfinished.reduce((sum, g) => sum + g.flows - g.finished, 0))} modelled flows had not finished`);
+  if (unfinished.length) items.push(`${of(unfinished.reduce((sum, g) => sum + g.flows - g.finished, 0), "modelled flow")} had not finished`);
   const verdict = run.summary?.verdict;
   const stalls = verdict?.stalls;
   if (stalls?.count) items.push(`This machine stood still ${of(stalls.count, "time")}, for ${ns(stalls.longest_ns)} at most`);
   if (verdict?.by_cause?.["overload"]) items.push(`Overload made ${of(verdict.by_cause["overload"], "packet")} late`);
   const starved = verdict?.starved_hosts ?? [];
   if (starved.length) items.push(`Without CPU time for long: ${starved.slice(0, 5).join(", ")}`);
-  const lead = busy.length || waits.length ? "The network, where it should be:" : items.length ? "Little:" : "Nothing that stands out.";
-  const lead2 = busy.length || waits.length ? "Here packets waited:" : lead;
-  return card("What was slow?", "plain", lead2, items.slice(0, 5), ["all pipes", () => context.go("pipes")]);
+  const lead = busy.length || waits.length ? "Here packets waited:" : items.length ? "Little:" : "Nothing that stands out.";
+  return card("What was slow?", "plain", lead, items.slice(0, 5), ["all pipes", () => context.go("pipes")]);
 }
 
 const CAUSES: Record<string, string> = {

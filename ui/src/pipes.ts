@@ -14,10 +14,10 @@ export function pipeCharts(context: Context, pipes: Pipe[]): HTMLElement {
   const known = pipes.map((pipe) => ({ pipe, thing: context.series.of(pipe.name) })).filter((each): each is { pipe: Pipe; thing: Thing } => each.thing != null);
   if (!known.length) return note("Nothing passed here, as far as series tell.");
   const lines = (metric: string, dashed?: string): Line[] =>
-    known.flatMap(({ pipe, thing }) => {
+    known.flatMap(({ pipe, thing }, colour) => {
       const has = thing.track.lines[metric] || (thing.series === "pipes" && metric !== "marked");
-      const own = has ? [{ label: pipe.name, thing, metric }] : [];
-      const second = dashed && thing.track.lines[dashed] ? [{ label: `${pipe.name}, most`, thing, metric: dashed, dashed: true }] : [];
+      const own = has ? [{ label: pipe.name, thing, metric, colour }] : [];
+      const second = dashed && thing.track.lines[dashed] ? [{ label: `${pipe.name}, most`, thing, metric: dashed, dashed: true, colour }] : [];
       return [...own, ...second];
     });
   const base = { end_s: context.end_s, events: context.events };
@@ -31,12 +31,11 @@ export function pipeCharts(context: Context, pipes: Pipe[]): HTMLElement {
     ([["drops_queue", "queue"], ["drops_loss", "loss"], ["drops_down", "link down"], ["marked", "marked"]] as const)
       .filter(([metric]) => thing.track.lines[metric])
       .map(([metric, cause]) => ({ label: known.length > 1 ? `${pipe.name}: ${cause}` : cause, thing, metric })));
-  const width = known[0]!.thing.tracks.grid.width_ns;
   return charts(
     throughput.length > 0 && chart({ ...base, title: "Throughput", lines: throughput, show: (v) => si(v, "bit/s"), mark: limit && pipes.length <= 2 ? { value: limit, label: `rate ${si(limit, "bit/s")}` } : undefined }),
     queue.length > 0 && chart({ ...base, title: "Queue, packets", lines: queue, show: (v) => count(Number(v.toFixed(2))), least_top: 4 }),
     delay.length > 0 && chart({ ...base, title: "Wait in the queue", lines: delay, show: ns }),
-    drops.length > 0 && chart({ ...base, title: "Drops and marks, packets", lines: drops, show: (v) => count(Number(v.toFixed(2))), least_top: 4, note: `In ${ns(width)} or in a row.` }),
+    drops.length > 0 && chart({ ...base, title: "Drops and marks, packets", lines: drops, show: (v) => count(Number(v.toFixed(2))), least_top: 4, note: "Packets in each step." }),
     queue.length === 0 && busy.length > 0 && chart({ ...base, title: "Load", lines: busy, show: (v) => percent(v, 0), least_top: 1 }),
   );
 }

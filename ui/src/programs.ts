@@ -42,7 +42,7 @@ function gantt(context: Context, list: Program[], open: (program: Program) => vo
     const height = list.length * ROW;
     const marks = context.events.filter((e) => e.at_s >= from && e.at_s <= to).map((e) =>
       svg("line", { x1: `${100 * share(e.at_s)}%`, x2: `${100 * share(e.at_s)}%`, y1: 0, y2: height, class: "event" }, svg("title", {}, `${at(e.at_s)}: ${e.event}`)));
-    const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", { style: { left: `${100 * part}%` } }, at(from + part * (to - from), (to - from) / 4)));
+    const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", { style: { left: `${100 * part}%` } }, at(from + part * (to - from), (to - from) / 40)));
     const drawing = svg("svg", { width: "100%", height, class: "bars", role: "img", "aria-label": "programs over time; the table has the same" }, rows.map((r) => r.bar), marks);
     replace(element, h("div", { class: "names", style: { width: `${NAME}px` } }, rows.map((r) => r.button)), h("div", { class: "lanes" }, drawing, h("div", { class: "ticks" }, ticks)));
   };

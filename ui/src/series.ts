@@ -142,7 +142,8 @@ export function points(thing: Thing, metric: string, from_s: number, to_s: numbe
     result.min.push(span.min);
     result.mean.push(span.mean);
     result.max.push(span.max);
-    if (width > 0) result.widths = [Math.min(result.widths[0], width), Math.max(result.widths[1], width)];
+    // The last step is cut short by the end of the run.
+    if (width > 0 && (span.to < grid.end_ns || result.x.length === 1)) result.widths = [Math.min(result.widths[0], width), Math.max(result.widths[1], width)];
   };
   let next = 0;
   let end = -Infinity;

@@ -186,6 +186,8 @@ impl<'s> Rollup<'s> {
             if !matches!(self.spec.times, Times::Instants(_)) {
                 self.widths = (self.widths.0.min(width), self.widths.1.max(width));
             }
+            // The last row may reach beyond the end of the run, where nothing was.
+            let width = width.min((self.grid.end_ns as f64 - start).max(0.0));
             self.row(batch, row, (start, width));
         }
     }
