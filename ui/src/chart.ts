@@ -99,7 +99,9 @@ class Chart {
     const [from, to] = this.#view();
     this.#points = this.options.lines.map((line) => points(line.thing, line.metric, from, to));
     // Lines of one series have the same points, those of several are joined.
-    const tables = this.#points.map((p) => [p.x, p.mean, p.min, p.max] as uPlot.AlignedData);
+    // A logarithmic axis has no place for zero.
+    const positive = (values: (number | null)[]) => (this.options.log_from ? values.map((value) => (value != null && value > 0 ? value : null)) : values);
+    const tables = this.#points.map((p) => [p.x, positive(p.mean), positive(p.min), positive(p.max)] as uPlot.AlignedData);
     return tables.length === 1 ? tables[0]! : (uPlot.join(tables, tables.map((t) => t.map(() => 1))) as uPlot.AlignedData);
   }
 

@@ -24,7 +24,7 @@ export interface Thing {
 /** Figures that are looked at now and then: where there is no row, nothing is known. */
 const SAMPLED = new Set<SeriesName>(["connections"]);
 /** Figures of packets: without a packet there is none. */
-const OF_PACKETS = new Set(["delay", "lateness", "lateness_p50", "lateness_p99", "lateness_p999"]);
+const OF_PACKETS = new Set(["delay", "delay_max", "lateness", "lateness_p50", "lateness_p99", "lateness_p999"]);
 /** Of gauges the last value stands. */
 const GAUGES = new Set(["inside", "memory", "tasks"]);
 
@@ -242,8 +242,6 @@ export async function more(thing: Thing, from_s: number, to_s: number): Promise<
   known.add(name);
   const query = new URLSearchParams({ series: thing.series, from_ns: String(from_ns), to_ns: String(to_ns) });
   for (const part of thing.track.key) query.append("key", part);
-  const token = new URLSearchParams(location.search).get("token");
-  if (token) query.set("token", token);
   const answer = await fetch(`rows?${query}`).catch(() => null);
   if (!answer?.ok) return false;
   const window = (await answer.json()) as Window | null;

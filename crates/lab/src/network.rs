@@ -215,19 +215,28 @@ mod tests {
         assert_eq!(serde_json::from_str::<NetworkFile>(&json).unwrap(), file);
         assert!(!json.contains("hush") && !json.contains("SECRET"), "{json}");
         let slow = file.pipes.iter().find(|pipe| pipe.name == "a>r").unwrap();
-        assert_eq!((slow.rate_bps, slow.delay_ns), (Some(10_000_000), 3_000_000));
+        assert_eq!(
+            (slow.rate_bps, slow.delay_ns),
+            (Some(10_000_000), 3_000_000)
+        );
         assert!(slow.loss.as_deref().is_some_and(|loss| loss.contains('1')));
         let sketch = file.sketch().unwrap();
         assert_eq!((sketch.nodes.len(), sketch.links.len()), (3, 2));
         let router = sketch.nodes.iter().find(|node| node.name == "r").unwrap();
-        assert_eq!((router.kind, router.position), (Kind::Router, Some((1.0, 2.0))));
+        assert_eq!(
+            (router.kind, router.position),
+            (Kind::Router, Some((1.0, 2.0)))
+        );
     }
 
     #[test]
     fn a_pipe_that_leads_nowhere_cannot_be_drawn() {
         let mut file = NetworkFile {
             nodes: vec![NodeEntry::default(); 2],
-            pipes: vec![PipeEntry { to: 1, ..PipeEntry::default() }],
+            pipes: vec![PipeEntry {
+                to: 1,
+                ..PipeEntry::default()
+            }],
             ..NetworkFile::default()
         };
         assert!(file.sketch().is_some());

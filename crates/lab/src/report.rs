@@ -18,14 +18,16 @@ mod gather;
 mod logs;
 mod page;
 mod rollup;
+pub mod serve;
 mod specs;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 mod windows;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::saved::SummaryFile;
 use document::{Document, FORMAT, VERSION};
 
 /// The longest page, in bytes.
@@ -50,6 +52,8 @@ pub struct Extent {
     window_rows: u64,
     /// Stretches of experiment time of which all rows are wanted, in nanoseconds.
     windows: Vec<(u64, u64)>,
+    /// The longest page.
+    bytes: usize,
 }
 
 impl Extent {
@@ -69,6 +73,7 @@ impl Extent {
             numbers: NUMBERS,
             window_rows: WINDOW_ROWS,
             windows: Vec::new(),
+            bytes: PAGE_MAX,
         }
     }
 
@@ -95,6 +100,15 @@ pub fn html(folder: &Path, summary: Option<&str>, extent: &Extent) -> String {
     })
 }
 
+/// The folder whose series and logs the page of a run is of: where it had several attempts, that of the best,
+/// or of the last where none has been called the best.
+pub fn page_folder(folder: &Path) -> PathBuf {
+    let saved = SummaryFile::read(folder).and_then(|file| file.saved());
+    let best = saved.ok().and_then(|saved| saved.run).map(PathBuf::from);
+    let last = || crate::folder::attempts(folder).pop();
+    best.or_else(last).unwrap_or_else(|| folder.to_owned())
+}
+
 /// A document of these runs.
 fn document(runs: Vec<document::Run>) -> Document {
     Document {
@@ -113,8 +127,9 @@ fn made(extent: &Extent, gather: impl Fn(&Extent) -> Document) -> String {
     loop {
         let document = gather(&extent);
         let packed = page::packed(&document).expect("memory takes what is written");
-        if packed.len() < PAGE_MAX - (2 << 20) || extent.numbers == 0 {
-            return page::page(&document, &packed);
+        let page = page::page(&document, &packed);
+        if page.len() <= extent.bytes || extent.numbers == 0 {
+            return page;
         }
         extent = extent.less();
     }

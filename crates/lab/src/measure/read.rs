@@ -99,7 +99,8 @@ pub(crate) fn files(run: &Path, name: &str) -> Vec<PathBuf> {
     let mut parts: Vec<_> = entries.map(|entry| entry.path()).filter(is_part).collect();
     let number = |path: &PathBuf| {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
-        stem.and_then(|stem| stem.parse::<u64>().ok()).unwrap_or(u64::MAX)
+        stem.and_then(|stem| stem.parse::<u64>().ok())
+            .unwrap_or(u64::MAX)
     };
     parts.sort_by_cached_key(|path| (number(path), path.clone()));
     parts
@@ -128,7 +129,9 @@ pub(crate) fn read(
             goes_on && told.rows + rows < rows_max
         };
         match part(&path, columns, pool, &mut take) {
-            Ok(notes) => told.notes.extend(notes.map(|note| noted(run, &path, &note))),
+            Ok(notes) => told
+                .notes
+                .extend(notes.map(|note| noted(run, &path, &note))),
             Err(error) => {
                 let note = format!("cannot be read: {error}");
                 told.notes.push(noted(run, &path, &note));

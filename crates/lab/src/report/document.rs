@@ -149,7 +149,10 @@ impl Grid {
     /// At most `columns_max` columns of a round width, none narrower than `least_ns`.
     pub(super) fn new(end_ns: u64, columns_max: u32, least_ns: u64) -> Self {
         let end_ns = end_ns.max(1);
-        let wanted = end_ns.div_ceil(columns_max.max(1).into()).max(least_ns).max(1);
+        let wanted = end_ns
+            .div_ceil(columns_max.max(1).into())
+            .max(least_ns)
+            .max(1);
         let mut width_ns = 1_u64;
         'wide: loop {
             for step in [1, 2, 5] {
@@ -233,7 +236,11 @@ impl Lines {
         let [min, mean, max] = lines;
         any.then(|| match bounds {
             true => Self { min, mean, max },
-            false => Self { min: Vec::new(), mean, max: Vec::new() },
+            false => Self {
+                min: Vec::new(),
+                mean,
+                max: Vec::new(),
+            },
         })
     }
 }

@@ -79,8 +79,12 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     let summary = file.as_mut().map(|file| std::mem::take(&mut file.rest));
     let counts = file.map(|file| file.pipes).unwrap_or_default();
     other_version(summary.as_ref(), &mut notes);
-    let told_s = summary.as_ref().and_then(|rest| rest.get("simulated_s")?.as_f64());
-    let end_s = told_s.filter(|s| s.is_finite()).unwrap_or_else(|| last_row_s(path));
+    let told_s = summary
+        .as_ref()
+        .and_then(|rest| rest.get("simulated_s")?.as_f64());
+    let end_s = told_s
+        .filter(|s| s.is_finite())
+        .unwrap_or_else(|| last_row_s(path));
     let end_ns = (end_s.clamp(0.0, 1e9) * 1e9) as u64; // thirty years
     let text = |key: &str| Some(summary.as_ref()?.get(key)?.as_str()?.to_owned());
     let name = text("experiment").unwrap_or_else(|| network.experiment.clone());
@@ -94,7 +98,9 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
         pipes: pipes.len(),
     };
     Run {
-        folder: path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+        folder: path
+            .file_name()
+            .map_or(String::new(), |name| name.to_string_lossy().into_owned()),
         ending,
         end_s: end_ns as f64 / 1e9,
         nodes: nodes_of(&network, &mut notes),
@@ -124,7 +130,9 @@ fn summary_of(path: &Path, text: Option<&str>, notes: &mut Vec<String>) -> Optio
         let text = fs::read(&file).map_err(|error| error.to_string())?;
         serde_json::from_slice(&text).map_err(|error| error.to_string())
     };
-    read().map_err(|error| notes.push(format!("summary.json cannot be read: {error}"))).ok()
+    read()
+        .map_err(|error| notes.push(format!("summary.json cannot be read: {error}")))
+        .ok()
 }
 
 fn network_of(path: &Path, notes: &mut Vec<String>) -> NetworkFile {
@@ -133,7 +141,9 @@ fn network_of(path: &Path, notes: &mut Vec<String>) -> NetworkFile {
         serde_json::from_slice(&text).map_err(|error| error.to_string())
     };
     let network = read().unwrap_or_else(|error| {
-        notes.push(format!("network.json cannot be read, so there is no drawing: {error}"));
+        notes.push(format!(
+            "network.json cannot be read, so there is no drawing: {error}"
+        ));
         NetworkFile::default()
     });
     if network.version > crate::network::VERSION {
@@ -169,13 +179,20 @@ fn last_row_s(path: &Path) -> f64 {
         };
         let mut end = 0.0_f64;
         let mut pool = Pool::default();
-        read::read(path, spec.file, &columns, &mut pool, u64::MAX, |batch, _| {
-            for row in 0..batch.rows {
-                let (start, width) = spec.times_of(batch, row);
-                end = end.max(start + width); // NaN is no number, and smaller
-            }
-            true
-        });
+        read::read(
+            path,
+            spec.file,
+            &columns,
+            &mut pool,
+            u64::MAX,
+            |batch, _| {
+                for row in 0..batch.rows {
+                    let (start, width) = spec.times_of(batch, row);
+                    end = end.max(start + width); // NaN is no number, and smaller
+                }
+                true
+            },
+        );
         end
     });
     ends.fold(0.0, f64::max) / 1e9
@@ -194,8 +211,10 @@ fn pipes_of(
     summary: Option<&Map<String, Value>>,
     notes: &mut Vec<String>,
 ) -> (Vec<Pipe>, usize) {
-    let mut by_name: FxHashMap<String, Counts> =
-        counts.into_iter().map(|pipe| (pipe.name, pipe.counts)).collect();
+    let mut by_name: FxHashMap<String, Counts> = counts
+        .into_iter()
+        .map(|pipe| (pipe.name, pipe.counts))
+        .collect();
     let known = |entry: &PipeEntry| Pipe {
         name: entry.name.clone(),
         params: Some(entry.clone()),
@@ -204,12 +223,18 @@ fn pipes_of(
     let mut pipes: Vec<Pipe> = network.pipes.iter().map(known).collect();
     let mut others: Vec<Pipe> = by_name
         .into_iter()
-        .map(|(name, counts)| Pipe { name, params: None, counts: Some(counts) })
+        .map(|(name, counts)| Pipe {
+            name,
+            params: None,
+            counts: Some(counts),
+        })
         .collect();
     others.sort_by(|a, b| a.name.cmp(&b.name));
     pipes.extend(others);
     let told = summary.and_then(|summary| summary.get("pipes_seen")?.as_u64());
-    let seen = told.map_or(network.pipes_seen, |told| told as usize).max(pipes.len());
+    let seen = told
+        .map_or(network.pipes_seen, |told| told as usize)
+        .max(pipes.len());
     if pipes.len() > specs::PIPES_MAX {
         let did = |pipe: &Pipe| {
             let counts = pipe.counts.as_ref();
@@ -218,7 +243,8 @@ fn pipes_of(
         // Half for drops, half for bytes.
         pipes.sort_by_key(did);
         let half = specs::PIPES_MAX / 2;
-        pipes[half..].sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.as_ref().map_or(0, |c| c.bytes)));
+        pipes[half..]
+            .sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.as_ref().map_or(0, |c| c.bytes)));
         pipes.truncate(specs::PIPES_MAX);
         pipes.sort_by(|a, b| a.name.cmp(&b.name));
     }
@@ -266,11 +292,21 @@ fn programs_of(
     let entry_of = |value: &Value| ProgramEntry {
         name: text(value, "name").unwrap_or_default(),
         host: text(value, "host").unwrap_or_default(),
-        service: value.get("service").and_then(Value::as_bool).unwrap_or(false),
+        service: value
+            .get("service")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
     };
     let mut programs: Vec<(ProgramEntry, Option<Value>)> = match ended {
-        Some(ended) => ended.iter().map(|value| (entry_of(value), Some(value.clone()))).collect(),
-        None => network.programs.iter().map(|entry| (entry.clone(), None)).collect(),
+        Some(ended) => ended
+            .iter()
+            .map(|value| (entry_of(value), Some(value.clone())))
+            .collect(),
+        None => network
+            .programs
+            .iter()
+            .map(|entry| (entry.clone(), None))
+            .collect(),
     };
     if programs.len() > PROGRAMS_MAX {
         notes.push(format!(
@@ -296,7 +332,9 @@ fn programs_of(
 /// The summary with long lists and texts cut off; what is elsewhere in the document left out.
 fn bounded(summary: Map<String, Value>) -> Map<String, Value> {
     let elsewhere = ["programs"];
-    let kept = summary.into_iter().filter(|(key, _)| !elsewhere.contains(&key.as_str()));
+    let kept = summary
+        .into_iter()
+        .filter(|(key, _)| !elsewhere.contains(&key.as_str()));
     kept.map(|(key, value)| (key, short(value))).collect()
 }
 
@@ -308,9 +346,11 @@ fn short(value: Value) -> Value {
             Value::String(text)
         }
         Value::Array(list) => list.into_iter().take(LIST_MAX).map(short).collect(),
-        Value::Object(map) => {
-            Value::Object(map.into_iter().map(|(key, value)| (key, short(value))).collect())
-        }
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(key, value)| (key, short(value)))
+                .collect(),
+        ),
         other => other,
     }
 }
@@ -334,11 +374,16 @@ impl Series<'_> {
                 "pipes" => self.pipes.max(1),
                 _ => spec.most,
             };
-            all.extend(self.one(&spec, things, notes).map(|tracks| (spec.name, tracks)));
+            all.extend(
+                self.one(&spec, things, notes)
+                    .map(|tracks| (spec.name, tracks)),
+            );
         }
         if let Some(mut seconds) = self.one(&specs::PIPE_SECONDS, self.pipes.max(1), notes) {
             // Pipes that are measured in bins need no seconds.
-            let measured = all.get("pipes").map_or(&[][..], |tracks: &Tracks| &tracks.shown);
+            let measured = all
+                .get("pipes")
+                .map_or(&[][..], |tracks: &Tracks| &tracks.shown);
             let measured: std::collections::BTreeSet<_> =
                 measured.iter().map(|track| &track.key).collect();
             seconds.shown.retain(|track| !measured.contains(&track.key));
@@ -369,11 +414,18 @@ impl Series<'_> {
         let names = spec.columns(&numbers);
         let rows_max = self.extent.rows;
         let mut until = 0.0_f64;
-        let told = read::read(self.path, spec.file, &names, &mut pool, rows_max, |batch, _| {
-            until = batch.numbers[0].iter().copied().fold(until, f64::max);
-            rollup.add(batch);
-            true
-        });
+        let told = read::read(
+            self.path,
+            spec.file,
+            &names,
+            &mut pool,
+            rows_max,
+            |batch, _| {
+                until = batch.numbers[0].iter().copied().fold(until, f64::max);
+                rollup.add(batch);
+                true
+            },
+        );
         notes.extend(told.notes);
         let mut tracks = rollup.finish(&pool);
         if told.cut {
@@ -413,11 +465,18 @@ impl Series<'_> {
             texts: &[],
         };
         let mut width = f64::INFINITY;
-        read::read(self.path, spec.file, &columns, &mut Pool::default(), 1, |batch, _| {
-            let widths = (0..batch.rows).map(|row| spec.times_of(batch, row).1);
-            width = widths.filter(|width| *width > 0.0).fold(width, f64::min);
-            false
-        });
+        read::read(
+            self.path,
+            spec.file,
+            &columns,
+            &mut Pool::default(),
+            1,
+            |batch, _| {
+                let widths = (0..batch.rows).map(|row| spec.times_of(batch, row).1);
+                width = widths.filter(|width| *width > 0.0).fold(width, f64::min);
+                false
+            },
+        );
         // The first bin may have been cut short.
         if width.is_finite() { width as u64 } else { 0 }
     }
@@ -427,44 +486,64 @@ impl Series<'_> {
 fn timelines(path: &Path, extent: &Extent, notes: &mut Vec<String>) -> Vec<Timeline> {
     let columns = Columns {
         numbers: &["arrival_ns", "service_ns", "departure_ns", "bytes"],
-        texts: &["pipe", "fate", "from", "to", "protocol", "from_port", "to_port"],
+        texts: &[
+            "pipe",
+            "fate",
+            "from",
+            "to",
+            "protocol",
+            "from_port",
+            "to_port",
+        ],
     };
     let mut timelines: Vec<Timeline> = Vec::new();
     let mut flows: Vec<FxHashMap<String, u32>> = Vec::new();
     let mut places: FxHashMap<u32, usize> = FxHashMap::default();
     let mut pool = Pool::default();
-    let told = read::read(path, "packets", &columns, &mut pool, extent.rows, |batch, pool| {
-        for row in 0..batch.rows {
-            let text = |column: usize| pool.text(batch.texts[column][row]);
-            let place = *places.entry(batch.texts[0][row]).or_insert_with(|| {
-                timelines.push(Timeline { pipe: text(0).to_owned(), ..Timeline::default() });
-                flows.push(FxHashMap::default());
-                timelines.len() - 1
-            });
-            let timeline = &mut timelines[place];
-            timeline.seen += 1;
-            if timeline.arrival_ns.len() >= PACKETS_MAX.min(extent.window_rows as usize) {
-                continue;
+    let told = read::read(
+        path,
+        "packets",
+        &columns,
+        &mut pool,
+        extent.rows,
+        |batch, pool| {
+            for row in 0..batch.rows {
+                let text = |column: usize| pool.text(batch.texts[column][row]);
+                let place = *places.entry(batch.texts[0][row]).or_insert_with(|| {
+                    timelines.push(Timeline {
+                        pipe: text(0).to_owned(),
+                        ..Timeline::default()
+                    });
+                    flows.push(FxHashMap::default());
+                    timelines.len() - 1
+                });
+                let timeline = &mut timelines[place];
+                timeline.seen += 1;
+                if timeline.arrival_ns.len() >= PACKETS_MAX.min(extent.window_rows as usize) {
+                    continue;
+                }
+                let number = |column: usize| batch.numbers[column][row].max(0.0) as u64;
+                timeline.arrival_ns.push(number(0));
+                timeline.service_ns.push(number(1));
+                timeline.departure_ns.push(number(2));
+                timeline
+                    .bytes
+                    .push(u32::try_from(number(3)).unwrap_or(u32::MAX));
+                timeline.fate.push(text(1).to_owned());
+                let flow = match (text(5), text(6)) {
+                    ("0", "0") => format!("{} > {} {}", text(2), text(3), text(4)),
+                    (from, to) => format!("{}:{from} > {}:{to} {}", text(2), text(3), text(4)),
+                };
+                let next = timeline.flows.len() as u32;
+                let number = *flows[place].entry(flow).or_insert_with_key(|flow| {
+                    timeline.flows.push(flow.clone());
+                    next
+                });
+                timeline.flow.push(number);
             }
-            let number = |column: usize| batch.numbers[column][row].max(0.0) as u64;
-            timeline.arrival_ns.push(number(0));
-            timeline.service_ns.push(number(1));
-            timeline.departure_ns.push(number(2));
-            timeline.bytes.push(u32::try_from(number(3)).unwrap_or(u32::MAX));
-            timeline.fate.push(text(1).to_owned());
-            let flow = match (text(5), text(6)) {
-                ("0", "0") => format!("{} > {} {}", text(2), text(3), text(4)),
-                (from, to) => format!("{}:{from} > {}:{to} {}", text(2), text(3), text(4)),
-            };
-            let next = timeline.flows.len() as u32;
-            let number = *flows[place].entry(flow).or_insert_with_key(|flow| {
-                timeline.flows.push(flow.clone());
-                next
-            });
-            timeline.flow.push(number);
-        }
-        true
-    });
+            true
+        },
+    );
     notes.extend(told.notes);
     timelines.truncate(64);
     timelines
@@ -472,13 +551,25 @@ fn timelines(path: &Path, extent: &Extent, notes: &mut Vec<String>) -> Vec<Timel
 
 /// Files that pages lead to.
 fn files(path: &Path) -> Vec<String> {
-    let mut files: Vec<String> = ["experiment.yaml", "network.json", "hosts.txt", "summary.json", "flows.csv"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut files: Vec<String> = [
+        "experiment.yaml",
+        "network.json",
+        "hosts.txt",
+        "summary.json",
+        "flows.csv",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for folder in ["series", "captures"] {
-        let entries = fs::read_dir(path.join(folder)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(path.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
         let named = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<String> = named.take(100).map(|name| format!("{folder}/{name}")).collect();
+        let mut names: Vec<String> = named
+            .take(100)
+            .map(|name| format!("{folder}/{name}"))
+            .collect();
         names.sort();
         files.extend(names);
     }

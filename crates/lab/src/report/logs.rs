@@ -24,7 +24,9 @@ pub(super) fn end(run: &Path, program: &str, ending: &str) -> LogEnd {
     }
     let name = format!("logs/{program}.{ending}");
     let path = run.join(&name);
-    let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    let is_file = path
+        .symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_file());
     if !is_file {
         return LogEnd::default();
     }
@@ -50,7 +52,10 @@ pub(super) fn end(run: &Path, program: &str, ending: &str) -> LogEnd {
     LogEnd {
         file: Some(name),
         bytes,
-        lines: lines.iter().map(|line| line.chars().take(LINE).collect()).collect(),
+        lines: lines
+            .iter()
+            .map(|line| line.chars().take(LINE).collect())
+            .collect(),
         cut,
     }
 }
@@ -87,11 +92,16 @@ mod tests {
     fn logs_end_in_their_last_lines() {
         let run = std::env::temp_dir().join(format!("longhaul-logs-{}", std::process::id()));
         std::fs::create_dir_all(run.join("logs")).unwrap();
-        let text: String = (0..1000).map(|n| format!("\u{1b}[31mline {n}\u{1b}[0m\r\n")).collect();
+        let text: String = (0..1000)
+            .map(|n| format!("\u{1b}[31mline {n}\u{1b}[0m\r\n"))
+            .collect();
         std::fs::write(run.join("logs/a.out"), &text).unwrap();
         std::fs::write(run.join("logs/a.err"), b"\xff\x00 10%\r 20%\nno end").unwrap();
         let out = end(&run, "a", "out");
-        assert_eq!((out.bytes, out.cut, out.lines.len()), (text.len() as u64, true, LINES));
+        assert_eq!(
+            (out.bytes, out.cut, out.lines.len()),
+            (text.len() as u64, true, LINES)
+        );
         assert_eq!(out.lines[LINES - 1], "line 999");
         let err = end(&run, "a", "err");
         assert_eq!(err.lines, ["\u{fffd}\0 10%", " 20%", "no end"]);

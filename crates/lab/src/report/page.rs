@@ -55,7 +55,10 @@ pub(super) fn page(document: &Document, packed: &str) -> String {
 
 /// A run in one word.
 fn word(run: &Run) -> &str {
-    let state = run.summary.as_ref().and_then(|summary| summary.get("verdict")?.get("state")?.as_str());
+    let state = run
+        .summary
+        .as_ref()
+        .and_then(|summary| summary.get("verdict")?.get("state")?.as_str());
     match (run.ending, state) {
         (Ending::UnderWay, _) => "under way",
         (Ending::CutOff, _) => "cut off",
@@ -65,10 +68,16 @@ fn word(run: &Run) -> &str {
 
 /// The verdict for those without scripts.
 fn plain(run: &Run) -> String {
-    let verdict = run.summary.as_ref().and_then(|summary| summary.get("verdict"));
+    let verdict = run
+        .summary
+        .as_ref()
+        .and_then(|summary| summary.get("verdict"));
     let holds = verdict.and_then(|verdict| verdict.get("holds")?.as_str());
     let reasons = verdict.and_then(|verdict| verdict.get("reasons")?.as_array());
-    let reasons = reasons.into_iter().flatten().filter_map(|reason| reason.as_str());
+    let reasons = reasons
+        .into_iter()
+        .flatten()
+        .filter_map(|reason| reason.as_str());
     let lines: String = holds
         .into_iter()
         .chain(reasons)

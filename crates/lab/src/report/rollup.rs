@@ -118,7 +118,11 @@ pub(super) struct Spec {
 impl Spec {
     /// Numbers of a column.
     pub(super) fn stride(&self) -> usize {
-        1 + self.metrics.iter().map(|metric| metric.take.slots()).sum::<usize>()
+        1 + self
+            .metrics
+            .iter()
+            .map(|metric| metric.take.slots())
+            .sum::<usize>()
     }
 
     /// The columns that are read: times, those of metrics, weights, and the rank.
@@ -134,7 +138,10 @@ impl Spec {
     }
 
     pub(super) fn columns<'a>(&self, numbers: &'a [&'static str]) -> Columns<'a> {
-        Columns { numbers, texts: self.keys }
+        Columns {
+            numbers,
+            texts: self.keys,
+        }
     }
 
     /// The place of the first metric's column among the numbers; those of weights follow behind the last.
@@ -195,7 +202,8 @@ impl<'s> Rollup<'s> {
     fn row(&mut self, batch: &Batch, row: usize, (start, width): (f64, f64)) {
         let spec = self.spec;
         self.key.clear();
-        self.key.extend(batch.texts.iter().map(|column| column[row]));
+        self.key
+            .extend(batch.texts.iter().map(|column| column[row]));
         if !self.things.contains_key(&self.key) {
             self.things.insert(self.key.clone(), Thing::default());
         }
@@ -210,9 +218,17 @@ impl<'s> Rollup<'s> {
         let (first, last) = (column(start), column((start + width - 1.0).max(start)));
         for at in first..=last {
             let from = f64::from(at) * step;
-            let to = if at == last_column { f64::INFINITY } else { from + step };
+            let to = if at == last_column {
+                f64::INFINITY
+            } else {
+                from + step
+            };
             let inside = (start + width).min(to) - start.max(from);
-            let share = if width > 0.0 { (inside / width).clamp(0.0, 1.0) } else { 1.0 };
+            let share = if width > 0.0 {
+                (inside / width).clamp(0.0, 1.0)
+            } else {
+                1.0
+            };
             let cell = thing.cell(at, spec);
             cell[0] += width * share;
             let mut slot = 1;
@@ -359,11 +375,19 @@ fn figures(take: Take, cell: &[f64], span_ns: f64, is_covered: bool) -> [Option<
         Take::Rate(_) => {
             let mean = cell[0] * 1e9 / span_ns;
             // Of a single row both are the mean but for rounding.
-            [least(cell[1].min(mean)), Some(mean), Some(cell[2].max(mean))]
+            [
+                least(cell[1].min(mean)),
+                Some(mean),
+                Some(cell[2].max(mean)),
+            ]
         }
         Take::Level => {
             let mean = cell[0] / span_ns;
-            [least(cell[1].min(mean)), Some(mean), Some(cell[2].max(mean))]
+            [
+                least(cell[1].min(mean)),
+                Some(mean),
+                Some(cell[2].max(mean)),
+            ]
         }
         Take::Sample if cell[3] > 0.0 => [Some(cell[1]), Some(cell[0] / cell[3]), Some(cell[2])],
         Take::Weighted(_) if cell[1] > 0.0 => [None, Some(cell[0] / cell[1]), None],

@@ -120,7 +120,15 @@ pub(super) const OTHERS: [Spec; 5] = [
         name: "connections",
         file: "connections",
         times: Times::Instants("time_ns"),
-        keys: &["host", "port", "peer", "peer_port", "flow", "id", "congestion"],
+        keys: &[
+            "host",
+            "port",
+            "peer",
+            "peer_port",
+            "flow",
+            "id",
+            "congestion",
+        ],
         metrics: &[
             metric("cwnd", "cwnd_bytes", Take::Sample),
             metric("ssthresh", "ssthresh_bytes", Take::Last),

@@ -51,24 +51,39 @@ pub(super) fn choose(series: &str, tracks: &Tracks, interest: &Interest<'_>) -> 
         let fits = rows <= rows_left;
         if fits {
             rows_left -= rows;
-            wanted.push(Wanted { track, why, from_ns, to_ns });
+            wanted.push(Wanted {
+                track,
+                why,
+                from_ns,
+                to_ns,
+            });
         }
         fits
     };
     for &(from_ns, to_ns) in interest.named {
         for track in 0..tracks.shown.len() {
-            add(track, "asked", (from_ns, to_ns.min(tracks.grid.end_ns).max(from_ns)));
+            add(
+                track,
+                "asked",
+                (from_ns, to_ns.min(tracks.grid.end_ns).max(from_ns)),
+            );
         }
     }
     let around = |column: u64| {
         let from = column.saturating_sub(1) * width_ns;
-        (from, ((column + 2) * width_ns).min(tracks.grid.end_ns).max(from))
+        (
+            from,
+            ((column + 2) * width_ns).min(tracks.grid.end_ns).max(from),
+        )
     };
     let mut worst: Vec<(f64, usize, u32)> = Vec::new();
     for (number, track) in tracks.shown.iter().enumerate() {
         worst.extend(sizes(track, alarms(series)).map(|(column, size)| (size, number, column)));
     }
-    worst.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
+    worst.sort_by(|a, b| {
+        b.0.total_cmp(&a.0)
+            .then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
+    });
     let why = if series == "core" { "late" } else { "drops" };
     for (_, track, column) in worst {
         if !add(track, why, around(column.into())) {
@@ -85,11 +100,20 @@ pub(super) fn choose(series: &str, tracks: &Tracks, interest: &Interest<'_>) -> 
 
 /// Columns of a thing in which any of these figures is not zero, and how large they are.
 fn sizes<'a>(track: &'a Track, names: &'a [&str]) -> impl Iterator<Item = (u32, f64)> + 'a {
-    let lines: Vec<_> = names.iter().filter_map(|name| track.lines.get(name)).collect();
+    let lines: Vec<_> = names
+        .iter()
+        .filter_map(|name| track.lines.get(name))
+        .collect();
     let columns = lines.first().map_or(0, |line| line.mean.len());
     (0..columns).filter_map(move |at| {
-        let size = lines.iter().map(|line| line.mean[at].0.max(0.0)).sum::<f64>();
-        let column = track.columns.as_ref().map_or(at as u32, |columns| columns[at]);
+        let size = lines
+            .iter()
+            .map(|line| line.mean[at].0.max(0.0))
+            .sum::<f64>();
+        let column = track
+            .columns
+            .as_ref()
+            .map_or(at as u32, |columns| columns[at]);
         (size > 0.0).then_some((column, size))
     })
 }
@@ -154,7 +178,9 @@ pub(super) fn collect(
                     return false;
                 }
                 rows_left -= 1;
-                add(window, spec, (start, width), |column| batch.numbers[column][row]);
+                add(window, spec, (start, width), |column| {
+                    batch.numbers[column][row]
+                });
             }
         }
         // Parts are in the order of time.
@@ -172,7 +198,9 @@ fn window(wanted: &Wanted, spec: &Spec) -> Window {
         why: wanted.why,
         from_ns: wanted.from_ns,
         to_ns: wanted.to_ns,
-        rows: names.map(|name| (name, Vec::new())).collect::<BTreeMap<_, _>>(),
+        rows: names
+            .map(|name| (name, Vec::new()))
+            .collect::<BTreeMap<_, _>>(),
     }
 }
 
@@ -187,9 +215,12 @@ fn add(window: &mut Window, spec: &Spec, (start, width): (f64, f64), value: impl
     put("width_ns", width);
     for (number, metric) in spec.metrics.iter().enumerate() {
         let value = value(first + number);
-        put(metric.name, match metric.take {
-            Take::Rate(factor) if width > 0.0 => value * factor * 1e9 / width,
-            _ => value,
-        });
+        put(
+            metric.name,
+            match metric.take {
+                Take::Rate(factor) if width > 0.0 => value * factor * 1e9 / width,
+                _ => value,
+            },
+        );
     }
 }

@@ -73,7 +73,10 @@ fn add(batch: &mut Batch, line: &str, roles: &[Vec<Role>], pool: &mut Pool) -> b
     }
     let numbers = |value: &str| match value {
         "" => Some(f64::NAN),
-        value => value.parse::<f64>().ok().filter(|number| number.is_finite()),
+        value => value
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite()),
     };
     let asked = || line.split(',').zip(roles);
     let is_number = |(value, roles): (&str, &Vec<Role>)| {

@@ -20,7 +20,12 @@ pub(super) fn part(
 ) -> io::Result<()> {
     let reader = SerializedFileReader::new(file).map_err(io::Error::other)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
-    let place = |name: &str| schema.columns().iter().position(|column| column.name() == name);
+    let place = |name: &str| {
+        schema
+            .columns()
+            .iter()
+            .position(|column| column.name() == name)
+    };
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(io::Error::other)?;
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
@@ -115,7 +120,11 @@ fn texts(
         }
         ColumnReader::Int64ColumnReader(reader) => {
             let read = values(reader, rows, is_optional)?;
-            Ok(spread(read, || nothing, |value| pool.number(&value.to_string())))
+            Ok(spread(
+                read,
+                || nothing,
+                |value| pool.number(&value.to_string()),
+            ))
         }
         _ => Err(io::Error::other("a column of texts has none")),
     }

@@ -10,7 +10,8 @@ struct Run(PathBuf);
 
 impl Run {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("longhaul-read-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("longhaul-read-{}-{name}", std::process::id()));
         fs::create_dir_all(path.join("series/some")).unwrap();
         Self(path)
     }
@@ -42,16 +43,26 @@ fn part(from: u64) -> Table {
 /// Rows as texts, and what was told.
 fn rows(run: &Run, rows_max: u64) -> (Vec<String>, Told) {
     let mut rows = Vec::new();
-    let columns = Columns { numbers: &["start_ns", "delay", "none"], texts: &["pipe", "port", "no"] };
-    let told = read(&run.0, "some", &columns, &mut Pool::default(), rows_max, |batch, pool| {
-        for row in 0..batch.rows {
-            let n = |column: usize| batch.numbers[column][row];
-            let t = |column: usize| pool.text(batch.texts[column][row]);
-            assert!(n(2).is_nan() && t(2).is_empty());
-            rows.push(format!("{} {} {} {}", n(0), t(0), t(1), n(1)));
-        }
-        true
-    });
+    let columns = Columns {
+        numbers: &["start_ns", "delay", "none"],
+        texts: &["pipe", "port", "no"],
+    };
+    let told = read(
+        &run.0,
+        "some",
+        &columns,
+        &mut Pool::default(),
+        rows_max,
+        |batch, pool| {
+            for row in 0..batch.rows {
+                let n = |column: usize| batch.numbers[column][row];
+                let t = |column: usize| pool.text(batch.texts[column][row]);
+                assert!(n(2).is_nan() && t(2).is_empty());
+                rows.push(format!("{} {} {} {}", n(0), t(0), t(1), n(1)));
+            }
+            true
+        },
+    );
     (rows, told)
 }
 
@@ -86,12 +97,20 @@ fn what_makes_no_sense_is_left_out_and_noted() {
     let text = "start_ns,pipe,port,delay\n1,a,2,3\nx,a,2,3\n4,b\n5,c,6,inf\n7,d,8,\n9,e,1";
     fs::write(run.0.join("series/some/0001.csv"), text).unwrap();
     fs::write(run.0.join("series/some/0002.csv"), "what,is,this\n1,2,3\n").unwrap();
-    fs::write(run.0.join("series/some/0003.parquet"), "PAR1 no, it is not PAR1").unwrap();
+    fs::write(
+        run.0.join("series/some/0003.parquet"),
+        "PAR1 no, it is not PAR1",
+    )
+    .unwrap();
     fs::write(run.0.join("series/some/0004.csv"), b"\xff\xfe\x00").unwrap();
     let (all, told) = rows(&run, u64::MAX);
     assert_eq!(all, ["1 a 2 3", "7 d 8 NaN"]);
     assert_eq!(told.notes.len(), 4, "{:?}", told.notes);
-    assert!(told.notes[0].contains("0001.csv has 4 lines that make no sense"), "{:?}", told.notes);
+    assert!(
+        told.notes[0].contains("0001.csv has 4 lines that make no sense"),
+        "{:?}",
+        told.notes
+    );
 }
 
 #[test]
