@@ -126,7 +126,7 @@ class Chart {
     this.#asking = window.setTimeout(async () => {
       const [from, to] = this.#view();
       const news = await Promise.all(this.options.lines.map((line) => more(line.thing, from, to)));
-      if (news.some(Boolean)) this.#refresh();
+      if (news.some(Boolean)) range.set(range.value);
     }, 150);
   }
 
@@ -157,7 +157,8 @@ class Chart {
         height: options.height ?? HEIGHT,
         legend: { show: false },
         cursor: {
-          sync: { key: "longhaul" },
+          // Pointers go together; what one chart selects, it tells all itself.
+          sync: { key: "longhaul", filters: { pub: isMove, sub: isMove } },
           drag: { x: true, y: false, setScale: false },
           bind: {
             dblclick: () => () => {
@@ -322,6 +323,8 @@ class Chart {
     replace(this.details, h("summary", null, "As a table"), note, table);
   }
 }
+
+const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
 
 function stepOf(ticks: (number | null)[]): number {
   const [first, second] = ticks;

@@ -231,7 +231,8 @@ const asked = new WeakMap<Track, Set<string>>();
 /** Asks for the rows in view, once, where they are not here; says whether new ones have come. */
 export async function more(thing: Thing, from_s: number, to_s: number): Promise<boolean> {
   const { grid, row_ns } = thing.tracks;
-  const [from_ns, to_ns] = [Math.floor(from_s * 1e9), Math.ceil(to_s * 1e9)];
+  // Whole columns: rows take their place.
+  const [from_ns, to_ns] = [Math.floor((from_s * 1e9) / grid.width_ns) * grid.width_ns, Math.ceil((to_s * 1e9) / grid.width_ns) * grid.width_ns];
   const isClose = (to_ns - from_ns) / grid.width_ns <= COLUMNS_MAX;
   if (!served || !isClose || grid.width_ns <= row_ns[0]) return false;
   const covered = windowsOf(thing).some((w) => w.from_ns <= from_ns && w.to_ns >= Math.min(to_ns, grid.end_ns));

@@ -702,7 +702,7 @@ fn columns_have_least_mean_and_most_and_drops_have_rows() {
             &asked["why"],
             asked["rows"]["start_ns"].as_array().map(Vec::len)
         ),
-        (&Value::from("asked"), Some(10))
+        (&Value::from("asked"), Some(100))
     );
 }
 

@@ -60,13 +60,13 @@ pub(super) fn choose(series: &str, tracks: &Tracks, interest: &Interest<'_>) -> 
         }
         fits
     };
+    let end_ns = tracks.grid.end_ns;
     for &(from_ns, to_ns) in interest.named {
+        // Whole columns: rows take their place.
+        let from_ns = (from_ns / width_ns * width_ns).min(end_ns);
+        let to_ns = (to_ns.div_ceil(width_ns).saturating_mul(width_ns)).clamp(from_ns, end_ns);
         for track in 0..tracks.shown.len() {
-            add(
-                track,
-                "asked",
-                (from_ns, to_ns.min(tracks.grid.end_ns).max(from_ns)),
-            );
+            add(track, "asked", (from_ns, to_ns));
         }
     }
     let around = |column: u64| {
