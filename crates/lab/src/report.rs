@@ -27,6 +27,7 @@ mod windows;
 
 use std::path::{Path, PathBuf};
 
+use crate::compare::several::Several;
 use crate::saved::SummaryFile;
 use document::{Document, FORMAT, VERSION};
 
@@ -97,6 +98,25 @@ impl Extent {
 pub fn html(folder: &Path, summary: Option<&str>, extent: &Extent) -> String {
     made(extent, |extent| {
         document(vec![gather::run(folder, summary, extent)])
+    })
+}
+
+/// One page of several runs beside each other.
+pub fn compared(several: &Several, extent: &Extent) -> String {
+    let share = several.folders.len().max(1) as u64;
+    let each = Extent {
+        numbers: extent.numbers / share,
+        window_rows: extent.window_rows / share,
+        ..extent.clone()
+    };
+    made(&each, |extent| {
+        let runs = several.folders.iter();
+        let mut document = document(
+            runs.map(|folder| gather::run(folder, None, extent))
+                .collect(),
+        );
+        document.comparison = Some(several.clone());
+        document
     })
 }
 

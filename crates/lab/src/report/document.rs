@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::rollup::Number;
+use crate::compare::several::Several;
 use crate::network::{PipeEntry, ProgramEntry};
 
 /// What the document says that it is.
@@ -26,7 +27,7 @@ pub(super) struct Document {
     /// The runs; the first is the one that the page is about where there is one alone.
     pub(super) runs: Vec<Run>,
     /// What differs between several.
-    pub(super) comparison: Option<Value>,
+    pub(super) comparison: Option<Several>,
     /// Whether a server stands behind the page, which has every row.
     pub(super) served: bool,
 }
