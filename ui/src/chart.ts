@@ -41,7 +41,9 @@ export interface ChartOptions {
 const ROWS = 500;
 const HEIGHT = 170;
 
-export function chart(options: ChartOptions): HTMLElement {
+/** A chart; nothing where there is nothing to draw. */
+export function chart(options: ChartOptions): HTMLElement | null {
+  if (!options.lines.length) return null;
   const plot = h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${options.title}: chart. Arrow keys move, plus and minus zoom, 0 shows all; the table has the figures.` });
   const legend = h("div", { class: "legend" });
   const width = h("p", { class: "width" });

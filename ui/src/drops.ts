@@ -23,10 +23,10 @@ const REFUSED: Record<string, string> = {
 function bars(counts: Record<string, number>, meanings: Record<string, string>, all: number): HTMLElement {
   const known = Object.entries(counts).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   const most = known[0]?.[1] ?? 1;
-  return h("table", { class: "bars" }, h("thead", null, h("tr", null, ["cause", "packets", "share", "", "meaning"].map((name, place) => h("th", { scope: "col", class: place === 1 || place === 2 ? "n" : "" }, name)))),
+  return h("div", { class: "scroll" }, h("table", { class: "bars" }, h("thead", null, h("tr", null, ["cause", "packets", "share", "", "meaning"].map((name, place) => h("th", { scope: "col", class: place === 1 || place === 2 ? "n" : "" }, name)))),
     h("tbody", null, known.map(([cause, n]) => h("tr", null,
       h("td", null, CAUSES[cause] ?? cause.replaceAll("_", " ")), h("td", { class: "n" }, count(n)), h("td", { class: "n" }, percent(n / Math.max(1, all), 3)),
-      h("td", { class: "bar" }, h("span", { style: { width: `${(100 * n) / most}%` } })), h("td", { class: "note" }, meanings[cause] ?? "")))));
+      h("td", { class: "bar" }, h("span", { style: { width: `${(100 * n) / most}%` } })), h("td", { class: "note" }, meanings[cause] ?? ""))))));
 }
 
 /** All pipes' drops in one series, column by column. */

@@ -133,7 +133,7 @@ function ofSeveral(data: Document): void {
   const [main, nav] = comparison(data);
   const names = [...new Set(data.runs.map((run) => run.name))].join(", ");
   const end_s = Math.max(...data.runs.map((run) => run.end_s));
-  replace(document.getElementById("page")!, head([h("bdi", null, names), ": ", of(data.runs.length, "run"), " compared"], data.runs.map((run, n) => `${n + 1}: ${run.folder}`).join(" · "), nav, end_s), main);
+  replace(document.getElementById("page")!, head([h("span", null, h("bdi", null, names), `: ${of(data.runs.length, "run")} compared`)], data.runs.map((run, n) => `${n + 1}: ${run.folder}`).join(" · "), nav, end_s), main);
 }
 
 async function main(): Promise<void> {

@@ -74,6 +74,7 @@ function* columns(thing: Thing, metric: string, from_ns: number, to_ns: number):
   const first = Math.max(0, Math.floor(from_ns / grid.width_ns) - 1);
   const last = Math.min(grid.columns - 1, Math.ceil(to_ns / grid.width_ns));
   let place = 0;
+  let was = false;
   if (own) {
     // The first of the columns that are not before the stretch.
     let high = own.length;
@@ -89,7 +90,15 @@ function* columns(thing: Thing, metric: string, from_ns: number, to_ns: number):
       at = own[place] === column ? place++ : null;
     }
     const mean = at == null ? none : (lines?.mean[at] ?? (lines ? null : none));
-    if (at == null && none == null) continue;
+    if (at == null && none == null) {
+      // A gap, once: lines end here.
+      if (was && OF_PACKETS.has(metric)) {
+        yield { from: column * grid.width_ns, to: (column + 1) * grid.width_ns, min: null, mean: null, max: null };
+      }
+      was = false;
+      continue;
+    }
+    was = true;
     yield {
       from: column * grid.width_ns,
       to: Math.min((column + 1) * grid.width_ns, grid.end_ns),
@@ -143,7 +152,8 @@ export function points(thing: Thing, metric: string, from_s: number, to_s: numbe
     result.mean.push(span.mean);
     result.max.push(span.max);
     // The last step is cut short by the end of the run.
-    if (width > 0 && (span.to < grid.end_ns || result.x.length === 1)) result.widths = [Math.min(result.widths[0], width), Math.max(result.widths[1], width)];
+    const isInView = span.to > from_ns && span.from < to_ns;
+    if (width > 0 && isInView && (span.to < grid.end_ns || result.x.length === 1)) result.widths = [Math.min(result.widths[0], width), Math.max(result.widths[1], width)];
   };
   let next = 0;
   let end = -Infinity;
@@ -164,7 +174,8 @@ export function points(thing: Thing, metric: string, from_s: number, to_s: numbe
     put(span);
     last = span;
     end = span.to;
-    result.coarse ||= grid.width_ns > row_ns[0] && row_ns[0] > 0;
+    const isInView = span.to > from_ns && span.from < to_ns;
+    result.coarse ||= isInView && grid.width_ns > row_ns[0] && row_ns[0] > 0;
   }
   flush(Infinity);
   // The end of the last step.

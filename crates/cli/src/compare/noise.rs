@@ -122,6 +122,6 @@ fn shown(value: f64, unit: &str) -> String {
         "ns" => style::measured(value as u64),
         "share" => style::percent(value),
         "" => format!("{value:.1}"),
-        unit => format!("{} {unit}", style::short(value as u64)),
+        unit => format!("{}{unit}", style::short(value as u64)),
     }
 }

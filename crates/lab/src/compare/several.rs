@@ -34,6 +34,8 @@ const STUDENT: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 const NORMAL: f64 = 1.960;
+/// What a run folder's file says of how it was changed.
+const SET: &str = "# run with --set ";
 /// The names of sections, in their order.
 const SECTIONS: [&str; 5] = ["Run", "Programs", "Traffic", "Flows", "Pipes"];
 
@@ -116,10 +118,24 @@ pub fn several(runs: &[PathBuf]) -> Result<Several, SavedError> {
 fn experiment(folder: &Path, run: &Figures) -> String {
     let text = fs::read_to_string(folder.join("experiment.yaml"));
     let text = text.unwrap_or_else(|_| run.experiment.clone());
-    let is_seed =
-        |line: &&str| line.starts_with("seed:") || line.starts_with("# run with --set seed=");
+    let is_seed = |line: &&str| {
+        let set = line.strip_prefix(SET);
+        line.starts_with("seed:") || set.is_some_and(|set| set.starts_with("seed="))
+    };
     let lines: Vec<&str> = text.lines().filter(|line| !is_seed(line)).collect();
     format!("{}\n{}", run.clock, lines.join("\n"))
+}
+
+/// An experiment's name, with what its file was changed by.
+fn named(name: &str, text: &str) -> String {
+    let changes: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(SET))
+        .collect();
+    match changes.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name} ({})", changes.join(", ")),
+    }
 }
 
 fn of(folders: Vec<PathBuf>, texts: &[String], runs: &[Figures]) -> Several {
@@ -127,7 +143,7 @@ fn of(folders: Vec<PathBuf>, texts: &[String], runs: &[Figures]) -> Several {
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (number, text) in texts.iter().enumerate() {
         let place = *places.entry(text).or_insert_with(|| {
-            let name = runs[number].experiment.clone();
+            let name = named(&runs[number].experiment, text);
             groups.push(RunGroup {
                 name,
                 runs: Vec::new(),
