@@ -156,6 +156,7 @@ async function virtual() {
   check(await page.locator(".range").isHidden(), "0 shows all");
   // The table has what the chart has.
   await page.locator(".beside .chart .as-table > summary").first().click();
+  await page.waitForSelector(".beside .chart .as-table tbody tr", { timeout: 5000 });
   check((await page.locator(".beside .chart .as-table tbody tr").count()) > 10, "a chart has a table");
   // The topology by keyboard, at a moment, and as a table.
   await page.locator(".graph").focus();
@@ -165,6 +166,7 @@ async function virtual() {
   await page.locator(".slider").fill("100");
   check(/^\d/.test(await page.textContent(".when")), "the slider shows a moment");
   await page.locator("#topology > .as-table > summary").click();
+  await page.waitForSelector("#topology > .as-table tbody tr", { timeout: 5000 });
   check((await page.locator("#topology > .as-table tbody tr").count()) === 10, "the topology as a table");
   // Themes, and paper.
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
