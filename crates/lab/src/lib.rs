@@ -12,6 +12,7 @@ pub mod fidelity;
 pub mod flows;
 pub mod folder;
 mod measure;
+pub mod network;
 mod pace;
 pub mod partition;
 pub mod report;
