@@ -323,7 +323,7 @@ fn programs_of(
     let program = |(entry, ended): (ProgramEntry, Option<Value>)| Program {
         out: logs::end(path, &entry.name, "out"),
         err: logs::end(path, &entry.name, "err"),
-        ended: ended.map(|value| short(value)),
+        ended: ended.map(short),
         entry,
     };
     programs.into_iter().map(program).collect()

@@ -68,7 +68,7 @@ fn plain(text: &str) -> String {
         match letter {
             '\u{1b}' if letters.peek() == Some(&'[') => {
                 letters.next();
-                while let Some(part) = letters.next() {
+                for part in letters.by_ref() {
                     if ('\u{40}'..='\u{7e}').contains(&part) {
                         break;
                     }

@@ -53,12 +53,15 @@ pub(super) fn part(
     Ok(())
 }
 
+/// The values that there are, and for each row whether it has one; nothing where all have.
+type Present<T> = (Vec<T>, Option<Vec<i16>>);
+
 /// A column and which of its rows have a value.
 fn values<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     rows: usize,
     is_optional: bool,
-) -> io::Result<(Vec<T::T>, Option<Vec<i16>>)> {
+) -> io::Result<Present<T::T>> {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     let defined = is_optional.then_some(&mut levels);
     let read = reader.read_records(rows, defined, None, &mut values);
@@ -71,7 +74,7 @@ fn values<T: DataType>(
 
 /// Puts values at the rows that have one.
 fn spread<T, U>(
-    (values, levels): (Vec<T>, Option<Vec<i16>>),
+    (values, levels): Present<T>,
     missing: impl Fn() -> U,
     mut value: impl FnMut(T) -> U,
 ) -> Vec<U> {
