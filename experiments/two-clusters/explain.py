@@ -23,3 +23,4 @@ print("\nWhat the programs said:")
 for log in sorted(run.glob("logs/fetch@*.out")) + [run / "logs/probe.out"]:
     print("  " + log.read_text().strip())
 print(f"\n{MEANING[summary['verdict']['state']]}")
+print(f"\nThe whole run, to look at: {run / 'report.html'}")

@@ -1,9 +1,12 @@
-//! `longhaul compare RUN RUN`: two runs side by side.
+//! `longhaul compare RUN RUN…`: two runs side by side, or several with the noise of repeats.
+
+mod noise;
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
-use longhaul_lab::compare::{self, Comparison, Figures, Pair};
+use longhaul_lab::compare::{self, Comparison, Figures, Pair, several};
+use longhaul_lab::report::{self, Extent};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -14,12 +17,14 @@ Examples:
   longhaul compare longhaul-runs/wan longhaul-runs/wan-2
   longhaul compare real virtual --tolerance '1 %'
   longhaul compare a b --json | jq '.flows[] | select(.agrees | not)'
+  longhaul compare old-1 old-2 old-3 new-1 new-2 new-3 --html both.html
 
 Exit codes:
   2  the command line is wrong, or a folder holds no run that has ended
   1  the runs differ: flows beyond the tolerance, and the median lateness does not explain it,
-     or drops and segments sent again beyond it and beyond chance
-  0  they agree";
+     or drops and segments sent again beyond it and beyond chance; of three runs and more, any
+     figure beyond the noise of repeats
+  0  they agree, or, of three runs and more, nothing is known of noise";
 
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 20;
@@ -32,6 +37,11 @@ pub(crate) struct Args {
     first: PathBuf,
     /// The second run, in the same way
     second: PathBuf,
+    /// More runs; those of the same experiment file, seeds apart, are repeats of each other
+    more: Vec<PathBuf>,
+    /// Write one page of all runs, for browsers
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// By how much completion times, goodputs of flows without end, drops and segments sent again
     /// may differ
     #[arg(long, value_name = "PERCENT", default_value = "1 %", value_parser = percent)]
@@ -51,6 +61,39 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
+    let mut runs = vec![args.first.clone(), args.second.clone()];
+    runs.extend(args.more.iter().cloned());
+    if runs.len() > several::RUNS_MAX {
+        style::problem(format_args!(
+            "{} runs are too many: name {} at most",
+            runs.len(),
+            several::RUNS_MAX
+        ));
+        return Exit::Wrong;
+    }
+    if runs.len() > 2 || args.html.is_some() {
+        let found = match several::several(&runs) {
+            Ok(found) => found,
+            Err(error) => {
+                style::problem(style::clean(&error.to_string()));
+                return Exit::Wrong;
+            }
+        };
+        if let Some(file) = &args.html {
+            let page = report::compared(&found, &Extent::whole());
+            if let Err(error) = std::fs::write(file, page) {
+                style::problem(format_args!("{}: {error}", file.display()));
+                return Exit::Failed;
+            }
+            style::tell(format_args!(
+                "page {}",
+                style::clean(&file.display().to_string())
+            ));
+        }
+        if runs.len() > 2 {
+            return noise::show(&found, args.json);
+        }
+    }
     let read = |path: &PathBuf| {
         compare::read(path).map_err(|error| {
             style::problem(style::clean(&error.to_string()));

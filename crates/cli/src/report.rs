@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use longhaul_core::Span;
+use longhaul_lab::report::{self, Extent, serve::Server};
 use longhaul_lab::saved::{self, Remains, SavedError, SummaryFile};
 
 use crate::exit::Exit;
@@ -14,6 +16,8 @@ Examples:
   longhaul report wan-2                        the run in longhaul-runs/wan-2
   longhaul report results/first
   longhaul report --json | jq .verdict.state
+  longhaul report --html page.html --window '2 s..2.5 s'   also of a run that was killed
+  longhaul report --serve                      in the browser, with every row of its series
 
 Exit codes, the first that applies:
   2  there is no such run, or its summary cannot be read
@@ -29,9 +33,54 @@ pub(crate) struct Args {
     /// Print the content of summary.json, and nothing else, to standard output
     #[arg(long)]
     json: bool,
+    /// Write the page of the run, made anew: all of its series are read, also of a run without a summary
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
+    /// Serve the page to this machine's browser, with every row of its series, until interrupted
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    serve: bool,
+    /// The port to serve at, on 127.0.0.1; a free one if 0
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "serve")]
+    port: u16,
+    /// Put all rows of this stretch of experiment time into the page, such as '2 s..2.5 s'; may be repeated
+    #[arg(long = "window", value_name = "FROM..TO", value_parser = window)]
+    windows: Vec<(u64, u64)>,
+}
+
+/// A stretch of experiment time, in nanoseconds.
+fn window(text: &str) -> Result<(u64, u64), String> {
+    let wrong = || "write it like `2 s..2.5 s`".to_owned();
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let ns = |text: &str| text.trim().parse::<Span>().map(Span::as_ns);
+    let parsed = (ns(from), ns(to));
+    let (Ok(from), Ok(to)) = parsed else {
+        return Err(wrong());
+    };
+    match from < to {
+        true => Ok((from, to)),
+        false => Err(format!("`{text}` ends before it begins")),
+    }
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
+    let extent = Extent::whole().with_windows(args.windows.clone());
+    if args.html.is_some() || args.serve {
+        let folder = match saved::find(args.run.as_deref()) {
+            Ok(folder) => report::page_folder(&folder),
+            Err(error) => {
+                style::problem(style::clean(&error.to_string()));
+                return Exit::Wrong;
+            }
+        };
+        return match &args.html {
+            Some(file) => write(&folder, file, &extent),
+            None => serve(&folder, extent, args.port),
+        };
+    }
+    if !args.windows.is_empty() {
+        style::problem("--window goes with --html or --serve");
+        return Exit::Wrong;
+    }
     let shown = saved::find(args.run.as_deref()).and_then(|folder| show(&folder, args.json));
     match shown {
         Ok(()) => Exit::Done,
@@ -43,6 +92,39 @@ pub(crate) fn main(args: &Args) -> Exit {
             if !args.json {
                 style::print(&left(&saved::remains(folder), *under_way, Style::stdout()));
             }
+            Exit::Failed
+        }
+    }
+}
+
+/// Writes the page of a run.
+fn write(folder: &Path, file: &Path, extent: &Extent) -> Exit {
+    let page = report::html(folder, None, extent);
+    match std::fs::write(file, page) {
+        Ok(()) => {
+            style::print(&format!("{}\n", file.display()));
+            Exit::Done
+        }
+        Err(error) => {
+            style::problem(format_args!("{}: {error}", file.display()));
+            Exit::Failed
+        }
+    }
+}
+
+/// Serves the page of a run until the user has enough.
+fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
+    match Server::bind(folder, extent, port) {
+        Ok(server) => {
+            style::print(&format!("{}\n", server.url()));
+            style::tell(
+                "only this machine can read it, and only with this address; Ctrl-C ends it",
+            );
+            server.serve();
+            Exit::Done
+        }
+        Err(error) => {
+            style::problem(format_args!("cannot serve at port {port}: {error}"));
             Exit::Failed
         }
     }

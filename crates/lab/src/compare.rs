@@ -13,6 +13,8 @@
 //! Left out: flows beyond those of `summary.json` (the figures of whole entries are compared), and
 //! time series.
 
+pub mod several;
+
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -58,6 +60,20 @@ pub struct Figures {
     flow_groups: Vec<GroupSummary>,
     #[serde(default, skip_serializing)]
     pipes: Vec<PipeFigures>,
+    #[serde(default, skip_serializing)]
+    programs: Vec<ProgramFigures>,
+}
+
+/// What of a program is compared between several runs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct ProgramFigures {
+    name: String,
+    start_s: Option<f64>,
+    finish_s: Option<f64>,
+    #[serde(default)]
+    service: bool,
+    #[serde(default)]
+    cpu_s: Option<f64>,
 }
 
 /// What of a verdict is compared.
@@ -437,6 +453,7 @@ mod tests {
             flows_seen: completions.len() as u64,
             flow_groups: Vec::new(),
             pipes: Vec::new(),
+            programs: Vec::new(),
         }
     }
 

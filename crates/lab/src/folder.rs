@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/experiment.yaml    the file as it was run (the mark of a run folder)
+//! DIR/network.json       the network and the programs, for drawings
 //! DIR/hosts.txt          one line per host: name, IPv4, IPv6
 //! DIR/logs/NAME.out .err raw output of each program
 //! DIR/hosts/NAME/        each host's working folder
@@ -58,8 +59,9 @@ const SOCKET: &str = "control.sock";
 /// Folders of attempts begin so, and end in their number.
 const ATTEMPT: &str = "attempt-";
 /// Everything that a run writes.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     MARK,
+    "network.json",
     "hosts.txt",
     "logs",
     "hosts",

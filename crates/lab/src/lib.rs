@@ -13,6 +13,7 @@ pub mod flows;
 pub mod folder;
 pub mod info;
 mod measure;
+pub mod network;
 mod pace;
 pub mod partition;
 pub mod report;

@@ -20,6 +20,7 @@ mod files;
 mod flows;
 mod outlet;
 mod parts;
+pub(crate) mod read;
 mod recorder;
 mod reserve;
 mod rows;

@@ -1,346 +1,156 @@
-//! `report.html`: the summary for people, in one file that opens without a network.
+//! `report.html`: what happened in a run and whether it can be trusted, in one file that opens without a
+//! network.
 //!
-//! Purpose: what happened in a run and whether it can be trusted, readable on any machine for
-//! as long as there are browsers. How: static HTML without any script; charts are SVG drawn
-//! here, from the time series of the run folder. A series that is missing, damaged or too long
-//! costs its chart or a note, never the report.
+//! Purpose: the verdict and why, the topology under load, and every series of the run folder, readable on
+//! any machine for as long as there are browsers. How: the data of a run is gathered into one document
+//! (`gather`, `document`), series brought down to columns (`rollup`) with rows of full resolution where
+//! something happened (`windows`), and put into the page that `ui/` builds (`page`). A series that is
+//! missing or damaged costs its charts or a note, never the report; neither does a run without a summary.
 //!
-//! Every text comes from a file or a program, so every text is escaped (in `text`), and links
-//! lead only into the run folder. Everything is bounded: a run with thousands of hosts makes a
-//! page of less than a megabyte, which says what it leaves out and where that is found.
+//! **Bounds.** A page is at most [`PAGE_MAX`] long, whatever the run: one that is longer is gathered again
+//! with fewer columns. The page that a run makes at its end reads a bounded number of rows, so that a run
+//! ends when it ends; `longhaul report --html` reads all.
 //!
-//! Left out: interaction beyond the browser's tooltips, and figures that `summary.json` does
-//! not hold.
+//! Left out: packets' payload, programs' environments, and command lines.
 
-mod chart;
-mod figures;
-mod flows;
-mod series;
-mod tables;
+mod document;
+mod gather;
+mod logs;
+mod page;
+mod rollup;
+pub mod serve;
+mod specs;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
+mod windows;
 
-use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::fidelity::{Quantiles, Stalls, State, Verdict};
-use crate::summary::Summary;
-use series::Series;
-use tables::{Cell, table};
-use text::{count, escape, nanoseconds, of};
+use crate::compare::several::Several;
+use crate::saved::SummaryFile;
+use document::{Document, FORMAT, VERSION};
 
-/// Most warnings that are shown.
-const WARNINGS_MAX: usize = 100;
-/// Most reasons that are not folded away.
-const REASONS_OPEN: usize = 5;
-/// Most failed programs that the headline names.
-const FAILED_MAX: usize = 10;
+/// The longest page, in bytes.
+pub const PAGE_MAX: usize = 50_000_000;
+/// Rows of a series that a run reads at its end: about a second's work.
+const ROWS_AT_END: u64 = 4_000_000;
+/// Numbers of a series in columns.
+const NUMBERS: u64 = 6_000_000;
+/// Rows of full resolution of a series.
+const WINDOW_ROWS: u64 = 60_000;
+/// Pages that are too long are made again with so much less.
+const LESS: u64 = 3;
 
-/// The page of a run whose folder is `folder`.
-pub fn html(summary: &Summary, folder: &Path) -> String {
-    let series = Series::read(folder, summary);
-    let sections = [
-        head(summary),
-        headline(summary),
-        failures(summary),
-        warnings(&summary.warnings),
-        figures::charts(summary, &series),
-        timing(summary),
-        tables::packets(&summary.packets),
-        tables::programs(&summary.programs, folder),
-        flows::section(summary),
-        tables::events(summary),
-        tables::pipes(summary),
-        tables::cores(summary),
-        tables::run(summary),
-        "</main>\n</body>\n</html>\n".to_owned(),
-    ];
-    sections.concat()
+/// How much of a run goes into its page.
+#[derive(Debug, Clone)]
+pub struct Extent {
+    /// Rows of a series that are read.
+    rows: u64,
+    /// Numbers of a series in columns, about.
+    numbers: u64,
+    /// Rows of full resolution of a series.
+    window_rows: u64,
+    /// Stretches of experiment time of which all rows are wanted, in nanoseconds.
+    windows: Vec<(u64, u64)>,
+    /// The longest page.
+    bytes: usize,
 }
 
-fn head(summary: &Summary) -> String {
-    let name = escape(&summary.experiment);
-    let style = include_str!("report/style.css");
-    // The policy is a second wall behind the escaping: this page never loads or runs anything.
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>{name}: {state}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n\
-         <h1>{name}</h1>\n",
-        state = summary.verdict.state.name(),
-    )
-}
+impl Extent {
+    /// Of the page that a run makes at its end.
+    pub const fn at_end() -> Self {
+        Self::of_rows(ROWS_AT_END)
+    }
 
-/// The verdict in one word, one sentence and its reasons.
-fn headline(summary: &Summary) -> String {
-    let verdict = &summary.verdict;
-    let sign = match verdict.state {
-        State::Faithful => "✓",
-        State::Degraded => "!",
-        State::Broken => "✗",
-    };
-    let holds = verdict
-        .holds
-        .as_deref()
-        .map(|holds| escape(&sentence(holds)));
-    let sentence = match (verdict.state, holds) {
-        (_, None) if verdict.lateness_ns.is_none() => {
-            "Time was virtual: nothing could be late.".to_owned()
+    /// Of a page that may take as long as it takes.
+    pub const fn whole() -> Self {
+        Self::of_rows(u64::MAX)
+    }
+
+    const fn of_rows(rows: u64) -> Self {
+        Self {
+            rows,
+            numbers: NUMBERS,
+            window_rows: WINDOW_ROWS,
+            windows: Vec::new(),
+            bytes: PAGE_MAX,
         }
-        (_, None) => String::new(),
-        (State::Faithful | State::Degraded, Some(holds)) => holds,
-        (State::Broken, Some(holds)) => {
-            format!("Do not rely on this run's figures. The most that can be said: {holds}")
+    }
+
+    /// With all rows of these stretches of experiment time, in nanoseconds.
+    #[must_use]
+    pub fn with_windows(self, windows: Vec<(u64, u64)>) -> Self {
+        Self { windows, ..self }
+    }
+
+    fn less(&self) -> Self {
+        Self {
+            numbers: self.numbers / LESS,
+            window_rows: self.window_rows / LESS,
+            ..self.clone()
         }
+    }
+}
+
+/// The page of the run in `folder`; `summary` is the text of its `summary.json` where it is at hand, else it
+/// is read, and missed where there is none.
+pub fn html(folder: &Path, summary: Option<&str>, extent: &Extent) -> String {
+    made(extent, |extent| {
+        document(vec![gather::run(folder, summary, extent)])
+    })
+}
+
+/// One page of several runs beside each other.
+pub fn compared(several: &Several, extent: &Extent) -> String {
+    let share = several.folders.len().max(1) as u64;
+    let each = Extent {
+        numbers: extent.numbers / share,
+        window_rows: extent.window_rows / share,
+        ..extent.clone()
     };
-    let state = verdict.state.name();
-    format!(
-        "<section class=\"card {state}\">\n<p class=\"word\"><span class=\"sign\">{sign}</span> \
-         {state}</p>\n<p>{sentence}</p>\n{}</section>\n",
-        reasons(&verdict.reasons),
-    )
-}
-
-/// A phrase as a sentence.
-fn sentence(phrase: &str) -> String {
-    let mut letters = phrase.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
-}
-
-/// The first reasons, and the others folded away.
-fn reasons(reasons: &[String]) -> String {
-    let (open, folded) = reasons.split_at(reasons.len().min(REASONS_OPEN));
-    let mut html = list(open, usize::MAX);
-    if !folded.is_empty() {
-        let (others, folded) = (folded.len(), list(folded, usize::MAX));
-        let _ = writeln!(
-            html,
-            "<details><summary>{others} more lines</summary>\n{folded}</details>"
+    made(&each, |extent| {
+        let runs = several.folders.iter();
+        let mut document = document(
+            runs.map(|folder| gather::run(folder, None, extent))
+                .collect(),
         );
-    }
-    html
+        document.comparison = Some(several.clone());
+        document
+    })
 }
 
-/// What went wrong with the run or its programs; nothing where nothing did.
-fn failures(summary: &Summary) -> String {
-    let failed = || {
-        summary
-            .programs
-            .iter()
-            .filter(|program| program.failure.is_some())
-    };
-    let mut lines = Vec::new();
-    lines.extend(
-        summary
-            .error
-            .as_ref()
-            .map(|error| format!("The run: {error}")),
-    );
-    let programs = failed().map(|program| {
-        let failure = program.failure.as_deref().unwrap_or_default();
-        format!("{} on {}: {failure}", program.name, program.host)
-    });
-    lines.extend(programs.take(FAILED_MAX));
-    let more = failed().count().saturating_sub(FAILED_MAX);
-    if more > 0 {
-        lines.push(format!("and {} more", of(more as u64, "program")));
-    }
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<section class=\"card failed\">\n<p class=\"word\"><span class=\"sign\">✗</span> \
-         failed</p>\n{}</section>\n",
-        list(&lines, usize::MAX)
-    )
+/// The folder whose series and logs the page of a run is of: where it had several attempts, that of the best,
+/// or of the last where none has been called the best.
+pub fn page_folder(folder: &Path) -> PathBuf {
+    let saved = SummaryFile::read(folder).and_then(|file| file.saved());
+    let best = saved.ok().and_then(|saved| saved.run).map(PathBuf::from);
+    let last = || crate::folder::attempts(folder).pop();
+    best.or_else(last).unwrap_or_else(|| folder.to_owned())
 }
 
-fn warnings(warnings: &[String]) -> String {
-    if warnings.is_empty() {
-        return String::new();
+/// A document of these runs.
+fn document(runs: Vec<document::Run>) -> Document {
+    Document {
+        format: FORMAT,
+        version: VERSION,
+        made_by: env!("CARGO_PKG_VERSION"),
+        runs,
+        comparison: None,
+        served: false,
     }
-    format!(
-        "<section>\n<h2>Warnings</h2>\n{}</section>\n",
-        list(warnings, WARNINGS_MAX)
-    )
 }
 
-/// A list of texts, at most `max` of them.
-fn list(texts: &[String], max: usize) -> String {
-    if texts.is_empty() {
-        return String::new();
+/// A page that is not too long.
+fn made(extent: &Extent, gather: impl Fn(&Extent) -> Document) -> String {
+    let mut extent = extent.clone();
+    loop {
+        let document = gather(&extent);
+        let packed = page::packed(&document).expect("memory takes what is written");
+        let page = page::page(&document, &packed);
+        if page.len() <= extent.bytes || extent.numbers == 0 {
+            return page;
+        }
+        extent = extent.less();
     }
-    let mut html = "<ul>\n".to_owned();
-    for text in texts.iter().take(max) {
-        let _ = writeln!(html, "<li>{}</li>", escape(text));
-    }
-    if texts.len() > max {
-        let more = count((texts.len() - max) as u64);
-        let _ = writeln!(html, "<li>and {more} more, in summary.json</li>");
-    }
-    html + "</ul>\n"
-}
-
-/// Lateness and staleness, and what the machine lost.
-fn timing(summary: &Summary) -> String {
-    let verdict = &summary.verdict;
-    let row = |what: &str, meaning: &str, quantiles: &Option<Quantiles>| {
-        let at = |pick: fn(&Quantiles) -> u64| {
-            Cell::number(
-                quantiles
-                    .as_ref()
-                    .map_or("—".to_owned(), |q| nanoseconds(pick(q))),
-            )
-        };
-        let figures = [
-            at(|q| q.p50),
-            at(|q| q.p90),
-            at(|q| q.p99),
-            at(|q| q.p999),
-            at(|q| q.max),
-        ];
-        let mut cells = vec![Cell::text(what)];
-        cells.extend(figures);
-        cells.push(Cell::text(meaning));
-        cells
-    };
-    let rows = [
-        row(
-            "lateness",
-            "how far from due the kernel put a packet on its host's cable",
-            &verdict.lateness_ns,
-        ),
-        row(
-            "after the call",
-            "how far from due the call ended that sent it, with the receiving stack's work",
-            &verdict.after_call_ns,
-        ),
-        row(
-            "staleness",
-            "how old an arrival was when it was read",
-            &verdict.staleness_ns,
-        ),
-    ];
-    let head = ["", "p50", "p90", "p99", "p99.9", "max", ""];
-    let tolerance = nanoseconds(verdict.tolerance_ns);
-    if verdict.lateness_ns.is_none() {
-        return format!(
-            "<section>\n<h2>Fidelity</h2>\n{}</section>\n",
-            physical(summary)
-        );
-    }
-    format!(
-        "<section>\n<h2>Fidelity</h2>\n{}<p>A packet is late when it is on its host's cable more \
-         than {tolerance} after it was due, or 1 % of its path's delay where that is more (1 ms at \
-         most).</p>\n{}{}{}</section>\n",
-        table(&head, rows),
-        late(&summary.verdict),
-        physical(summary),
-        stalls(&summary.verdict),
-    )
-}
-
-/// How many packets were late, and where that was worst.
-fn late(verdict: &Verdict) -> String {
-    if verdict.episodes == 0 {
-        return "<p>No packet was late.</p>\n".to_owned();
-    }
-    let share = |share: f64| format!("{:.3} %", 100.0 * share);
-    let mut html = format!(
-        "<p>{} of packets were late, in {}.",
-        share(verdict.late_share),
-        of(verdict.episodes, "episode"),
-    );
-    if let Some(worst) = &verdict.worst_pair {
-        let from = worst.from.as_deref().unwrap_or("all hosts");
-        let _ = write!(
-            html,
-            " Worst of all: {} to {}, {} late and at most {} lost of {}.",
-            escape(from),
-            escape(&worst.to),
-            share(worst.late_share),
-            share(worst.lost_share),
-            of(worst.packets, "packet"),
-        );
-    }
-    html + "</p>\n"
-}
-
-/// For how long the core and the machine stood still, where that is worth a word.
-fn stalls(verdict: &Verdict) -> String {
-    let Stalls {
-        count,
-        total_ns,
-        longest_ns,
-    } = verdict.stalls;
-    let stolen = verdict.stolen_ns.unwrap_or_default();
-    let mut stalls = String::new();
-    if count > 0 {
-        let [total, longest] = [total_ns, longest_ns].map(nanoseconds);
-        stalls += &format!(
-            "<p>The machine stood still {}, for {total} in all and {longest} at most.</p>\n",
-            of(count, "time")
-        );
-    }
-    if let Some(tcp) = verdict
-        .tcp
-        .filter(|tcp| tcp.spurious_retransmissions + tcp.spurious_timeouts > 0)
-    {
-        stalls += &format!(
-            "<p>Hosts' kernels report {} that receivers had had already, and {} that were needless.</p>\n",
-            of(tcp.spurious_retransmissions, "retransmission"),
-            of(tcp.spurious_timeouts, "time-out"),
-        );
-    }
-    if stolen > 0 {
-        let stolen = nanoseconds(stolen);
-        stalls += &format!("<p>The hypervisor took {stolen} of CPU time.</p>\n");
-    }
-    stalls
-}
-
-/// Physical drops and clock steps.
-fn physical(summary: &Summary) -> String {
-    let verdict = &summary.verdict;
-    let steps = match verdict.clock_steps {
-        0 => String::new(),
-        steps => format!(
-            "<p>The machine's clock was stepped {}.</p>\n",
-            of(steps, "time")
-        ),
-    };
-    if verdict.physical_drops == 0 {
-        return format!("<p>The machine itself lost no packet.</p>\n{steps}");
-    }
-    let by_place = &verdict.physical_drops_by_place;
-    let places = [
-        ("ring", by_place.ring, "the core's receive ring was full"),
-        (
-            "shed",
-            by_place.shed,
-            "read so late that the core shed them at the door",
-        ),
-        ("pool", by_place.pool, "no free slot in the packet pool"),
-        ("send", by_place.send, "the kernel refused to send them"),
-        ("to_core", by_place.to_core, "lost on cables to the core"),
-        ("from_core", by_place.from_core, "lost on cables to hosts"),
-    ];
-    let places = places.into_iter().filter(|(_, lost, _)| *lost > 0);
-    let rows = places.map(|(place, lost, meaning)| {
-        vec![
-            Cell::text(place),
-            Cell::number(count(lost)),
-            Cell::text(meaning),
-        ]
-    });
-    format!(
-        "<p>The machine itself lost {}:</p>\n{}{steps}",
-        of(verdict.physical_drops, "packet"),
-        table(&["place", "packets", ""], rows),
-    )
 }

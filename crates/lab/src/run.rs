@@ -19,6 +19,8 @@ pub use context::{Cores, Observer, Progress, RunError, RunOptions};
 pub use live::ring_configs;
 
 use crate::folder::RunFolder;
+use crate::network::NetworkFile;
+use crate::report::Extent;
 use crate::summary::Summary;
 use linux_machine::LinuxMachine;
 
@@ -40,6 +42,8 @@ pub fn run(
         }
     };
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
+    // A drawing is worth no run.
+    let _ = folder.write("network.json", &NetworkFile::of(plan).to_json());
     let result = match &ground {
         Some(ground) => live::run(plan, options, (&folder, ground), observer, begun),
         None => {
@@ -63,10 +67,11 @@ fn write_down(mut summary: Summary, folder: &RunFolder, begun: Begun) -> Summary
     summary.wall_s = begun.passed().as_secs_f64();
     summary.cpu_s = begun.used().as_secs_f64();
     // A folder that cannot be written any more must not cost the result.
-    if let Err(error) = folder.write("summary.json", &summary.to_json()) {
+    let text = summary.to_json();
+    if let Err(error) = folder.write("summary.json", &text) {
         summary.error.get_or_insert(error.to_string());
     }
-    let report = crate::report::html(&summary, folder.path());
+    let report = crate::report::html(folder.path(), Some(&text), &Extent::at_end());
     if let Err(error) = folder.write("report.html", &report) {
         summary.error.get_or_insert(error.to_string());
     }

@@ -28,6 +28,7 @@ fn a_run_folder_below_tmp_is_seen_from_hosts_and_nothing_else_is() {
         "hosts",
         "hosts.txt",
         "logs",
+        "network.json",
         "report.html",
         "series",
         "summary.json",

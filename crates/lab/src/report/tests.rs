@@ -1,32 +1,42 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 
+use base64::Engine;
 use longhaul_core::observe::PipeCounters;
+use proptest::prelude::*;
+use serde_json::Value;
 
-use super::html;
-use super::series::{COLUMNS, Grid, Series};
-use super::text::{count, escape, link, ranges, si};
+use super::document::{Grid, VERSION};
+use super::rollup::{Number, Rollup};
+use super::specs::{self, PIPES};
+use super::text::escape;
+use super::{Extent, PAGE_MAX, html};
 use crate::fidelity::{ByCause, PhysicalDrops, Quantiles, Stalls, State, Verdict, WorstPair};
 use crate::flows::{FlowSummary, GroupSummary};
+use crate::measure::read::{Batch, Pool};
+use crate::network::NetworkFile;
 use crate::summary::*;
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\"&\u{202e}\0<!--";
 const SECONDS: &str = "second,packets,late,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,\
                        lateness_max_ns,physical_drops,inside,core_busy,core_wait_ns\n";
-const PIPES: &str = "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns\n";
+const SECOND_PIPES: &str = "second,pipe,packets,bytes,drops_queue,drops_loss,busy_ns\n";
+const BINS: &str = "start_ns,width_ns,pipe,packets,bytes,drops_queue,drops_loss,drops_down,busy_ns,\
+                    queue_mean,queue_max,served,delay_mean_ns,delay_max_ns\n";
 
 /// A run folder that goes away with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("longhaul-{}-{name}", std::process::id()));
         fs::create_dir_all(path.join("series")).expect("a folder for the test");
         fs::create_dir_all(path.join("logs")).expect("a folder for the test");
         Self(path)
     }
 
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         fs::write(self.0.join(name), text).expect("a file for the test");
     }
 }
@@ -35,10 +45,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-fn nowhere() -> &'static Path {
-    Path::new("/nonexistent")
 }
 
 fn program(name: &str) -> ProgramSummary {
@@ -204,74 +210,61 @@ pub(crate) fn summary() -> Summary {
     }
 }
 
-/// Checks that tags close in order, attributes are quoted, and `<` and `&` are markup.
-fn check_markup(html: &str) {
-    let html = html
-        .strip_prefix("<!doctype html>\n")
-        .expect("a document type");
-    let mut open: Vec<&str> = Vec::new();
-    let mut pieces = html.split('<');
-    assert_eq!(pieces.next(), Some(""), "text before the first tag");
-    for piece in pieces {
-        let (tag, text) = piece
-            .split_once('>')
-            .unwrap_or_else(|| panic!("no end: <{piece}"));
-        if open.last() != Some(&"style") {
-            assert!(!text.contains('>'), "a bare >: {text}");
-            for entity in text.split('&').skip(1) {
-                let name = entity.split_once(';').map(|(name, _)| name);
-                assert!(name.is_some_and(|n| n.len() < 6), "a bare &: {entity}");
-            }
-        }
-        assert_eq!(tag.matches('"').count() % 2, 0, "quotes: <{tag}>");
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "closed out of order");
-        } else if !tag.ends_with('/') {
-            let name = tag.split(' ').next().unwrap_or_default();
-            assert!(
-                name.bytes().all(|b| b.is_ascii_alphanumeric()),
-                "no tag: <{tag}>"
-            );
-            open.push(name);
-        }
-    }
-    assert!(open.is_empty(), "left open: {open:?}");
+/// The document in a page.
+fn document(html: &str) -> Value {
+    let data = html.split_once("id=\"data\">").expect("a place for data").1;
+    let data = data.split_once("</script>").expect("an end of data").0;
+    let alphabet = |letter: char| letter.is_ascii_alphanumeric() || "+/=".contains(letter);
+    assert!(
+        data.chars().all(alphabet),
+        "data is base64 and nothing else"
+    );
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(data)
+        .unwrap();
+    let mut json = Vec::new();
+    flate2::read::ZlibDecoder::new(&*packed)
+        .read_to_end(&mut json)
+        .unwrap();
+    let document: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(document["format"], "longhaul-report");
+    assert_eq!(document["version"], VERSION);
+    document
 }
 
-#[test]
-fn several_cores_show_what_was_expected_and_what_came() {
-    let folder = Folder::new("cores");
-    let mut summary = summary();
-    let html = html(&summary, &folder.0);
-    assert!(!html.contains("predicted"), "one core");
-    summary.cores = vec![summary.cores[0].clone(), summary.cores[0].clone()];
-    let load = |efficiency, load_max, load_mean| Load {
-        efficiency,
-        load_max,
-        load_mean,
-    };
-    summary.partition = Some(PartitionSummary {
-        method: "b<est".to_owned(),
-        costs: "threads".to_owned(),
-        cut_pipes: 12,
-        lookahead_ns: Some(3_000),
-        predicted: load(0.875, 1.25, 1.125),
-        measured: load(0.751, 2.5, 0.5),
-        edge_packets: 1_234_567,
-        crossing_packets: 76_543,
-    });
-    let html = super::html(&summary, &folder.0);
-    check_markup(&html);
-    for part in [
-        "<td>efficiency</td><td class=\"n\">87.5 %</td><td class=\"n\">75.1 %</td>",
-        "<td>busy, maximum</td><td class=\"n\">125.0 %</td><td class=\"n\">250.0 %</td>",
-        "<td>busy, mean</td><td class=\"n\">112.5 %</td><td class=\"n\">50.0 %</td>",
-        "1,234,567 edge packets",
-        "76,543 that crossed",
-        "b&lt;est, 12 pipes cut, look-ahead 3 us",
-    ] {
-        assert!(html.contains(part), "{part}\n{html}");
+/// The page of a summary in a folder, and its run.
+fn page_of(summary: &Summary, folder: &Folder) -> (String, Value) {
+    let html = html(&folder.0, Some(&summary.to_json()), &Extent::whole());
+    let run = document(&html)["runs"][0].clone();
+    (html, run)
+}
+
+fn notes(run: &Value) -> String {
+    let notes = run["notes"].as_array().unwrap();
+    notes
+        .iter()
+        .map(|note| format!("{}\n", note.as_str().unwrap()))
+        .collect()
+}
+
+/// What stands in the page outside of its data, script, style and licences.
+fn outside(html: &str) -> String {
+    let mut rest = html.to_owned();
+    let elements = [
+        ("<style>", "</style>"),
+        ("<template id=\"licences\">", "</template>"),
+        (
+            "<script type=\"application/json\" id=\"data\">",
+            "</script>",
+        ),
+        ("<script>", "</script>"),
+    ];
+    for (from, to) in elements {
+        let (before, after) = rest.split_once(from).unwrap_or_else(|| panic!("{from}"));
+        let (_, after) = after.split_once(to).unwrap_or_else(|| panic!("{to}"));
+        rest = format!("{before}{after}");
     }
+    rest
 }
 
 #[test]
@@ -283,21 +276,60 @@ fn a_plain_run_makes_a_whole_page() {
     folder.write("series/seconds.csv", format!("{SECONDS}{rows}"));
     folder.write(
         "series/pipes.csv",
-        format!("{PIPES}0,a>b,9,9000,0,0,1\n1,a>b,5,5000,0,0,1\n"),
+        format!("{SECOND_PIPES}0,a>b,9,9000,0,0,1\n1,a>b,5,5000,0,0,1\n"),
     );
     folder.write("logs/client.out", "hello\n");
-    let html = html(&summary(), &folder.0);
-    check_markup(&html);
-    let sum = "<b>1,234,560</b> entered</span> + <span><b>5</b> created</span> = \
-               <span><b>1,234,200</b> delivered</span> + <span><b>345</b> dropped</span> + \
-               <span><b>20</b> inside</span>";
-    assert!(html.contains(sum));
-    assert!(html.contains("Delay percentiles of c &gt; s are off by at most 200 us."));
-    assert!(html.contains("The machine stood still 1 time, for 5.3"));
-    assert!(html.contains("The hypervisor took 10"));
-    assert!(html.contains("href=\"logs/client.out\"") && !html.contains("client.err"));
-    assert_eq!(html.matches("<svg").count(), 4);
-    assert!(!html.contains("<script") && !html.contains("http://") && !html.contains("https://"));
+    let (html, run) = page_of(&summary(), &folder);
+    assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
+    let outside = outside(&html);
+    assert!(
+        outside.contains("<title>two: faithful</title>"),
+        "{outside}"
+    );
+    assert!(outside.contains("delay percentiles of c &gt; s are off by at most 200 us"));
+    assert!(outside.contains("default-src 'none'; script-src 'sha256-"));
+    assert!(
+        !outside.contains("<script") && !outside.contains("http:") && !outside.contains("src="),
+        "{outside}"
+    );
+    assert_eq!(run["ending"], "whole");
+    assert_eq!(run["summary"]["packets"]["delivered"], 1_234_200);
+    assert_eq!(run["pipes"][0]["name"], "a>b");
+    assert_eq!(run["pipes"][0]["counts"]["drops_queue"], 2);
+    assert_eq!(run["programs"][0]["out"]["lines"][0], "hello");
+    assert_eq!(run["programs"][0]["err"]["file"], Value::Null);
+    let lateness = &run["series"]["seconds"]["shown"][0]["lines"]["lateness_max"]["mean"];
+    assert_eq!(*lateness, serde_json::json!([180_000, 199_000, 0]));
+    // 72,000 bits in the first second, 40,000 in the next.
+    let rate = &run["series"]["pipe_seconds"]["shown"][0]["lines"]["rate"]["mean"];
+    assert_eq!(*rate, serde_json::json!([72_000, 40_000]));
+    assert!(
+        run["summary"].get("pipes").is_none(),
+        "they stand elsewhere"
+    );
+}
+
+#[test]
+fn several_cores_show_what_was_expected_and_what_came() {
+    let mut summary = summary();
+    let load = |efficiency, load_max, load_mean| Load {
+        efficiency,
+        load_max,
+        load_mean,
+    };
+    summary.partition = Some(PartitionSummary {
+        method: "best".to_owned(),
+        costs: "threads".to_owned(),
+        cut_pipes: 12,
+        lookahead_ns: Some(3_000),
+        predicted: load(0.875, 1.25, 1.125),
+        measured: load(0.751, 2.5, 0.5),
+        edge_packets: 1_234_567,
+        crossing_packets: 76_543,
+    });
+    let (_, run) = page_of(&summary, &Folder::new("cores"));
+    assert_eq!(run["summary"]["partition"]["measured"]["efficiency"], 0.751);
+    assert_eq!(run["summary"]["partition"]["crossing_packets"], 76_543);
 }
 
 #[test]
@@ -308,9 +340,6 @@ fn hostile_texts_stay_texts() {
     summary.machine.processor = hostile();
     summary.verdict.state = State::Broken;
     summary.verdict.holds = Some(hostile());
-    if let Some(worst) = &mut summary.verdict.worst_pair {
-        (worst.from, worst.to) = (Some(hostile()), hostile());
-    }
     summary.verdict.reasons = vec![hostile(); 21];
     summary.error = Some(hostile());
     summary.warnings = vec![hostile()];
@@ -319,34 +348,33 @@ fn hostile_texts_stay_texts() {
         failure: Some(hostile()),
         ..program(HOSTILE)
     }];
-    let flow = FlowSummary {
+    summary.flows = vec![FlowSummary {
         name: hostile(),
-        from: hostile(),
-        to: hostile(),
-        start_s: f64::NAN,
-        finish_s: Some(f64::NEG_INFINITY),
-        completion_s: Some(f64::NAN),
         goodput_bps: f64::INFINITY,
         ..flow(1)
-    };
+    }];
     summary.flow_groups = vec![GroupSummary {
         name: hostile(),
-        goodput_bps: f64::NAN,
-        jain: Some(f64::INFINITY),
+        jain: Some(f64::NAN),
         ..group()
     }];
-    summary.flows_seen = 1;
-    summary.flows = vec![flow];
     let folder = Folder::new("hostile");
     folder.write("series/seconds.csv", SECONDS);
     folder.write(
         "series/pipes.csv",
-        format!("{PIPES}0,{HOSTILE},9,9000,0,0,1\n"),
+        format!("{SECOND_PIPES}0,{HOSTILE},9,9000,0,0,1\n"),
     );
-    let html = html(&summary, &folder.0);
-    check_markup(&html);
-    assert!(!html.contains("<script") && !html.contains("<!--"));
-    assert!(!html.contains('\u{202e}') && !html.contains('\0'));
+    let (html, run) = page_of(&summary, &folder);
+    assert!(!html.contains("<script>alert"));
+    let outside = outside(&html);
+    assert!(
+        !outside.contains("<script") && !outside.contains("<!--"),
+        "{outside}"
+    );
+    assert!(!outside.contains('\u{202e}') && !outside.contains('\0'));
+    assert_eq!(outside.matches("</title>").count(), 1);
+    assert_eq!(run["name"], HOSTILE);
+    assert_eq!(run["series"]["pipe_seconds"]["shown"][0]["key"][0], HOSTILE);
 }
 
 fn flow(number: u64) -> FlowSummary {
@@ -391,36 +419,24 @@ fn a_million_flows_make_a_page_of_bounded_size() {
     summary.flows = (0..10_000).map(flow).collect();
     summary.flows_seen = 1_000_000;
     summary.flow_groups = (0..5_000).map(|_| group()).collect();
-    let html = html(&summary, nowhere());
-    check_markup(&html);
-    assert!(html.len() < 400_000, "{}", html.len());
-    for text in [
-        "The first 200 of 1,000,000 flows",
-        "0.875",
-        "nothing could be late",
-    ] {
-        assert!(html.contains(text), "{text}");
-    }
-    assert!(!html.contains("Lateness"));
-}
-
-#[test]
-fn a_sum_that_does_not_close_is_shown() {
-    let mut summary = summary();
-    summary.packets.delivered -= 7;
-    summary.packets.entered = u64::MAX;
-    let html = html(&summary, nowhere());
-    check_markup(&html);
-    assert!(html.contains("≠") && html.contains("The sum does not close"));
+    let (html, run) = page_of(&summary, &Folder::new("million"));
+    assert!(html.len() < 800_000, "{}", html.len());
+    assert_eq!(run["summary"]["flows"].as_array().map(Vec::len), Some(2000));
+    assert_eq!(
+        run["summary"]["flow_groups"].as_array().map(Vec::len),
+        Some(2000)
+    );
+    assert_eq!(run["summary"]["flows_seen"], 1_000_000);
 }
 
 #[test]
 fn huge_runs_make_bounded_pages() {
     let mut summary = summary();
     let long = "x".repeat(60);
-    summary.pipes = (0..10_000)
+    summary.pipes = (0..30_000)
         .map(|n| pipe(&format!("{long}{n}>{long}"), n * 1000))
         .collect();
+    summary.pipes_seen = 30_000;
     summary.programs = (0..10_000)
         .map(|n| program(&format!("{long}@{long}{n}")))
         .collect();
@@ -429,27 +445,71 @@ fn huge_runs_make_bounded_pages() {
     summary.warnings = (0..10_000)
         .map(|n| format!("warning {n} {long}{long}"))
         .collect();
-    summary.machine.program_cpus = (0..1024).collect();
+    summary.verdict.reasons = vec!["y".repeat(100_000)];
     summary.simulated_s = 100_000.5;
     let folder = Folder::new("huge");
     let seconds: String = (0..100_000)
         .map(|n| format!("{n},9,0,1,2,3,4,0,1,0.5,1\n"))
         .collect();
     folder.write("series/seconds.csv", SECONDS.to_owned() + &seconds);
-    let bytes: String = (9_990..10_000)
-        .map(|n| format!("{n},{long}{n}>{long},1,1000,0,0,1\n"))
+    let bytes: String = (0..100_000)
+        .map(|n| format!("{n},{long}{}>{long},1,{n},0,0,1\n", n % 30_000))
         .collect();
-    folder.write("series/pipes.csv", PIPES.to_owned() + &bytes);
-    let html = html(&summary, &folder.0);
-    check_markup(&html);
-    assert!(html.len() < 1 << 20, "{} bytes", html.len());
-    assert!(html.contains("200 of 10,000 pipes") && html.contains("500 of 10,000 programs"));
-    assert!(html.contains("the-failed-one") && html.contains("dropped 29,400 packets"));
-    assert!(html.contains("and 9,900 more"));
+    folder.write("series/pipes.csv", SECOND_PIPES.to_owned() + &bytes);
+    let (html, run) = page_of(&summary, &folder);
+    assert!(html.len() < 8_000_000, "{} bytes", html.len());
+    assert_eq!(
+        run["pipes"].as_array().map(Vec::len),
+        Some(specs::PIPES_MAX)
+    );
+    assert_eq!(run["pipes_seen"], 30_000);
+    let notes = notes(&run);
+    assert!(notes.contains("20000 of 30000 pipes are shown"), "{notes}");
+    assert!(
+        notes.contains("2000 of 10000 programs are shown"),
+        "{notes}"
+    );
+    assert_eq!(run["programs"][0]["name"], "the-failed-one");
+    assert!(run["series"]["seconds"]["grid"]["columns"].as_u64() <= Some(1_200));
+    let reason = run["summary"]["verdict"]["reasons"][0].as_str().unwrap();
+    assert!(reason.ends_with('…') && reason.chars().count() == 2001);
 }
 
 #[test]
-fn damaged_series_cost_no_report() {
+fn a_page_that_is_too_long_is_made_again_with_less() {
+    let folder = Folder::new("long");
+    let rows: String = (0..60_000_u64)
+        .map(|n| {
+            let bytes = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            format!(
+                "{},1000000,p{},1,{bytes},0,0,0,{bytes},0.{bytes},{bytes},1,{bytes}.5,{bytes}\n",
+                n / 60 * 1_000_000,
+                n % 60
+            )
+        })
+        .collect();
+    fs::create_dir(folder.0.join("series/pipes")).unwrap();
+    folder.write("series/pipes/0001.csv", BINS.to_owned() + &rows);
+    let summary = summary().to_json();
+    let page = |bytes| {
+        let extent = Extent {
+            bytes,
+            ..Extent::whole()
+        };
+        let html = html(&folder.0, Some(&summary), &extent);
+        let columns = document(&html)["runs"][0]["series"]["pipes"]["grid"]["columns"].as_u64();
+        (html.len(), columns.unwrap())
+    };
+    let (whole, columns) = page(PAGE_MAX);
+    let (less, fewer) = page(whole - 100_000);
+    assert!(
+        less <= whole - 100_000 && fewer < columns,
+        "{less} of {whole}, {fewer} of {columns}"
+    );
+}
+
+#[test]
+fn damaged_series_cost_no_page() {
     let cases: [(&str, &[u8]); 6] = [
         ("empty", b""),
         ("head", b"what,is,this\n1,2,3\n"),
@@ -457,7 +517,7 @@ fn damaged_series_cost_no_report() {
         ("endless", &[b'7'; 100_000]),
         (
             "short",
-            b"second,pipe,bytes\n0,a>b\n\n-1,a>b,1\n1,a>b,99999999999999999999999\n",
+            b"second,pipe,bytes\n0,a>b\n\n-1,a>b,1\n1,a>b,inf\n",
         ),
         (
             "far",
@@ -467,16 +527,74 @@ fn damaged_series_cost_no_report() {
     for (name, text) in cases {
         let folder = Folder::new(name);
         folder.write("series/pipes.csv", text);
-        fs::create_dir(folder.0.join("series/seconds.csv")).expect("a folder in a file's place");
-        let html = html(&summary(), &folder.0);
-        check_markup(&html);
+        let (_, run) = page_of(&summary(), &folder);
+        let notes = notes(&run);
         assert!(
-            html.contains("seconds.csv cannot be read: it is no file"),
-            "{name}"
+            notes.contains("series/seconds.csv is missing"),
+            "{name}: {notes}"
         );
-        let noted = html.contains("pipes.csv cannot be read") || html.contains("charts leave out");
-        assert_eq!(noted, name != "far", "{name}");
+        let noted =
+            notes.contains("pipes.csv cannot be read") || notes.contains("that make no sense");
+        assert_eq!(noted, name != "far", "{name}: {notes}");
+        assert!(
+            notes.contains("network.json cannot be read"),
+            "{name}: {notes}"
+        );
     }
+}
+
+#[test]
+fn a_run_that_was_cut_off_shows_what_there_is() {
+    let folder = Folder::new("cut");
+    let plan = longhaul_plan::plan::Plan::from_text(
+        "topology: { nodes: { a: {}, b: {} }, links: [{ ends: [a, b], rate: 1 Mbit/s }] }\n\
+         programs: { work: { on: a, run: sleep 9 } }",
+        "test",
+    );
+    folder.write(
+        "network.json",
+        NetworkFile::of(&plan.unwrap_or_else(|e| panic!("{e}"))).to_json(),
+    );
+    folder.write(
+        "series/seconds.csv",
+        format!("{SECONDS}0,5,0,1,1,1,1,0,0,0.5,1\n1,5,0,1,1,1,1,0,0,0.5,1\n2,5,0,1"),
+    );
+    folder.write("logs/work.err", "so far\n");
+    let html = html(&folder.0, None, &Extent::whole());
+    assert!(outside(&html).contains(": cut off</title>"));
+    let run = &document(&html)["runs"][0];
+    assert_eq!(
+        (&run["ending"], &run["summary"]),
+        (&Value::from("cut_off"), &Value::Null)
+    );
+    assert_eq!(run["end_s"], 2.0, "the last row that is whole");
+    assert_eq!(run["programs"][0]["err"]["lines"][0], "so far");
+    assert_eq!(run["programs"][0]["ended"], Value::Null);
+    assert_eq!(run["pipes"][0]["params"]["rate_bps"], 1_000_000);
+    let notes = notes(run);
+    assert!(
+        notes.contains("the run was cut off") && notes.contains("a line that makes no sense"),
+        "{notes}"
+    );
+    folder.write("summary.json", "{\"experiment\": 7");
+    let notes =
+        super::tests::notes(&document(&super::html(&folder.0, None, &Extent::whole()))["runs"][0]);
+    assert!(notes.contains("summary.json cannot be read"), "{notes}");
+}
+
+#[test]
+fn a_run_of_another_version_says_so() {
+    let folder = Folder::new("version");
+    folder.write("network.json", "{\"version\": 99, \"pipes_seen\": 1}");
+    let text = summary().to_json().replacen(
+        "\"version\": \"0.1.0\"",
+        "\"version\": \"9.9.9\", \"novel\": [1]",
+        1,
+    );
+    let html = html(&folder.0, Some(&text), &Extent::whole());
+    let notes = notes(&document(&html)["runs"][0]);
+    assert!(notes.contains("Longhaul 9.9.9 made this run"), "{notes}");
+    assert!(notes.contains("network.json is of version 99"), "{notes}");
 }
 
 #[test]
@@ -487,74 +605,170 @@ fn odd_figures_make_a_page_too() {
             "series/seconds.csv",
             format!("{SECONDS}3,1,0,0,0,0,0,0,0,0.1,0\n"),
         );
-        folder.write("series/pipes.csv", format!("{PIPES}0,a>b,9,9000,0,0,1\n"));
+        folder.write(
+            "series/pipes.csv",
+            format!("{SECOND_PIPES}0,a>b,9,9000,0,0,1\n"),
+        );
         let mut summary = summary();
         summary.simulated_s = total;
         summary.verdict.tolerance_ns = u64::MAX;
         summary.verdict.lateness_ns = None;
-        summary.verdict.holds = None;
-        let html = html(&summary, &folder.0);
-        check_markup(&html);
-        assert!(!html.contains("NaN") && !html.contains("inf\""), "{total}");
+        let (_, run) = page_of(&summary, &folder);
+        assert!(
+            run["end_s"]
+                .as_f64()
+                .is_some_and(|end| (0.0..=1e9).contains(&end)),
+            "{total}"
+        );
     }
 }
 
+/// Bins of 1 ms, of which 100 become a column: a packet is dropped in two of them.
 #[test]
-fn a_short_rest_joins_the_column_before() {
-    let three = Grid::new(3.02);
-    assert_eq!((three.columns, three.span(2)), (3, (2.0, 3.02)));
-    let four = Grid::new(3.5);
-    assert_eq!((four.columns, four.span(3)), (4, (3.0, 3.5)));
-    let long = Grid::new(86_400.0);
-    assert!(long.columns as u64 <= COLUMNS && long.width == 360);
-}
-
-#[test]
-fn columns_hold_sums_and_worst_seconds() {
-    let folder = Folder::new("columns");
-    let row = |n: u64| format!("{n},10,1,{n},{n},{n},{n},2,{n},0.500,5\n");
-    let rows: String = (0..480).map(row).collect();
-    folder.write("series/seconds.csv", SECONDS.to_owned() + &rows);
+fn columns_have_least_mean_and_most_and_drops_have_rows() {
+    let folder = Folder::new("windows");
+    fs::create_dir(folder.0.join("series/pipes")).unwrap();
+    let row = |n: u64| {
+        let dropped = u64::from(n == 40_000 || n == 90_000);
+        let bytes = 125 * (n % 4);
+        format!(
+            "{},1000000,a>b,1,{bytes},{dropped},0,0,500000,2,{},1,7,9\n",
+            n * 1_000_000,
+            3 + n % 2
+        )
+    };
+    let rows: String = (0..120_000).map(row).collect();
+    folder.write("series/pipes/0001.csv", BINS.to_owned() + &rows);
+    folder.write("series/seconds.csv", SECONDS);
+    folder.write("series/pipes.csv", SECOND_PIPES);
     let mut summary = summary();
-    summary.simulated_s = 480.0;
-    let series = Series::read(&folder.0, &summary);
-    let column = series.seconds[1].expect("reported");
+    summary.simulated_s = 120.0;
+    let (_, run) = page_of(&summary, &folder);
+    let pipes = &run["series"]["pipes"];
     assert_eq!(
-        (series.grid.width, column.packets, column.late, column.max),
-        (2, 20, 2, 3)
+        pipes["grid"],
+        serde_json::json!({ "width_ns": 100_000_000, "columns": 1200, "end_ns": 120_000_000_000_u64 })
+    );
+    assert_eq!(pipes["row_ns"], serde_json::json!([1_000_000, 1_000_000]));
+    let lines = &pipes["shown"][0]["lines"];
+    let at = |line: &str, part: &str| lines[line][part][7].clone();
+    assert_eq!(
+        [at("rate", "min"), at("rate", "mean"), at("rate", "max")],
+        [0, 1_500_000, 3_000_000].map(Value::from)
     );
     assert_eq!(
-        (column.physical_drops, column.inside, column.wait_ns),
-        (4, 3, 10)
+        [
+            at("queue", "mean"),
+            at("queue_max", "mean"),
+            at("busy", "mean")
+        ]
+        .map(|v| v.as_f64()),
+        [Some(2.0), Some(4.0), Some(0.5)]
     );
-    assert!((series.grid.rate(1, column.busy_s) - 0.5).abs() < 1e-9);
-}
-
-#[test]
-fn figures_read_well() {
-    assert_eq!(count(0u64), "0");
-    assert_eq!(count(1_234_567u64), "1,234,567");
-    let si = |value| si(value, "bit/s");
-    assert_eq!(si(0.0), "0 bit/s");
-    assert_eq!(si(999.7), "1 kbit/s");
-    assert_eq!(si(1_500_000_000.0), "1.5 Gbit/s");
-    assert_eq!(si(400_000.0), "400 kbit/s");
-    assert_eq!(ranges(&[3, 0, 1, 2, 6]), "0-3, 6");
-}
-
-#[test]
-fn links_stay_in_the_run_folder() {
+    let drops = lines["drops_queue"]["mean"].as_array().unwrap();
     assert_eq!(
-        link("logs/client@a0.out").as_deref(),
-        Some("logs/client%40a0.out")
+        (
+            drops[400].as_u64(),
+            drops[900].as_u64(),
+            drops[401].as_u64()
+        ),
+        (Some(1), Some(1), Some(0))
     );
-    assert_eq!(
-        link("javascript:alert(1)").as_deref(),
-        Some("javascript%3Aalert%281%29")
-    );
-    for path in ["", "/etc/passwd", "../x", "logs/../../x", "//host/x"] {
-        assert_eq!(link(path), None, "{path}");
+    let windows = pipes["windows"].as_array().unwrap();
+    assert_eq!(windows.len(), 2, "{windows:?}");
+    for (window, drop) in windows.iter().zip([40_000_u64, 90_000]) {
+        assert_eq!(window["why"], "drops");
+        let starts: Vec<u64> = window["rows"]["start_ns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_u64)
+            .collect();
+        assert_eq!(starts.len(), 300, "the column and those beside it");
+        let place = starts
+            .iter()
+            .position(|start| *start == drop * 1_000_000)
+            .unwrap();
+        assert_eq!(window["rows"]["drops_queue"][place], 1);
+        assert_eq!(
+            window["rows"]["rate"][1],
+            8 * 125 * 1000 * ((drop - 100 + 1) % 4)
+        );
     }
+    let named = Extent::whole().with_windows(vec![(5_000_000_000, 5_010_000_000)]);
+    let run = &document(&html(&folder.0, Some(&summary.to_json()), &named))["runs"][0];
+    let asked = &run["series"]["pipes"]["windows"][0];
+    assert_eq!(
+        (
+            &asked["why"],
+            asked["rows"]["start_ns"].as_array().map(Vec::len)
+        ),
+        (&Value::from("asked"), Some(100))
+    );
+}
+
+#[test]
+fn what_is_not_read_at_the_end_of_a_run_is_told() {
+    let folder = Folder::new("end");
+    fs::create_dir(folder.0.join("series/pipes")).unwrap();
+    for part in 0..3 {
+        let rows: String = (0..100)
+            .map(|n| {
+                format!(
+                    "{},1000000,a>b,1,1,0,0,0,1,0,0,1,7,9\n",
+                    (part * 100 + n) * 1_000_000
+                )
+            })
+            .collect();
+        folder.write(
+            &format!("series/pipes/000{part}.csv"),
+            BINS.to_owned() + &rows,
+        );
+    }
+    let extent = Extent {
+        rows: 150,
+        ..Extent::whole()
+    };
+    let run = &document(&html(&folder.0, Some(&summary().to_json()), &extent))["runs"][0];
+    assert_eq!(run["series"]["pipes"]["until_ns"], 199_000_000);
+    assert!(
+        notes(run).contains("series/pipes is shown up to 0.199 s"),
+        "{}",
+        notes(run)
+    );
+}
+
+#[test]
+fn grids_have_round_widths_and_reach_to_the_end() {
+    let grid = |end_ns, columns, least_ns| {
+        let grid = Grid::new(end_ns, columns, least_ns);
+        (grid.width_ns, grid.columns)
+    };
+    assert_eq!(grid(10_000_000_000, 1000, 1_000_000), (10_000_000, 1000));
+    assert_eq!(grid(10_000_000_001, 1000, 1_000_000), (20_000_000, 501));
+    assert_eq!(grid(3_020_000_000, 1000, 1_000_000_000), (1_000_000_000, 4));
+    assert_eq!(
+        grid(7_000, 1000, 7),
+        (7, 1000),
+        "bins that fit stay as they are"
+    );
+    assert_eq!(grid(0, 1000, 0), (1, 1));
+    assert_eq!(
+        Grid::new(3_020_000_000, 9, 1_000_000_000).span_ns(3),
+        20_000_000.0
+    );
+}
+
+#[test]
+fn numbers_are_short() {
+    let text = |value| serde_json::to_string(&Number(value)).unwrap();
+    assert_eq!(text(0.0), "0");
+    assert_eq!(text(1_234_567.0), "1234600");
+    assert_eq!(text(0.123_456_7), "0.12346");
+    assert_eq!(text(-2.0), "-2");
+    assert_eq!(text(3e-12), "3e-12");
+    assert_eq!(text(f64::NAN), "null");
+    assert_eq!(text(f64::MIN_POSITIVE / 4.0).parse::<f64>().unwrap(), 0.0);
 }
 
 #[test]
@@ -562,4 +776,116 @@ fn texts_are_cut() {
     assert_eq!(escape("a<b").as_str(), "a&lt;b");
     let cut = escape(&"é".repeat(100_000));
     assert!(cut.ends_with('…') && cut.chars().count() == 1001);
+}
+
+/// Every name in a document stands in `ui/src/data.ts`, and the versions agree.
+#[test]
+fn the_page_knows_every_name_of_the_document() {
+    let folder = Folder::new("names");
+    fs::create_dir(folder.0.join("series/pipes")).unwrap();
+    fs::create_dir(folder.0.join("series/packets")).unwrap();
+    folder.write(
+        "series/pipes/0001.csv",
+        format!(
+            "{BINS}0,1000000,a>b,1,1,1,0,0,1,0,0,1,7,9\n1000000,1000000,a>b,1,9,1,0,0,1,0,0,1,7,9\n"
+        ),
+    );
+    folder.write("series/packets/0001.csv", "pipe,arrival_ns,service_ns,departure_ns,bytes,fate,from,to,protocol,from_port,to_port\na>b,1,2,3,4,out,a,b,tcp,5,6\n");
+    folder.write(
+        "series/seconds.csv",
+        format!("{SECONDS}0,5,0,1,1,1,1,0,0,0.5,1\n"),
+    );
+    let plan = longhaul_plan::plan::Plan::from_text(
+        "topology: { nodes: { a: {}, b: {} }, links: [{ ends: [a, b] }] }",
+        "test",
+    );
+    folder.write(
+        "network.json",
+        NetworkFile::of(&plan.unwrap_or_else(|e| panic!("{e}"))).to_json(),
+    );
+    let extent = Extent {
+        numbers: 10,
+        ..Extent::whole()
+    };
+    let document = document(&html(&folder.0, Some(&summary().to_json()), &extent));
+    let types = include_str!("../../../../ui/src/data.ts");
+    let mut names = std::collections::BTreeSet::new();
+    collect_names(&document, &mut names);
+    assert!(names.contains("arrival_ns") && names.contains("row_ns") && names.contains("rate_bps"));
+    for name in names {
+        let known = [
+            format!("  {name}: "),
+            format!("  {name}?: "),
+            format!(" {name}: "),
+            format!("\"{name}\""),
+        ];
+        assert!(
+            known.iter().any(|known| types.contains(known)),
+            "ui/src/data.ts does not have {name}"
+        );
+    }
+    assert!(
+        include_str!("../../../../ui/src/main.ts").contains(&format!("const VERSION = {VERSION};"))
+    );
+}
+
+/// The names of objects; those of figures and of what the summary has are anybody's.
+fn collect_names(value: &Value, names: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| collect_names(value, names)),
+        Value::Object(map) => {
+            for (name, value) in map {
+                names.insert(name.clone());
+                if !["summary", "ended", "lines", "rows"].contains(&name.as_str()) {
+                    collect_names(value, names);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    /// Whatever widths rows and columns have, sums stay exact and means lie between least and most.
+    #[test]
+    fn sums_of_columns_are_those_of_rows(
+        rows in proptest::collection::vec((1_u64..5_000, 0_u64..1_000, 0_u64..9), 1..60),
+        columns in 1_u32..40,
+    ) {
+        let end: u64 = rows.iter().map(|(width, _, _)| width).sum();
+        let grid = Grid::new(end, columns, 0);
+        let mut rollup = Rollup::new(&PIPES, grid);
+        let names = PIPES.numbers();
+        let place = |name| names.iter().position(|column| *column == name).unwrap();
+        let mut batch = Batch { rows: 1, numbers: vec![vec![0.0]; names.len()], texts: vec![vec![0]] };
+        let mut start = 0;
+        for &(width, bytes, drops) in &rows {
+            for (column, value) in [("start_ns", start), ("width_ns", width), ("bytes", bytes), ("drops_queue", drops), ("queue_mean", bytes)] {
+                batch.numbers[place(column)][0] = value as f64;
+            }
+            rollup.add(&batch);
+            start += width;
+        }
+        let mut pool = Pool::default();
+        pool.number("a>b");
+        let tracks = rollup.finish(&pool);
+        prop_assert_eq!(&tracks.shown[0].key, &["a>b"]);
+        let line = |name| tracks.shown[0].lines.get(name);
+        let dropped: f64 = line("drops_queue").map_or(0.0, |line| line.mean.iter().map(|n| n.0).sum());
+        let expected: u64 = rows.iter().map(|(_, _, drops)| drops).sum();
+        prop_assert!((dropped - expected as f64).abs() < 1e-6);
+        let places = tracks.shown[0].columns.clone().unwrap_or_else(|| (0..grid.columns).collect());
+        let bits: f64 = line("rate").map_or(0.0, |line| {
+            line.mean.iter().zip(&places).map(|(n, column)| n.0 * grid.span_ns(*column) / 1e9).sum()
+        });
+        let expected: u64 = rows.iter().map(|(_, bytes, _)| 8 * bytes).sum();
+        prop_assert!((bits - expected as f64).abs() < 1e-6 * (1.0 + expected as f64), "{} {}", bits, expected);
+        for name in ["rate", "queue"] {
+            if let Some(line) = line(name) {
+                for ((least, mean), most) in line.min.iter().zip(&line.mean).zip(&line.max) {
+                    prop_assert!(least.0 <= mean.0 + 1e-9 && mean.0 <= most.0 + 1e-9);
+                }
+            }
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::time::Duration;
 
 use longhaul_core::observe::PipeCounters;
+use longhaul_linux::clock::MachineTime;
 
 use super::Network;
 use crate::fidelity::Second;
@@ -16,7 +18,12 @@ pub(crate) struct Series {
     pipes: BufWriter<File>,
     names: Vec<String>,
     before: Vec<PipeCounters>,
+    /// When what was buffered was last written out.
+    flushed: MachineTime,
 }
+
+/// How long rows may stay in memory, which a kill would lose; a virtual run has thousands meanwhile.
+const UNSAVED: Duration = Duration::from_secs(1);
 
 impl Series {
     /// Begins both files. `names` are the pipes', by number.
@@ -39,6 +46,7 @@ impl Series {
             pipes,
             names,
             before,
+            flushed: MachineTime::now(),
         })
     }
 
@@ -85,6 +93,12 @@ impl Series {
                 )?;
                 *before = *now;
             }
+        }
+        let now = MachineTime::now();
+        if now.since(self.flushed) >= UNSAVED {
+            self.flushed = now;
+            self.seconds.flush()?;
+            self.pipes.flush()?;
         }
         Ok(())
     }

@@ -87,6 +87,14 @@ pub fn svg(sketch: &Sketch) -> String {
     )
 }
 
+/// Where the image of a sketch has its nodes, in the order of the sketch: x to the right, y downwards,
+/// neighbours usually [`APART`] apart.
+pub fn places(sketch: &Sketch) -> Vec<(f64, f64)> {
+    let paper = Paper::new(sketch);
+    let shifted = |(x, y): (f64, f64)| (x - MARGIN, y - HEAD - MARGIN);
+    paper.places.into_iter().map(shifted).collect()
+}
+
 /// A symbol's half width and half height.
 #[derive(Debug, Clone, Copy)]
 struct Symbol(f64, f64);

@@ -1,0 +1,578 @@
+//! What a page says of a run, gathered from its folder: the summary, the network, logs, series.
+//!
+//! A folder without a summary (a run that was killed, or that goes on) makes a page of what is there. What
+//! is missing, of another version or too much becomes a note; nothing of it is an error.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use longhaul_plan::topology::draw;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::document::{Counts, Ending, Grid, Node, Pipe, Program, Run, Timeline, Tracks};
+use super::rollup::{Rollup, Spec};
+use super::windows::{self, Interest};
+use super::{Extent, logs, specs};
+use crate::folder;
+use crate::measure::read::{self, Columns, Pool};
+use crate::network::{NetworkFile, PipeEntry, ProgramEntry};
+
+/// Nodes of a network that is drawn.
+const NODES_MAX: usize = 5_000;
+/// Programs on a page.
+const PROGRAMS_MAX: usize = 2_000;
+/// Of lists of the summary, so many entries.
+const LIST_MAX: usize = 2_000;
+/// Characters of a text of the summary.
+const TEXT_MAX: usize = 2_000;
+/// Largest summary that is read.
+const SUMMARY_MAX: u64 = 2 << 30;
+/// Packets of a pipe that are shown one by one.
+const PACKETS_MAX: usize = 5_000;
+/// Columns of series of which nobody knows how many things they are of.
+const COLUMNS: u32 = 600;
+const COLUMNS_MAX: u32 = 1_200;
+
+/// `summary.json`, its pipes apart.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SummaryFile {
+    pipes: Vec<NamedCounts>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedCounts {
+    name: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// Everything of the run in a folder; `summary` is the text of its summary where it is at hand.
+pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
+    let mut notes = Vec::new();
+    let mut file = summary_of(path, summary, &mut notes);
+    let network = network_of(path, &mut notes);
+    let ending = match &file {
+        Some(_) => Ending::Whole,
+        None if folder::is_under_way(path) => Ending::UnderWay,
+        None => Ending::CutOff,
+    };
+    match ending {
+        Ending::Whole => {}
+        Ending::UnderWay => notes.push(
+            "the run is under way: there is no summary and no verdict yet, and series lack up to \
+             their last 10 s"
+                .to_owned(),
+        ),
+        Ending::CutOff => notes.push(
+            "the run was cut off: there is no summary.json, so no verdict and no totals; series may \
+             lack their last 10 s"
+                .to_owned(),
+        ),
+    }
+    let summary = file.as_mut().map(|file| std::mem::take(&mut file.rest));
+    let counts = file.map(|file| file.pipes).unwrap_or_default();
+    other_version(summary.as_ref(), &mut notes);
+    let told_s = summary
+        .as_ref()
+        .and_then(|rest| rest.get("simulated_s")?.as_f64());
+    let end_s = told_s
+        .filter(|s| s.is_finite())
+        .unwrap_or_else(|| last_row_s(path));
+    let end_ns = (end_s.clamp(0.0, 1e9) * 1e9) as u64; // thirty years
+    let text = |key: &str| Some(summary.as_ref()?.get(key)?.as_str()?.to_owned());
+    let name = text("experiment").unwrap_or_else(|| network.experiment.clone());
+    let events_ns = events_ns(summary.as_ref());
+    let (pipes, pipes_seen) = pipes_of(counts, &network, summary.as_ref(), &mut notes);
+    let series = Series {
+        path,
+        end_ns,
+        extent,
+        events_ns: &events_ns,
+        pipes: pipes.len(),
+    };
+    Run {
+        folder: path
+            .file_name()
+            .map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+        ending,
+        end_s: end_ns as f64 / 1e9,
+        nodes: nodes_of(&network, &mut notes),
+        nodes_seen: network.nodes_seen,
+        pipes,
+        pipes_seen,
+        programs: programs_of(path, &network, summary.as_ref(), &mut notes),
+        series: series.all(&mut notes),
+        timelines: timelines(path, extent, &mut notes),
+        files: files(path),
+        summary: summary.map(bounded),
+        name,
+        notes,
+    }
+}
+
+fn summary_of(path: &Path, text: Option<&str>, notes: &mut Vec<String>) -> Option<SummaryFile> {
+    if let Some(text) = text {
+        return serde_json::from_str(text).ok();
+    }
+    let file = path.join("summary.json");
+    let metadata = fs::metadata(&file).ok()?;
+    let read = || -> Result<SummaryFile, String> {
+        if !metadata.is_file() || metadata.len() > SUMMARY_MAX {
+            return Err("it is no file of a summary".to_owned());
+        }
+        let text = fs::read(&file).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    };
+    read()
+        .map_err(|error| notes.push(format!("summary.json cannot be read: {error}")))
+        .ok()
+}
+
+fn network_of(path: &Path, notes: &mut Vec<String>) -> NetworkFile {
+    let read = || -> Result<NetworkFile, String> {
+        let text = fs::read(path.join("network.json")).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    };
+    let network = read().unwrap_or_else(|error| {
+        notes.push(format!(
+            "network.json cannot be read, so there is no drawing: {error}"
+        ));
+        NetworkFile::default()
+    });
+    if network.version > crate::network::VERSION {
+        notes.push(format!(
+            "network.json is of version {}, and this Longhaul knows version {}",
+            network.version,
+            crate::network::VERSION
+        ));
+    }
+    network
+}
+
+/// A note on a run that another version has made.
+fn other_version(summary: Option<&Map<String, Value>>, notes: &mut Vec<String>) {
+    let version = summary.and_then(|summary| summary.get("version")?.as_str());
+    let own = env!("CARGO_PKG_VERSION");
+    if let Some(version) = version.filter(|version| *version != own) {
+        notes.push(format!(
+            "Longhaul {version} made this run, and Longhaul {own} this page: what only one of them knows \
+             is missing"
+        ));
+    }
+}
+
+/// The end of the last row of any series, in seconds.
+fn last_row_s(path: &Path) -> f64 {
+    let all = [specs::PIPES].into_iter().chain(specs::OTHERS);
+    let ends = all.map(|spec| {
+        let numbers = spec.numbers();
+        let columns = Columns {
+            numbers: &numbers[..spec.first_metric()],
+            texts: &[],
+        };
+        let mut end = 0.0_f64;
+        let mut pool = Pool::default();
+        read::read(
+            path,
+            spec.file,
+            &columns,
+            &mut pool,
+            u64::MAX,
+            |batch, _| {
+                for row in 0..batch.rows {
+                    let (start, width) = spec.times_of(batch, row);
+                    end = end.max(start + width); // NaN is no number, and smaller
+                }
+                true
+            },
+        );
+        end
+    });
+    ends.fold(0.0, f64::max) / 1e9
+}
+
+fn events_ns(summary: Option<&Map<String, Value>>) -> Vec<u64> {
+    let events = summary.and_then(|summary| summary.get("events")?.as_array());
+    let at = |event: &Value| Some((event.get("at_s")?.as_f64()?.max(0.0) * 1e9) as u64);
+    events.into_iter().flatten().filter_map(at).collect()
+}
+
+/// The pipes, in the order of the network: all, or those that carried or dropped most.
+fn pipes_of(
+    counts: Vec<NamedCounts>,
+    network: &NetworkFile,
+    summary: Option<&Map<String, Value>>,
+    notes: &mut Vec<String>,
+) -> (Vec<Pipe>, usize) {
+    let mut by_name: FxHashMap<String, Counts> = counts
+        .into_iter()
+        .map(|pipe| (pipe.name, pipe.counts))
+        .collect();
+    let known = |entry: &PipeEntry| Pipe {
+        name: entry.name.clone(),
+        params: Some(entry.clone()),
+        counts: by_name.remove(&entry.name),
+    };
+    let mut pipes: Vec<Pipe> = network.pipes.iter().map(known).collect();
+    let mut others: Vec<Pipe> = by_name
+        .into_iter()
+        .map(|(name, counts)| Pipe {
+            name,
+            params: None,
+            counts: Some(counts),
+        })
+        .collect();
+    others.sort_by(|a, b| a.name.cmp(&b.name));
+    pipes.extend(others);
+    let told = summary.and_then(|summary| summary.get("pipes_seen")?.as_u64());
+    let seen = told
+        .map_or(network.pipes_seen, |told| told as usize)
+        .max(pipes.len());
+    if pipes.len() > specs::PIPES_MAX {
+        let did = |pipe: &Pipe| {
+            let counts = pipe.counts.as_ref();
+            std::cmp::Reverse(counts.map_or((0, 0), |counts| (counts.drops, counts.bytes)))
+        };
+        // Half for drops, half for bytes.
+        pipes.sort_by_key(did);
+        let half = specs::PIPES_MAX / 2;
+        pipes[half..]
+            .sort_by_key(|pipe| std::cmp::Reverse(pipe.counts.as_ref().map_or(0, |c| c.bytes)));
+        pipes.truncate(specs::PIPES_MAX);
+        pipes.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    if pipes.len() < seen {
+        notes.push(format!(
+            "{} of {seen} pipes are shown: those that dropped or carried most",
+            pipes.len()
+        ));
+    }
+    (pipes, seen)
+}
+
+fn nodes_of(network: &NetworkFile, notes: &mut Vec<String>) -> Vec<Node> {
+    if network.nodes_seen > NODES_MAX {
+        notes.push(format!(
+            "the network has {} nodes, too many to draw: `longhaul topology draw experiment.yaml` can",
+            network.nodes_seen
+        ));
+        return Vec::new();
+    }
+    let Some(sketch) = network.sketch() else {
+        notes.push("network.json has pipes between nodes that it does not have".to_owned());
+        return Vec::new();
+    };
+    let places = draw::places(&sketch);
+    let node = |(node, (x, y)): (&crate::network::NodeEntry, (f64, f64))| Node {
+        name: node.name.clone(),
+        kind: node.kind.clone(),
+        // A tenth of a pixel.
+        x: (x * 10.0).round() / 10.0,
+        y: (y * 10.0).round() / 10.0,
+    };
+    network.nodes.iter().zip(places).map(node).collect()
+}
+
+/// The programs; where there are too many, those that failed first.
+fn programs_of(
+    path: &Path,
+    network: &NetworkFile,
+    summary: Option<&Map<String, Value>>,
+    notes: &mut Vec<String>,
+) -> Vec<Program> {
+    let ended = summary.and_then(|summary| summary.get("programs")?.as_array());
+    let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
+    let entry_of = |value: &Value| ProgramEntry {
+        name: text(value, "name").unwrap_or_default(),
+        host: text(value, "host").unwrap_or_default(),
+        service: value
+            .get("service")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+    };
+    let mut programs: Vec<(ProgramEntry, Option<Value>)> = match ended {
+        Some(ended) => ended
+            .iter()
+            .map(|value| (entry_of(value), Some(value.clone())))
+            .collect(),
+        None => network
+            .programs
+            .iter()
+            .map(|entry| (entry.clone(), None))
+            .collect(),
+    };
+    if programs.len() > PROGRAMS_MAX {
+        notes.push(format!(
+            "{PROGRAMS_MAX} of {} programs are shown, those that failed first",
+            programs.len()
+        ));
+        let has_failed = |ended: &Option<Value>| {
+            let failure = ended.as_ref().and_then(|ended| ended.get("failure"));
+            failure.is_some_and(|failure| !failure.is_null())
+        };
+        programs.sort_by_key(|(_, ended)| !has_failed(ended));
+        programs.truncate(PROGRAMS_MAX);
+    }
+    let program = |(entry, ended): (ProgramEntry, Option<Value>)| Program {
+        out: logs::end(path, &entry.name, "out"),
+        err: logs::end(path, &entry.name, "err"),
+        ended: ended.map(short),
+        entry,
+    };
+    programs.into_iter().map(program).collect()
+}
+
+/// The summary with long lists and texts cut off; what is elsewhere in the document left out.
+fn bounded(summary: Map<String, Value>) -> Map<String, Value> {
+    let elsewhere = ["programs"];
+    let kept = summary
+        .into_iter()
+        .filter(|(key, _)| !elsewhere.contains(&key.as_str()));
+    kept.map(|(key, value)| (key, short(value))).collect()
+}
+
+fn short(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().count() > TEXT_MAX => {
+            let mut text: String = text.chars().take(TEXT_MAX).collect();
+            text.push('…');
+            Value::String(text)
+        }
+        Value::Array(list) => list.into_iter().take(LIST_MAX).map(short).collect(),
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(key, value)| (key, short(value)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// What series are read with.
+struct Series<'a> {
+    path: &'a Path,
+    end_ns: u64,
+    extent: &'a Extent,
+    events_ns: &'a [u64],
+    pipes: usize,
+}
+
+impl Series<'_> {
+    /// All series that there are.
+    fn all(&self, notes: &mut Vec<String>) -> BTreeMap<&'static str, Tracks> {
+        let mut all = BTreeMap::new();
+        let specs = [specs::PIPES].into_iter().chain(specs::OTHERS);
+        for spec in specs {
+            let things = match spec.name {
+                "pipes" => self.pipes.max(1),
+                _ => spec.most,
+            };
+            all.extend(
+                self.one(&spec, things, notes)
+                    .map(|tracks| (spec.name, tracks)),
+            );
+        }
+        if let Some(mut seconds) = self.one(&specs::PIPE_SECONDS, self.pipes.max(1), notes) {
+            // Pipes that are measured in bins need no seconds.
+            let measured = all
+                .get("pipes")
+                .map_or(&[][..], |tracks: &Tracks| &tracks.shown);
+            let measured: std::collections::BTreeSet<_> =
+                measured.iter().map(|track| &track.key).collect();
+            seconds.shown.retain(|track| !measured.contains(&track.key));
+            if !seconds.shown.is_empty() {
+                all.insert(specs::PIPE_SECONDS.name, seconds);
+            }
+        }
+        all
+    }
+
+    fn one(&self, spec: &Spec, things: usize, notes: &mut Vec<String>) -> Option<Tracks> {
+        if read::files(self.path, spec.file).is_empty() {
+            if spec.file.ends_with(".csv") {
+                notes.push(format!("series/{} is missing", spec.file));
+            }
+            return None;
+        }
+        let affordable = self.extent.numbers / (spec.stride() * things.max(1)) as u64;
+        let columns = match spec.name {
+            "flows" | "connections" | "hosts" => affordable.min(COLUMNS.into()),
+            _ => affordable,
+        };
+        let columns = columns.clamp(12, COLUMNS_MAX.into()) as u32;
+        let least_ns = self.first_width_ns(spec);
+        let mut rollup = Rollup::new(spec, Grid::new(self.end_ns, columns, least_ns));
+        let mut pool = Pool::default();
+        let numbers = spec.numbers();
+        let names = spec.columns(&numbers);
+        let rows_max = self.extent.rows;
+        let mut until = 0.0_f64;
+        let told = read::read(
+            self.path,
+            spec.file,
+            &names,
+            &mut pool,
+            rows_max,
+            |batch, _| {
+                until = batch.numbers[0].iter().copied().fold(until, f64::max);
+                rollup.add(batch);
+                true
+            },
+        );
+        notes.extend(told.notes);
+        let mut tracks = rollup.finish(&pool);
+        if told.cut {
+            tracks.until_ns = Some(until as u64);
+            notes.push(format!(
+                "series/{} is shown up to {:.3} s, for want of time at the end of the run: `longhaul report \
+                 --html FILE RUN` shows all of it",
+                spec.file,
+                until / 1e9
+            ));
+        }
+        if tracks.seen > tracks.shown.len() {
+            notes.push(format!(
+                "{} of {} {} are shown: those that did most",
+                tracks.shown.len(),
+                tracks.seen,
+                spec.name
+            ));
+        }
+        let interest = Interest {
+            named: &self.extent.windows,
+            events_ns: self.events_ns,
+            rows: self.extent.window_rows,
+        };
+        let wanted = windows::choose(spec.name, &tracks, &interest);
+        let keys: Vec<&[String]> = tracks.shown.iter().map(|track| &*track.key).collect();
+        let rows_max = 2 * self.extent.window_rows as usize;
+        tracks.windows = windows::collect(self.path, spec, &keys, &wanted, rows_max);
+        (!tracks.shown.is_empty()).then_some(tracks)
+    }
+
+    /// The narrowest of the first rows.
+    fn first_width_ns(&self, spec: &Spec) -> u64 {
+        let numbers = spec.numbers();
+        let columns = Columns {
+            numbers: &numbers[..spec.first_metric()],
+            texts: &[],
+        };
+        let mut width = f64::INFINITY;
+        read::read(
+            self.path,
+            spec.file,
+            &columns,
+            &mut Pool::default(),
+            1,
+            |batch, _| {
+                let widths = (0..batch.rows).map(|row| spec.times_of(batch, row).1);
+                width = widths.filter(|width| *width > 0.0).fold(width, f64::min);
+                false
+            },
+        );
+        // The first bin may have been cut short.
+        if width.is_finite() { width as u64 } else { 0 }
+    }
+}
+
+/// Packets one by one: of each pipe the first.
+fn timelines(path: &Path, extent: &Extent, notes: &mut Vec<String>) -> Vec<Timeline> {
+    let columns = Columns {
+        numbers: &["arrival_ns", "service_ns", "departure_ns", "bytes"],
+        texts: &[
+            "pipe",
+            "fate",
+            "from",
+            "to",
+            "protocol",
+            "from_port",
+            "to_port",
+        ],
+    };
+    let mut timelines: Vec<Timeline> = Vec::new();
+    let mut flows: Vec<FxHashMap<String, u32>> = Vec::new();
+    let mut places: FxHashMap<u32, usize> = FxHashMap::default();
+    let mut pool = Pool::default();
+    let told = read::read(
+        path,
+        "packets",
+        &columns,
+        &mut pool,
+        extent.rows,
+        |batch, pool| {
+            for row in 0..batch.rows {
+                let text = |column: usize| pool.text(batch.texts[column][row]);
+                let place = *places.entry(batch.texts[0][row]).or_insert_with(|| {
+                    timelines.push(Timeline {
+                        pipe: text(0).to_owned(),
+                        ..Timeline::default()
+                    });
+                    flows.push(FxHashMap::default());
+                    timelines.len() - 1
+                });
+                let timeline = &mut timelines[place];
+                timeline.seen += 1;
+                if timeline.arrival_ns.len() >= PACKETS_MAX.min(extent.window_rows as usize) {
+                    continue;
+                }
+                let number = |column: usize| batch.numbers[column][row].max(0.0) as u64;
+                timeline.arrival_ns.push(number(0));
+                timeline.service_ns.push(number(1));
+                timeline.departure_ns.push(number(2));
+                timeline
+                    .bytes
+                    .push(u32::try_from(number(3)).unwrap_or(u32::MAX));
+                timeline.fate.push(text(1).to_owned());
+                let flow = match (text(5), text(6)) {
+                    ("0", "0") => format!("{} > {} {}", text(2), text(3), text(4)),
+                    (from, to) => format!("{}:{from} > {}:{to} {}", text(2), text(3), text(4)),
+                };
+                let next = timeline.flows.len() as u32;
+                let number = *flows[place].entry(flow).or_insert_with_key(|flow| {
+                    timeline.flows.push(flow.clone());
+                    next
+                });
+                timeline.flow.push(number);
+            }
+            true
+        },
+    );
+    notes.extend(told.notes);
+    timelines.truncate(64);
+    timelines
+}
+
+/// Files that pages lead to.
+fn files(path: &Path) -> Vec<String> {
+    let mut files: Vec<String> = [
+        "experiment.yaml",
+        "network.json",
+        "hosts.txt",
+        "summary.json",
+        "flows.csv",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for folder in ["series", "captures"] {
+        let entries = fs::read_dir(path.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let named = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = named
+            .take(100)
+            .map(|name| format!("{folder}/{name}"))
+            .collect();
+        names.sort();
+        files.extend(names);
+    }
+    files.retain(|file| path.join(file).is_file() || path.join(file).is_dir());
+    files
+}
