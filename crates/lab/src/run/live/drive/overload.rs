@@ -217,6 +217,9 @@ pub(super) struct Patience {
     a_second: Duration,
     allowance: Duration,
     behind_since: Option<MachineTime>,
+    /// Whether a stall has made it longer in this second. Once is enough, since what is not used up stays for
+    /// the next one; in a flood frames also get old at once now and then.
+    is_extended: bool,
 }
 
 impl Patience {
@@ -226,12 +229,14 @@ impl Patience {
             a_second,
             allowance: a_second,
             behind_since: None,
+            is_extended: false,
         }
     }
 
     /// A new second has begun.
     pub(super) fn renew(&mut self) {
         self.allowance = self.a_second;
+        self.is_extended = false;
     }
 
     /// Nothing stale is left.
@@ -242,7 +247,8 @@ impl Patience {
     /// Whether a stale frame of this age is to be shed.
     pub(super) fn is_over(&mut self, age: Duration, now: MachineTime) -> bool {
         let since = *self.behind_since.get_or_insert_with(|| {
-            if age > STALL {
+            if age > STALL && !self.is_extended {
+                self.is_extended = true;
                 self.allowance = (self.allowance + age + age).min(CATCH_UP_MAX);
             }
             now

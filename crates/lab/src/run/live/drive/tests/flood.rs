@@ -52,12 +52,15 @@ proptest! {
         let arrivals_per_s = 1e9 / gap.as_ns() as f64;
         let carries_per_s = (1.0 - arrivals_per_s * read_ns as f64 / 1e9) / (send_us as f64 / 1e6);
         let part = run.delivered as f64 / (carries_per_s * SECONDS as f64);
-        prop_assert!(part > 0.8, "{part} of what it carries");
-        // Before the loop knows what packets cost, it has let in a path's delay of them, and some
-        // intervals of learning.
-        let first = arrivals_per_s * (delay.as_ns() as f64 / 1e9 + 0.04);
+        prop_assert!(part > 0.75, "{part} of what it carries");
+        // Before the loop knows what packets cost, it lets in a path's delay of them and as many as its patience
+        // allows, of which the longest is 200 ms, and learns for some intervals.
+        let first = arrivals_per_s * (delay.as_ns() as f64 / 1e9 + 0.25);
         let late = run.verdict.late_share * run.delivered as f64;
-        prop_assert!(late < first + 0.01 * run.delivered as f64, "{late} late, {first} at first");
+        prop_assert!(late < first, "{late} late, {first} at first");
+        let second = &run.seconds[1].shares;
+        let late = second.late as f64 / second.packets as f64;
+        prop_assert!(late < 0.01, "{late} of the second second");
         let lateness = run.verdict.lateness_ns.expect("a live run");
         prop_assert!(lateness.p50 < 16 * (send_us * 1_000 + read_ns), "{lateness:?}");
     }
