@@ -194,9 +194,9 @@ fn questions_of_other_kinds_are_refused() {
 
 #[test]
 fn a_question_cannot_refer_to_what_stands_before_it() {
-    // The header begins like a name of one letter, and the question ends in a reference to it.
-    let mut query = b"\x01x\0\0\0\x01\0\0\0\0\0\0".to_vec();
-    query.extend_from_slice(b"\x02a0\xc0\x00\0\x01\0\x01");
+    // The flags look like a name of one letter, and the question ends in a reference to them.
+    let mut query = b"\x12\x34\x01x\0\x01\0\0\0\0\0\0".to_vec();
+    query.extend_from_slice(b"\x02a0\xc0\x02\0\x01\0\x01");
     assert_eq!(ask(&query).0, Rcode::FORMERR);
 }
 
