@@ -7,7 +7,10 @@
 //! affinity and `SCHED_IDLE` move time between programs and leave none unused; a freezer and quotas are
 //! files of control groups.
 //!
-//! CPU time is read from the process's CPU clock, to the nanosecond and with its threads. Processes that
+//! CPU time is read from the process's CPU clock, with its threads. The kernel brings it up to date when a
+//! thread leaves its CPU and at that CPU's ticks (`thread_group_cputime`, kernel/sched/cputime.c), so that
+//! a piece of running may be a tick longer than it should (4 ms at 250 Hz), which the next stop pays for;
+//! nothing is lost. Processes that
 //! live between two looks are charged when their parents have waited for them, by what `stat` says of
 //! ended children, in ticks that do not add up. A child nobody waits for (`SIGCHLD` ignored) counts by
 //! what was seen of it.
@@ -101,7 +104,7 @@ impl Controller {
         due.retain(|&host| self.hosts[host].due_ns() <= now_ns + TOGETHER_NS);
         due.sort_unstable_by_key(|&host| self.hosts[host].due_ns());
         for &host in due.iter().take(TURN) {
-            for pid in self.hosts[host].look(monotonic_ns()) {
+            for pid in self.hosts[host].look() {
                 self.census.forget(pid);
             }
         }

@@ -223,6 +223,28 @@ fn a_killed_controller_leaves_nobody_stopped_for_ever() {
     assert!(until(Duration::from_secs(10), || state(spinner).is_none()));
 }
 
+#[test]
+fn who_cannot_use_more_than_its_share_is_never_stopped() {
+    let _alone = alone();
+    let Some(host) = TestHost::start(&format!("({SPIN}) & wait")) else {
+        return;
+    };
+    let spinner = host.processes(1)[0];
+    let share = Share {
+        init: host.init,
+        cpus: 1.0,
+    };
+    let mut controller = Controller::new(&[share], 2).unwrap();
+    let began = Instant::now();
+    let mut stopped = 0;
+    while began.elapsed() < Duration::from_secs(1) {
+        let next_ns = controller.turn();
+        stopped += i32::from(state(spinner) == Some('T'));
+        thread::sleep(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())));
+    }
+    assert_eq!(stopped, 0);
+}
+
 /// The figures of the module: `cargo test -p longhaul-linux --lib figures -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute of a quiet machine"]
