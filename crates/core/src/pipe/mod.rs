@@ -293,9 +293,10 @@ impl Pipe {
 
     /// The least time from any entry to coming out that is known beforehand.
     pub(crate) fn lead(&self) -> Span {
-        match self.is_shaped() {
-            true => Span::ZERO,
-            false => self.delay.span,
+        if self.is_shaped() {
+            Span::ZERO
+        } else {
+            self.delay.span
         }
     }
 
