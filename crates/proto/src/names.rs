@@ -119,9 +119,12 @@ impl Names {
             return Ok(bare(query, Rcode::NOTIMP));
         }
         let counts = query.header_counts();
-        let Some(question) = query.sole_question().ok().filter(|_| {
-            // Nobody asks by telling.
-            counts.ancount() == 0 && counts.nscount() == 0 && query.additional().is_ok()
+        let Some(question) = query.sole_question().ok().filter(|question| {
+            // Nobody asks by telling. Nothing stands before a question that its name could refer to; one that
+            // refers to what follows would make a long answer of a short query.
+            let is_plain = !question.qname().is_compressed();
+            let tells = counts.ancount() > 0 || counts.nscount() > 0;
+            is_plain && !tells && query.additional().is_ok()
         }) else {
             return Ok(bare(query, Rcode::FORMERR));
         };

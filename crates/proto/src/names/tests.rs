@@ -193,6 +193,14 @@ fn questions_of_other_kinds_are_refused() {
 }
 
 #[test]
+fn a_question_cannot_refer_to_what_stands_before_it() {
+    // The header begins like a name of one letter, and the question ends in a reference to it.
+    let mut query = b"\x01x\0\0\0\x01\0\0\0\0\0\0".to_vec();
+    query.extend_from_slice(b"\x02a0\xc0\x00\0\x01\0\x01");
+    assert_eq!(ask(&query).0, Rcode::FORMERR);
+}
+
+#[test]
 fn extensions_are_understood() {
     let answer = |version| {
         let answer = names().answer(&query("a0", Rtype::A, Some(version)));

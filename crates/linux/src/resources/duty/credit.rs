@@ -29,6 +29,8 @@ const LEAST_NS: f64 = 200_000.0;
 /// what it overdraws between two looks is paid by a stop of 1/share of that.
 const IDLE_NS_PER_SHARE: f64 = 40_000_000.0;
 const IDLE_LEAST_NS: f64 = 2_500_000.0;
+/// A host whose rate is within so much of its share may be one that cannot use more.
+const ABOVE: f64 = 1.1;
 /// Credit of so much time is kept for a host that wanted to run: what a late look, or others on its
 /// CPU, cost it.
 const LATE_NS: f64 = 250_000_000.0;
@@ -99,8 +101,13 @@ impl Credit {
                 self.rate = (used / span).min(self.cpus);
             }
             self.forfeit(used, span, waited_ns);
-            // The nearest look to the end of the credit: half of them are too early.
-            let near = (self.rate - self.share).max(0.0) * LEAST_NS / 2.0;
+            // The nearest look to the end of the credit: half of them are too early. Time and use are
+            // not read at the same moment, which must stop nobody who cannot use more than its share.
+            let near = if self.rate > ABOVE * self.share {
+                (self.rate - self.share) * LEAST_NS / 2.0
+            } else {
+                -self.share * LEAST_ON_NS
+            };
             self.stopped = self.credit_ns <= near && used > 0.0;
         }
         Decision {

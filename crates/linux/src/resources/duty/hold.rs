@@ -5,6 +5,7 @@ use std::io;
 
 use super::cpu_ns;
 use super::credit::Credit;
+use crate::clock::monotonic_ns;
 use crate::cpu::schedstat;
 use crate::resources::census::{Arrival, Stat, StatFile, numbers_in, tick_ns};
 
@@ -152,8 +153,10 @@ impl Host {
     }
 
     /// Measures, decides, carries out. Returns who has gone.
-    pub(super) fn look(&mut self, now_ns: u64) -> Vec<i32> {
-        let gone = self.measure(now_ns);
+    pub(super) fn look(&mut self) -> Vec<i32> {
+        let gone = self.measure(monotonic_ns());
+        // Not before: who takes this thread's CPU in between must not seem to have used more than passed.
+        let now_ns = monotonic_ns();
         if self.missed && now_ns >= self.count_due_ns {
             self.count_children(now_ns);
         }

@@ -117,6 +117,13 @@ fn who_sleeps_and_who_was_stopped_is_left_alone() {
         .iter()
         .find(|&&pid| pid != theirs && pid != sleeper)
         .unwrap();
+    // Once it has begun to sleep.
+    let sleeps = || {
+        let before = used_ns(&[sleeper]);
+        thread::sleep(Duration::from_millis(200));
+        state(sleeper) == Some('S') && used_ns(&[sleeper]) == before
+    };
+    assert!(until(Duration::from_secs(10), sleeps));
     let share = Share {
         init: host.init,
         cpus: 0.2,
@@ -214,6 +221,28 @@ fn a_killed_controller_leaves_nobody_stopped_for_ever() {
     stop();
     drop(host);
     assert!(until(Duration::from_secs(10), || state(spinner).is_none()));
+}
+
+#[test]
+fn who_cannot_use_more_than_its_share_is_never_stopped() {
+    let _alone = alone();
+    let Some(host) = TestHost::start(&format!("({SPIN}) & wait")) else {
+        return;
+    };
+    let spinner = host.processes(1)[0];
+    let share = Share {
+        init: host.init,
+        cpus: 1.0,
+    };
+    let mut controller = Controller::new(&[share], 2).unwrap();
+    let began = Instant::now();
+    let mut stopped = 0;
+    while began.elapsed() < Duration::from_secs(1) {
+        let next_ns = controller.turn();
+        stopped += i32::from(state(spinner) == Some('T'));
+        thread::sleep(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())));
+    }
+    assert_eq!(stopped, 0);
 }
 
 /// The figures of the module: `cargo test -p longhaul-linux --lib figures -- --ignored --nocapture`.
