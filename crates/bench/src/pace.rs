@@ -53,9 +53,10 @@ impl Pacer {
 
     /// The earliest time for an event that is due at `due`.
     fn not_before(&self, due: Duration) -> Duration {
-        match self.precise {
-            true => due.max(self.last + self.due(1) / 2),
-            false => due,
+        if self.precise {
+            due.max(self.last + self.due(1) / 2)
+        } else {
+            due
         }
     }
 

@@ -293,12 +293,11 @@ fn drain(
     spacing: bool,
 ) -> io::Result<Connection> {
     stream.set_read_timeout(until.map(|_| net::TICK))?;
-    let mut stamped = match spacing {
-        true => {
-            let mss = TcpInfo::read(&stream)?.sender().mss.unwrap_or(1);
-            Some(StampedReader::new(&stream, mss)?)
-        }
-        false => None,
+    let mut stamped = if spacing {
+        let mss = TcpInfo::read(&stream)?.sender().mss.unwrap_or(1);
+        Some(StampedReader::new(&stream, mss)?)
+    } else {
+        None
     };
     let mut buffer = vec![0; CHUNK];
     let mut bytes = 0;

@@ -110,9 +110,10 @@ pub(crate) fn main(args: &Args) -> Exit {
     } else {
         style::print(&text(&found));
     }
-    match found.agree {
-        true => Exit::Done,
-        false => Exit::Failed,
+    if found.agree {
+        Exit::Done
+    } else {
+        Exit::Failed
     }
 }
 
@@ -138,9 +139,10 @@ fn text(found: &Comparison) -> String {
         0 => String::new(),
         n => format!("; lateness explains {}", style::number(n, "flow")),
     };
-    let word = match found.agree {
-        true => style.good("the runs agree"),
-        false => style.bad("the runs differ"),
+    let word = if found.agree {
+        style.good("the runs agree")
+    } else {
+        style.bad("the runs differ")
     };
     text.push_str(&format!("\n{word} (tolerance {share}{explained})\n"));
     for reason in &found.reasons {
@@ -258,9 +260,10 @@ fn pipes(found: &Comparison) -> (Vec<Vec<String>>, usize) {
             count(pipe.drops.first),
             count(pipe.drops.second),
             difference(&pipe.drops),
-            match pipe.agrees {
-                true => String::new(),
-                false => "differs".to_owned(),
+            if pipe.agrees {
+                String::new()
+            } else {
+                "differs".to_owned()
             },
         ]);
     }

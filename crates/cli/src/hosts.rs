@@ -31,9 +31,10 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Exit {
     match ask(args.run.as_deref()) {
         Ok(hosts) => {
-            style::print(&match args.json {
-                true => style::json(&serde_json::json!(hosts)),
-                false => table(&hosts),
+            style::print(&if args.json {
+                style::json(&serde_json::json!(hosts))
+            } else {
+                table(&hosts)
             });
             Exit::Done
         }
@@ -122,9 +123,12 @@ fn cpus(numbers: &[usize]) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let range = |(first, last): (usize, usize)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let range = |(first, last): (usize, usize)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
     };
     ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
 }

@@ -151,9 +151,12 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     notes(&network, args.cores);
     let chosen = args.method.as_deref().and_then(Method::find);
     let methods = chosen.map_or(Method::ALL.to_vec(), |method| vec![method]);
-    let found = methods.iter().map(|&method| match by_node {
-        true => Some(Found::by_node(&network, method, args)),
-        false => Found::by_pipe(&network, method, args),
+    let found = methods.iter().map(|&method| {
+        if by_node {
+            Some(Found::by_node(&network, method, args))
+        } else {
+            Found::by_pipe(&network, method, args)
+        }
     });
     let Some(found) = found.collect::<Option<Vec<Found>>>() else {
         style::problem(
@@ -368,9 +371,10 @@ fn by_costs(name: &str) -> String {
 
 /// By how much the busiest core has more than the mean.
 fn above(max: f64, mean: f64) -> String {
-    match mean > 0.0 {
-        true => format!("{:.1} %", (max / mean - 1.0) * 100.0),
-        false => "-".to_owned(),
+    if mean > 0.0 {
+        format!("{:.1} %", (max / mean - 1.0) * 100.0)
+    } else {
+        "-".to_owned()
     }
 }
 

@@ -56,9 +56,10 @@ fn window(text: &str) -> Result<(u64, u64), String> {
     let (Ok(from), Ok(to)) = parsed else {
         return Err(wrong());
     };
-    match from < to {
-        true => Ok((from, to)),
-        false => Err(format!("`{text}` ends before it begins")),
+    if from < to {
+        Ok((from, to))
+    } else {
+        Err(format!("`{text}` ends before it begins"))
     }
 }
 
@@ -133,9 +134,10 @@ fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
 fn show(folder: &Path, json: bool) -> Result<(), SavedError> {
     let file = SummaryFile::read(folder)?;
     let saved = file.saved()?;
-    match json {
-        true => style::print(&style::clean_json(file.text())),
-        false => style::print(&result::text(&saved, Style::stdout())),
+    if json {
+        style::print(&style::clean_json(file.text()))
+    } else {
+        style::print(&result::text(&saved, Style::stdout()))
     }
     Ok(())
 }
@@ -146,9 +148,10 @@ fn left(remains: &Remains, under_way: bool, style: Style) -> String {
     let folder = style::clean(&remains.folder.display().to_string());
     let name = remains.experiment.as_deref().map(style::name);
     let name = name.unwrap_or_else(|| "unknown".to_owned());
-    let state = match under_way {
-        true => style.doubtful("under way"),
-        false => style.bad("cut off"),
+    let state = if under_way {
+        style.doubtful("under way")
+    } else {
+        style.bad("cut off")
     };
     page.line("run", format!("{name}: {state}, no summary"));
     if let Some(s) = remains.written_for_s {

@@ -130,9 +130,10 @@ fn places(page: &mut Page, saved: &Saved, folder: &str) {
         format!("{} ({rows} rows)", style::name(&series.name))
     });
     let series: Vec<String> = series.collect();
-    let names = match series.is_empty() {
-        true => String::new(),
-        false => format!(": {}", series.join(", ")),
+    let names = if series.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", series.join(", "))
     };
     page.line("series", format!("{folder}/series{names}"));
     let captures = saved.captures.iter().map(|capture| {
@@ -223,13 +224,14 @@ fn one(flow: &SavedFlow) -> String {
 /// The flows of an entry of the file.
 fn group(group: &SavedGroup) -> String {
     let alone = group.flows == Some(1);
-    let finished = match alone {
-        true => String::new(),
-        false => format!(
+    let finished = if alone {
+        String::new()
+    } else {
+        format!(
             "{} of {} finished, ",
             known(group.finished, style::grouped),
             known(group.flows, style::grouped)
-        ),
+        )
     };
     let at = |times: &BTreeMap<String, f64>, name: &str| known(times.get(name).copied(), seconds);
     let completion = match &group.completion_s {
@@ -369,9 +371,10 @@ fn packets(packets: &SavedPackets) -> String {
             format!("{} {word}", style::grouped(*n))
         };
         let causes: Vec<String> = causes.iter().filter(|(_, n)| *n > 0).map(words).collect();
-        let causes = match causes.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", causes.join(", ")),
+        let causes = if causes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", causes.join(", "))
         };
         format!("{} dropped by the network{causes}", style::grouped(total))
     });

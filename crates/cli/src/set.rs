@@ -129,13 +129,14 @@ fn switch(args: &Args) -> Result<String, Problem> {
     }
     let control = Control::connect(args.run.as_deref())?;
     let ask = |link: Option<String>, router: Option<String>| {
-        let request = match up {
-            true => Request::Up { link, router },
-            false => Request::Down {
+        let request = if up {
+            Request::Up { link, router }
+        } else {
+            Request::Down {
                 link,
                 router,
                 keep_queue,
-            },
+            }
         };
         control.ask(&request, &[])
     };
@@ -157,12 +158,13 @@ fn switch(args: &Args) -> Result<String, Problem> {
         _ => return Err(Problem::Words(NO_ANSWER)),
     };
     let word = if up { "up" } else { "down" };
-    Ok(match pipes.is_empty() {
-        true => format!(
+    Ok(if pipes.is_empty() {
+        format!(
             "nothing changes: every pipe of `{}` was {word}, or has been taken down more often than brought up\n",
             args.link
-        ),
-        false => format!("{} {word} at {at_s:.6} s\n", pipes.join(", ")),
+        )
+    } else {
+        format!("{} {word} at {at_s:.6} s\n", pipes.join(", "))
     })
 }
 

@@ -328,9 +328,10 @@ fn told(flows: &[Flow]) -> Exit {
         }
     }
     style::print(&style::json(&json!({ "flows": flows })));
-    match flows.iter().all(|flow| flow.problem.is_none()) {
-        true => Exit::Done,
-        false => Exit::Failed,
+    if flows.iter().all(|flow| flow.problem.is_none()) {
+        Exit::Done
+    } else {
+        Exit::Failed
     }
 }
 

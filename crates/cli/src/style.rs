@@ -178,9 +178,10 @@ fn scaled(value: f64, units: &[(f64, &str)], digits: usize) -> String {
     let fits = units.iter().find(|(factor, _)| value >= *factor * 0.99999);
     let (factor, unit) = fits.copied().unwrap_or(units[units.len() - 1]);
     let text = format!("{:.digits$}", value / factor);
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => &text,
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
     };
     format!("{text} {unit}")
 }

@@ -73,9 +73,10 @@ impl From<By> for Order {
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
-    let watched = match screen::is_possible() && !args.once && !args.json {
-        true => screen::watch(args),
-        false => plain::watch(args).map(|()| Exit::Done),
+    let watched = if screen::is_possible() && !args.once && !args.json {
+        screen::watch(args)
+    } else {
+        plain::watch(args).map(|()| Exit::Done)
     };
     watched.unwrap_or_else(|error| {
         style::problem(style::clean(&error.to_string()));

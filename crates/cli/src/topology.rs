@@ -243,9 +243,10 @@ fn kinds(all: bool) -> String {
         }
         text.push('\n');
     }
-    text.push_str(match all {
-        true => "docs/topologies.md describes them.",
-        false => "--help lists their parameters.",
+    text.push_str(if all {
+        "docs/topologies.md describes them."
+    } else {
+        "--help lists their parameters."
     });
     text
 }

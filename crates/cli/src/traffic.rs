@@ -32,9 +32,10 @@ fn row(group: &FlowGroup) -> Vec<String> {
         style::number(group.pairs.len(), "pair"),
         work(&group.work),
         each,
-        match group.is_bounded() {
-            true => String::new(),
-            false => "until the end of the run".to_owned(),
+        if group.is_bounded() {
+            String::new()
+        } else {
+            "until the end of the run".to_owned()
         },
     ]
 }

@@ -143,7 +143,7 @@ impl Pool {
 
     /// Reads from a packet's descriptor and slot, so that both are in the cache.
     #[inline]
-    pub(crate) fn touch(&self, index: u32) -> u32 {
+    pub(crate) fn prefetch(&self, index: u32) -> u32 {
         let bytes = self.slab.get(index as usize * self.slot_size);
         self[index].next ^ bytes.map_or(0, |&byte| u32::from(byte))
     }

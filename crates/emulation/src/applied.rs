@@ -72,9 +72,10 @@ impl Known {
     pub fn take(&mut self, applied: Applied) {
         self.params.extend(applied.params);
         for (pipe, up) in applied.up {
-            match up {
-                true => self.down.remove(&pipe),
-                false => self.down.insert(pipe),
+            if up {
+                self.down.remove(&pipe)
+            } else {
+                self.down.insert(pipe)
             };
         }
         self.rerouted = applied.rerouted.or(self.rerouted);

@@ -105,9 +105,10 @@ impl<'a> Makers<'a> {
     fn spec(&mut self, flow: &Flow) -> FlowSpec {
         let plan = self.plan;
         let group = &plan.traffic.groups[flow.group];
-        let version = match group.ipv6 {
-            true => IpVersion::V6,
-            false => IpVersion::V4,
+        let version = if group.ipv6 {
+            IpVersion::V6
+        } else {
+            IpVersion::V4
         };
         FlowSpec {
             name: self.name(flow, group),
@@ -143,9 +144,10 @@ impl<'a> Makers<'a> {
     /// them; where there are none, the flows of an entry share its name, which takes no memory.
     fn name(&mut self, flow: &Flow, group: &FlowGroup) -> Name {
         let draws = !matches!(group.work, Work::Bulk { .. });
-        let pair = match draws {
-            true => (flow.group, flow.from, flow.to),
-            false => (flow.group, NodeId(0), NodeId(0)),
+        let pair = if draws {
+            (flow.group, flow.from, flow.to)
+        } else {
+            (flow.group, NodeId(0), NodeId(0))
         };
         let (name, count) = self.names.entry(pair).or_insert_with(|| {
             let mut name = group.name.clone();

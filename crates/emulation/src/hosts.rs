@@ -100,9 +100,10 @@ impl ModelledHosts {
             }
             let timer = self.next_timer().filter(|timer| *timer < until);
             let is_next = |packet: &Egress| timer.is_none_or(|timer| packet.due <= timer);
-            let packet = match self.coming.front().is_some_and(is_next) {
-                true => self.coming.pop_front(),
-                false => None,
+            let packet = if self.coming.front().is_some_and(is_next) {
+                self.coming.pop_front()
+            } else {
+                None
             };
             match (packet, timer) {
                 (Some(packet), _) => {

@@ -165,9 +165,10 @@ impl NetworkFile {
 }
 
 fn some<T, U>(fits: bool, list: &[T], entry: impl Fn(&T) -> U) -> Vec<U> {
-    match fits {
-        true => list.iter().map(entry).collect(),
-        false => Vec::new(),
+    if fits {
+        list.iter().map(entry).collect()
+    } else {
+        Vec::new()
     }
 }
 

@@ -51,10 +51,11 @@ pub enum SavedError {
     #[error("{0} is no run folder: it has neither experiment.yaml nor {SUMMARY}")]
     NotARun(PathBuf),
     /// It has not ended, or was killed.
-    #[error("{folder}: there is no {SUMMARY}: {}", match .under_way {
-        true => "the run is under way; `longhaul top` shows how it is doing",
-        false => "the run was killed before its end; start it again",
-    })]
+    #[error("{folder}: there is no {SUMMARY}: {}", if .under_way {
+"the run is under way; `longhaul top` shows how it is doing"
+} else {
+"the run was killed before its end; start it again"
+})]
     Unfinished {
         /// The run folder.
         folder: PathBuf,
@@ -167,8 +168,9 @@ fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, SavedError> {
     file.take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    match bytes.len() as u64 > most {
-        true => Err(unfit("it is too large")),
-        false => Ok(bytes),
+    if bytes.len() as u64 > most {
+        Err(unfit("it is too large"))
+    } else {
+        Ok(bytes)
     }
 }

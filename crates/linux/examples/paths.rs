@@ -294,9 +294,10 @@ fn enter_namespaces() -> io::Result<()> {
 
 fn ip(words: &str) -> io::Result<()> {
     let status = Command::new("ip").args(words.split(' ')).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("ip {words}: {status}"))),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("ip {words}: {status}")))
     }
 }
 

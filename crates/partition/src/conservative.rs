@@ -155,9 +155,10 @@ impl<'a> FlowMap<'a> {
                 self.capacity[pipe.index()].min(self.onward[next.index()])
             };
             let widths = self.tree.next(node).iter().map(width);
-            self.onward[node.index()] = match node == to {
-                true => f64::INFINITY,
-                false => widths.fold(0.0, f64::max),
+            self.onward[node.index()] = if node == to {
+                f64::INFINITY
+            } else {
+                widths.fold(0.0, f64::max)
             };
             self.arriving[node.index()] = 0.0;
         }

@@ -233,9 +233,12 @@ impl Draft {
         let edges: f64 = self.edges.iter().map(|(_, weight, _)| weight).sum();
         let idle = loads <= 0.0;
         let per_ns = if idle { 1.0 } else { WHOLE / (loads + edges) };
-        let load = |(load, size): (f64, u32)| match idle {
-            true => u64::from(size) << 20,
-            false => whole(load * per_ns),
+        let load = |(load, size): (f64, u32)| {
+            if idle {
+                u64::from(size) << 20
+            } else {
+                whole(load * per_ns)
+            }
         };
         let mut vertices = vec![Vertex::default(); groups.count];
         for (draft, group) in self.vertices.iter().zip(&groups.of) {

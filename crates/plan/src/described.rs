@@ -101,9 +101,12 @@ fn delay(params: &PipeParams) -> String {
         return params.delay.to_string();
     };
     let mean = jitter.distribution.mean();
-    let moved = |base: f64| match base > 0.0 {
-        true => format!(" from {} on", time(base)),
-        false => String::new(),
+    let moved = |base: f64| {
+        if base > 0.0 {
+            format!(" from {} on", time(base))
+        } else {
+            String::new()
+        }
     };
     let spread = match &jitter.distribution {
         Distribution::Uniform { low, high } => {
@@ -141,12 +144,13 @@ fn delay(params: &PipeParams) -> String {
             format!("a table of {}, mean {}", quantiles.len(), time(mean))
         }
     };
-    let correlation = match jitter.correlation > 0.0 {
-        true => format!(
+    let correlation = if jitter.correlation > 0.0 {
+        format!(
             ", correlation {} %",
             (jitter.correlation * 1e4).round() / 100.0
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let order = if jitter.reorder { ", reordering" } else { "" };
     format!("{spread}{correlation}{order}")

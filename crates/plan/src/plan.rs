@@ -327,9 +327,10 @@ impl Plan {
 
     /// The memory of packets and super-packets in bytes; pages that none of them uses take none.
     pub fn memory_bytes(&self) -> u64 {
-        let supers = match self.offload {
-            true => self.super_buffers() * SUPER_BYTES,
-            false => 0,
+        let supers = if self.offload {
+            self.super_buffers() * SUPER_BYTES
+        } else {
+            0
         };
         (self.packet_slots() * self.slot_bytes() + supers) as u64
     }

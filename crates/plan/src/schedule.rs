@@ -296,9 +296,10 @@ impl Timeline {
     pub fn switch(&mut self, pipe: PipeId, up: bool, now: Time) -> bool {
         let downs = self.down.entry(pipe).or_default();
         let before = *downs;
-        *downs = match up {
-            true => before.saturating_sub(1),
-            false => before.saturating_add(1),
+        *downs = if up {
+            before.saturating_sub(1)
+        } else {
+            before.saturating_add(1)
         };
         let changed = (before == 0) != (*downs == 0);
         if *downs == 0 {

@@ -154,9 +154,10 @@ pub(crate) fn find<U: Universe>(
         let found = filtered(&|name| glob.matches(name));
         (found, format!("no {one} has a name like `{}`", shown(text)))
     } else {
-        let mut found = match U::STEMS {
-            true => filtered(&|name| is_numbered(name, text)),
-            false => Vec::new(),
+        let mut found = if U::STEMS {
+            filtered(&|name| is_numbered(name, text))
+        } else {
+            Vec::new()
         };
         if found.is_empty() && text == ALL {
             found = filtered(&|_| true);
@@ -167,9 +168,10 @@ pub(crate) fn find<U: Universe>(
     if !found.is_empty() {
         return Ok(found);
     }
-    let remedy = match briefly {
-        true => String::new(),
-        false => remedy(universe, text),
+    let remedy = if briefly {
+        String::new()
+    } else {
+        remedy(universe, text)
     };
     Err(SelectError { problem, remedy })
 }
@@ -220,14 +222,13 @@ fn remedy<U: Universe>(universe: &U, text: &str) -> String {
     if let Some((key, value)) = text.split_once('=') {
         return other_labels(universe, key.trim(), value.trim());
     }
-    let near = match Glob::is_pattern(text) {
-        true => String::new(),
-        false => {
-            let names = universe.names().map(|(_, name)| name);
-            meant(text, universe.aliases().chain(names), |name| {
-                format!("`{name}`")
-            })
-        }
+    let near = if Glob::is_pattern(text) {
+        String::new()
+    } else {
+        let names = universe.names().map(|(_, name)| name);
+        meant(text, universe.aliases().chain(names), |name| {
+            format!("`{name}`")
+        })
     };
     let [one, many] = universe.what();
     near + &existing([one, many], universe.names().map(|(_, name)| name))
@@ -299,9 +300,10 @@ pub(crate) fn some<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 8;
     let (mut first, mut more) = (Vec::new(), 0);
     for name in names {
-        match first.len() < SHOWN {
-            true => first.push(shown(name)),
-            false => more += 1,
+        if first.len() < SHOWN {
+            first.push(shown(name))
+        } else {
+            more += 1
         }
     }
     match more {

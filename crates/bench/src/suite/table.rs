@@ -123,9 +123,10 @@ fn machine(report: &Report) -> String {
         1 => "1 round".to_owned(),
         n => format!("medians and ranges of {n} rounds"),
     };
-    let user = match machine.is_root {
-        true => "root's runs",
-        false => "an ordinary user's runs",
+    let user = if machine.is_root {
+        "root's runs"
+    } else {
+        "an ordinary user's runs"
     };
     let quick = if report.quick {
         ", --quick: a test of the suite, not a measurement"

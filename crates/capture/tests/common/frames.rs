@@ -183,17 +183,20 @@ pub(crate) fn sketch(plain: bool) -> impl Strategy<Value = Sketch> {
         prop::collection::vec(extension, 0..5),
         select(vec![None, None, Some(0), Some(1), Some(185)]),
     )
-        .prop_map(move |(ends, extensions, offset)| match plain {
-            true => Network::Ipv6 {
-                ends,
-                extensions: Vec::new(),
-                offset: offset.filter(|offset| *offset > 0),
-            },
-            false => Network::Ipv6 {
-                ends,
-                extensions,
-                offset,
-            },
+        .prop_map(move |(ends, extensions, offset)| {
+            if plain {
+                Network::Ipv6 {
+                    ends,
+                    extensions: Vec::new(),
+                    offset: offset.filter(|offset| *offset > 0),
+                }
+            } else {
+                Network::Ipv6 {
+                    ends,
+                    extensions,
+                    offset,
+                }
+            }
         });
     let arp = ends4().prop_map(|ends| Network::Arp { ends });
     let network = prop_oneof![4 => v4, 4 => v6, 1 => arp, 1 => Just(Network::Other)];

@@ -9,9 +9,10 @@ use crate::style::{self, Style};
 
 /// Prints the comparison, and gives the code for it.
 pub(super) fn show(found: &Several, as_json: bool) -> Exit {
-    match as_json {
-        true => style::print(&style::json(&json!(found))),
-        false => style::print(&text(found)),
+    if as_json {
+        style::print(&style::json(&json!(found)))
+    } else {
+        style::print(&text(found))
     }
     match found.differing().next() {
         Some(_) => Exit::Failed,
@@ -87,9 +88,10 @@ fn text(found: &Several) -> String {
 }
 
 fn row(figure: &Figure, found: &Several) -> Vec<String> {
-    let name = match figure.name.is_empty() {
-        true => figure.what.to_owned(),
-        false => format!("{} {}", style::name(&figure.name), figure.what),
+    let name = if figure.name.is_empty() {
+        figure.what.to_owned()
+    } else {
+        format!("{} {}", style::name(&figure.name), figure.what)
     };
     let mean = |runs: &[usize]| {
         let values: Vec<f64> = runs.iter().filter_map(|&run| figure.values[run]).collect();

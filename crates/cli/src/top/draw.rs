@@ -36,9 +36,10 @@ struct Theme {
 
 impl Theme {
     fn colour(self, colour: Color) -> Look {
-        match self.coloured {
-            true => Look::new().fg(colour),
-            false => Look::new(),
+        if self.coloured {
+            Look::new().fg(colour)
+        } else {
+            Look::new()
         }
     }
 
@@ -80,9 +81,12 @@ pub(super) fn all(frame: &mut Frame<'_>, state: &mut State, style: Style) {
         .collect();
     let figures = figures(&top);
     let cores = cores(&top, theme);
-    let has = |height: u16, lines: usize| match area.height >= height {
-        true => Constraint::Length(lines as u16),
-        false => Constraint::Length(0),
+    let has = |height: u16, lines: usize| {
+        if area.height >= height {
+            Constraint::Length(lines as u16)
+        } else {
+            Constraint::Length(0)
+        }
     };
     let has_curves = usize::from(area.width >= 40) * usize::from(CURVE);
     let [head, why, gauge, numbers, curves, core_rows, pipes, foot] = Layout::vertical([
@@ -288,11 +292,12 @@ fn pipe_table(frame: &mut Frame<'_>, area: Rect, state: &mut State, top: &Top, t
         (format!("DROPS{per}"), Some(Order::Drops)),
         ("BACKLOG".to_owned(), Some(Order::Backlog)),
     ];
-    let head = names.map(|(name, by)| match by == Some(state.by) {
-        true => {
+    let head = names.map(|(name, by)| {
+        if by == Some(state.by) {
             Cell::from(format!("{name} ▼")).style(theme.head().add_modifier(Modifier::REVERSED))
+        } else {
+            Cell::from(name).style(theme.head())
         }
-        false => Cell::from(name).style(theme.head()),
     });
     let unknown = || "-".to_owned();
     let rows = top

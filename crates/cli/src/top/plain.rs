@@ -38,9 +38,10 @@ pub(super) fn watch(args: &Args) -> Result<(), ControlError> {
         };
         let second = super::moment(&top);
         if shown != Some(second) {
-            let text = match args.json {
-                true => style::json(&serde_json::json!(top)),
-                false => page(&top, Style::stdout()),
+            let text = if args.json {
+                style::json(&serde_json::json!(top))
+            } else {
+                page(&top, Style::stdout())
             };
             style::print(&format!("{}{text}", if redraw { CLEAR } else { "" }));
             shown = Some(second);

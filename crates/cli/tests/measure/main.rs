@@ -163,9 +163,10 @@ impl Run {
 fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => gather(&path, files),
-            false => files.push(path),
+        if path.is_dir() {
+            gather(&path, files)
+        } else {
+            files.push(path)
         }
     }
 }

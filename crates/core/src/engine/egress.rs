@@ -89,7 +89,7 @@ impl Engine {
         let next = &line[*taken..end];
         let touched = next
             .iter()
-            .fold(0, |sum, &index| sum ^ self.pool.touch(index));
+            .fold(0, |sum, &index| sum ^ self.pool.prefetch(index));
         std::hint::black_box(touched);
         if self.window.is_far() {
             let node = |index: &u32| &self.nodes[self.pool[*index].destination as usize];
@@ -99,7 +99,7 @@ impl Engine {
                 next.iter()
                     .map(|index| self.pipes.get(node(index).only as usize))
             };
-            let touched = pipes().flatten().fold(0, |sum, pipe| sum ^ pipe.touch());
+            let touched = pipes().flatten().fold(0, |sum, pipe| sum ^ pipe.prefetch());
             std::hint::black_box(touched);
             let tails = pipes().flatten().filter_map(Pipe::last);
             std::hint::black_box(tails.fold(0, |sum, tail| sum ^ self.pool[tail].next));

@@ -15,9 +15,9 @@ use crate::pool::NIL;
 use crate::time::Time;
 use crate::witness::Fate;
 
-/// With fewer heads than these the heap is faster than windows, which then hold a few packets each.
+/// Windows pay from this many heads on; with fewer they hold a few packets each, and the heap is faster.
 /// Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
-const FEW: usize = 160;
+const WINDOWS_PAY_FROM: usize = 160;
 
 impl Engine {
     /// Does everything with a key below `end`, in order.
@@ -124,7 +124,7 @@ impl Engine {
 
     /// As [`Engine::announce`], for a pipe that has windows, when it is known whether they pay.
     #[inline]
-    pub(super) fn stand(&mut self, pipe: LocalPipe, head: u32, due: Moment, crowded: bool) {
+    pub(super) fn enqueue_head(&mut self, pipe: LocalPipe, head: u32, due: Moment, crowded: bool) {
         debug_assert!(self.window.is_for(&self.pipes[pipe.index()]));
         let entry = Entry { pipe: pipe.0, head };
         let pays = crowded && due.microstep == 0;
@@ -140,7 +140,7 @@ impl Engine {
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         match self.window.wanted {
-            Windows::Paying | Windows::Never => self.crowd() >= FEW,
+            Windows::Paying | Windows::Never => self.crowd() >= WINDOWS_PAY_FROM,
             Windows::Near | Windows::Far => true,
         }
     }
@@ -233,7 +233,7 @@ impl Engine {
             None => self.announce(to, index, self.pool[index].due()),
             Some(last) if self.window.is_far() => {
                 let due = self.pool[index].due();
-                self.pool[last].know_behind(due);
+                self.pool[last].set_due_behind(due);
             }
             Some(_) => {}
         }

@@ -54,8 +54,8 @@ const FAR: u64 = 2 << 20;
 /// enough for all the answers to stay in the cache.
 const AT_A_TIME: usize = 64;
 
-/// The standard library sorts fewer entries of one pipe than these without allocating.
-const MANY: usize = 64;
+/// From this many entries on, the standard library's stable sort allocates, and entries are sorted in place.
+const SORT_IN_PLACE_FROM: usize = 64;
 
 /// Where there are windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -266,7 +266,7 @@ impl Window {
                         std::mem::swap(one, other);
                     }
                 }
-                _ if own.len() < MANY => own.sort_by_key(|entry| entry.order),
+                _ if own.len() < SORT_IN_PLACE_FROM => own.sort_by_key(|entry| entry.order),
                 _ => sort_many(own, pipe),
             }
             start = end;
@@ -388,7 +388,7 @@ impl Engine {
                 self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
             }
             if share.head != NIL {
-                self.stand(LocalPipe(share.pipe), share.head, share.due, crowded);
+                self.enqueue_head(LocalPipe(share.pipe), share.head, share.due, crowded);
             }
         }
         self.window.shares = shares;
@@ -453,8 +453,8 @@ impl Engine {
                     self.tell_served(into, entry.index);
                 }
                 match last {
-                    None => self.stand(LocalPipe(entry.pipe), entry.index, due, crowded),
-                    Some(last) if self.window.is_far => self.pool[last].know_behind(due),
+                    None => self.enqueue_head(LocalPipe(entry.pipe), entry.index, due, crowded),
+                    Some(last) if self.window.is_far => self.pool[last].set_due_behind(due),
                     Some(_) => {}
                 }
             }
@@ -469,7 +469,7 @@ impl Engine {
         }
         let mut touched = 0;
         for entry in entries {
-            touched ^= self.pipes[entry.pipe as usize].touch() ^ self.pool[entry.index].next;
+            touched ^= self.pipes[entry.pipe as usize].prefetch() ^ self.pool[entry.index].next;
         }
         for entry in entries {
             if let Some(tail) = self.pipes[entry.pipe as usize].last() {
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn many_entries_keep_their_order_where_they_are_equal() {
         let mut random = Stream::new(7, "entries");
-        for count in [MANY, 1000] {
+        for count in [SORT_IN_PLACE_FROM, 1000] {
             let any = |index| Entry {
                 order: random.draw() % 50,
                 pipe: 3,

@@ -30,8 +30,8 @@ impl Pipe {
         if !params.is_plain() {
             self.shape(name, now, context);
         }
-        let old = std::mem::replace(&mut self.rare.params, Arc::new(params));
-        let new = &self.rare.params;
+        let old = std::mem::replace(&mut self.cold.params, Arc::new(params));
+        let new = &self.cold.params;
         self.overhead = overhead(new.framing) as u8;
         let loses = if new.loss.is_never() { 0 } else { LOSES };
         self.traits = self.traits & !LOSES | loses;
@@ -55,7 +55,7 @@ impl Pipe {
     /// Draws anew, by `params`, who is lost of all from the queue's front on.
     fn lose_anew(&mut self, pool: &mut Pool) {
         self.unlose(pool);
-        self.loss.set(&self.rare.params.loss);
+        self.loss.set(&self.cold.params.loss);
         let mut index = self.queue.front();
         while index != NIL {
             pool[index].put(LOST, self.loss.hits());
@@ -81,7 +81,7 @@ impl Pipe {
         let now_ns = now.as_ns();
         let first = self.queue.front();
         let first_departure = self.departure_of(first, old_overhead, pool);
-        let params = &self.rare.params;
+        let params = &self.cold.params;
         let old_delay = std::mem::replace(&mut self.delay.span, params.delay);
         let old_server = std::mem::replace(&mut self.server, Server::new(params.rate));
         let mut previous = self.due_before(first, pool);

@@ -87,7 +87,7 @@ pub(crate) struct Pipe {
     drops_queue: u64,
     drops_loss: u64,
     shaped: Option<Box<Shaped>>,
-    rare: Box<Rare>,
+    cold: Box<Cold>,
     loss: Loss,
     /// Of a plain pipe; a shaped one has it with its queue.
     gauge: Option<Box<Gauge>>,
@@ -115,9 +115,9 @@ const fn overhead(framing: Framing) -> u32 {
     framing.counted(0)
 }
 
-/// What the fast path does not touch.
+/// What the fast path does not need, on a line of its own.
 #[derive(Debug)]
-struct Rare {
+struct Cold {
     /// Shared with the topology until they are changed.
     params: Arc<PipeParams>,
     seed: u64,
@@ -186,7 +186,7 @@ impl Pipe {
             drops_loss: 0,
             shaped: None,
             loss: Loss::new(&params.loss, Stream::new(seed, name)),
-            rare: Box::new(Rare {
+            cold: Box::new(Cold {
                 params,
                 seed,
                 always_shaped,
@@ -194,11 +194,11 @@ impl Pipe {
             }),
             gauge: None,
         };
-        if !pipe.rare.params.loss.is_never() {
+        if !pipe.cold.params.loss.is_never() {
             pipe.traits |= LOSES;
         }
-        if always_shaped || !pipe.rare.params.is_plain() {
-            let sender = Sender::new(&pipe.rare.params);
+        if always_shaped || !pipe.cold.params.is_plain() {
+            let sender = Sender::new(&pipe.cold.params);
             pipe.shaped = Some(pipe.make_shaped(sender, name, Moment::default(), Time::ZERO));
             pipe.traits |= SHAPED;
         }
@@ -245,11 +245,11 @@ impl Pipe {
 
     /// The least time that a packet takes from its entry until it comes out.
     pub(crate) fn least_delay(&self) -> Span {
-        self.rare.params.least_delay()
+        self.cold.params.least_delay()
     }
 
     pub(crate) fn params(&self) -> &PipeParams {
-        &self.rare.params
+        &self.cold.params
     }
 
     #[inline]
@@ -293,9 +293,10 @@ impl Pipe {
 
     /// The least time from any entry to coming out that is known beforehand.
     pub(crate) fn lead(&self) -> Span {
-        match self.is_shaped() {
-            true => Span::ZERO,
-            false => self.delay.span,
+        if self.is_shaped() {
+            Span::ZERO
+        } else {
+            self.delay.span
         }
     }
 
@@ -304,9 +305,9 @@ impl Pipe {
     pub(crate) fn backlog(&self, at: Time, now: Time) -> Span {
         match &self.shaped {
             None => Span::from_ns(self.server.wait(at.as_ns())),
-            Some(shaped) if self.rare.params.sends_steadily() => {
+            Some(shaped) if self.cold.params.sends_steadily() => {
                 let (_, bytes) = shaped.waiting();
-                let rate = self.rare.params.rate;
+                let rate = self.cold.params.rate;
                 rate.map_or(Span::ZERO, |rate| rate.time_for(bytes))
                     .saturating_sub(at.since(now))
             }
@@ -459,7 +460,7 @@ impl Pipe {
 
     /// Reads from all that an entry needs, so that it is in the cache.
     #[inline]
-    pub(crate) fn touch(&self) -> u32 {
+    pub(crate) fn prefetch(&self) -> u32 {
         self.tail ^ self.delay.span.as_ns() as u32
     }
 
@@ -475,7 +476,7 @@ impl Pipe {
             drops_queue: self.drops_queue,
             drops_loss: self.drops_loss,
             busy_ns: self.busy_ns.saturating_sub(ahead),
-            ..self.rare.counters.as_deref().copied().unwrap_or_default()
+            ..self.cold.counters.as_deref().copied().unwrap_or_default()
         }
     }
 

@@ -10,7 +10,7 @@ use super::delay::{Delay, Moment};
 use super::queue::DropTail;
 use super::rate::Server;
 use super::sender::{Sender, Served};
-use super::shaped::{Past, Shaped};
+use super::shaped::{Handover, Shaped};
 use super::{Context, Pipe, SHAPED};
 use crate::pending::{self, Key};
 use crate::pool::{LOST, NIL, Pool};
@@ -25,14 +25,14 @@ impl Pipe {
         last: Moment,
         now: Time,
     ) -> Box<Shaped> {
-        let past = Past {
+        let handover = Handover {
             sender,
             loss: self.loss.clone(),
             last,
             counters: self.counters(now),
         };
-        let rare = &self.rare;
-        Box::new(Shaped::new(&rare.params, past, now, rare.seed, name))
+        let cold = &self.cold;
+        Box::new(Shaped::new(&cold.params, handover, now, cold.seed, name))
     }
 
     /// Makes a plain pipe shaped at `now`, without a difference to what becomes of its packets
@@ -46,7 +46,7 @@ impl Pipe {
         let first = self.queue.front();
         let in_service =
             (first != NIL).then(|| self.departure_of(first, self.overhead(), context.pool));
-        let sender = Sender::even(&self.server, self.rare.params.rate, in_service);
+        let sender = Sender::even(&self.server, self.cold.params.rate, in_service);
         let last = self.due_before(first, context.pool);
         let mut shaped = self.make_shaped(sender, name, last, now);
         let mut index = std::mem::replace(&mut self.head, NIL);
@@ -95,13 +95,13 @@ impl Pipe {
             departure: sent,
             busy: (now.as_ns().min(sent_in), sent_in),
         });
-        shaped.adopt(&self.rare.params, index, served, pool);
+        shaped.adopt(&self.cold.params, index, served, pool);
     }
 
     /// Goes back to a plain pipe where that is enough and nothing is inside.
     pub(super) fn unshape(&mut self, now: Time) {
-        let params = &self.rare.params;
-        let may = params.is_plain() && !self.rare.always_shaped;
+        let params = &self.cold.params;
+        let may = params.is_plain() && !self.cold.always_shaped;
         let Some(mut shaped) = self.shaped.take_if(|shaped| may && shaped.is_idle(now)) else {
             return;
         };
@@ -119,7 +119,7 @@ impl Pipe {
         self.drops_queue = counters.drops_queue;
         self.drops_loss = counters.drops_loss;
         self.busy_ns = counters.busy_ns;
-        self.rare.counters = Some(Box::new(counters));
+        self.cold.counters = Some(Box::new(counters));
     }
 
     /// Takes the link down at `now`, or up again. See [`shaped`].
@@ -134,7 +134,7 @@ impl Pipe {
             self.shape(name, now, context);
         }
         if let Some(shaped) = &mut self.shaped {
-            shaped.set_up(&self.rare.params, up, keep_queue, now, context);
+            shaped.set_up(&self.cold.params, up, keep_queue, now, context);
             self.unshape(now);
         }
     }
@@ -147,7 +147,7 @@ impl Pipe {
     /// A packet enters a shaped pipe at `entry`.
     pub(crate) fn enter_shaped(&mut self, index: u32, entry: Moment, context: &mut Context<'_>) {
         if let Some(shaped) = &mut self.shaped {
-            shaped.enter(&self.rare.params, index, entry, context);
+            shaped.enter(&self.cold.params, index, entry, context);
         }
     }
 
@@ -155,7 +155,7 @@ impl Pipe {
     /// comes out, if it was that.
     pub(crate) fn step_shaped(&mut self, key: Key, context: &mut Context<'_>) -> Option<u32> {
         let shaped = self.shaped.as_mut()?;
-        let params = &self.rare.params;
+        let params = &self.cold.params;
         if pending::is_out(key) {
             return shaped.pop(params, context.pool);
         }

@@ -72,8 +72,8 @@ pub(crate) struct Shaped {
     pub(super) gauge: Option<Box<Gauge>>,
 }
 
-/// What a plain pipe leaves behind.
-pub(super) struct Past {
+/// What a plain pipe hands over when it becomes shaped.
+pub(super) struct Handover {
     pub(super) sender: Sender,
     pub(super) loss: Loss,
     pub(super) last: Moment,
@@ -81,22 +81,28 @@ pub(super) struct Past {
 }
 
 impl Shaped {
-    /// The general form of the pipe called `name`, going on from its `past` at `now`.
-    pub(super) fn new(params: &PipeParams, past: Past, now: Time, seed: u64, name: &str) -> Self {
+    /// The general form of the pipe called `name`, going on from the `handover` at `now`.
+    pub(super) fn new(
+        params: &PipeParams,
+        handover: Handover,
+        now: Time,
+        seed: u64,
+        name: &str,
+    ) -> Self {
         let random = Stream::new(seed, &format!("{name}/queue"));
         Self {
             queue: Queue::new(params, random),
-            sender: past.sender,
+            sender: handover.sender,
             serving: None,
             stopped: None,
-            wire: Wire::new(params, past.loss, seed, name),
+            wire: Wire::new(params, handover.loss, seed, name),
             flight: Flight::new(),
-            last: past.last,
+            last: handover.last,
             clock: now,
             is_up: true,
             alarm: None,
             seed,
-            counters: past.counters,
+            counters: handover.counters,
             gauge: None,
         }
     }

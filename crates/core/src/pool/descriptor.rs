@@ -168,7 +168,7 @@ impl Descriptor {
 
     /// The packet behind it comes out at `due`.
     #[inline]
-    pub(crate) fn know_behind(&mut self, due: Moment) {
+    pub(crate) fn set_due_behind(&mut self, due: Moment) {
         let gap = due.time.since(self.due).as_ns();
         self.gap = match u32::try_from(gap) {
             Ok(gap) if due.microstep == 0 => gap, // that of `UNKNOWN` is unknown, too
@@ -281,14 +281,14 @@ mod tests {
         assert_eq!(packet.due_behind(), None);
         let longest = u64::from(UNKNOWN - 1);
         for due in [at(1000, 0), at(1001, 0), at(1000 + longest, 0)] {
-            packet.know_behind(due);
+            packet.set_due_behind(due);
             assert_eq!(packet.due_behind(), Some(due));
         }
         for due in [at(1000, 1), at(1001 + longest, 0), at(u64::MAX >> 1, 0)] {
-            packet.know_behind(due);
+            packet.set_due_behind(due);
             assert_eq!(packet.due_behind(), None);
         }
-        packet.know_behind(at(1001, 0));
+        packet.set_due_behind(at(1001, 0));
         packet.forget_behind();
         assert_eq!(packet.due_behind(), None);
     }

@@ -289,9 +289,10 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
         trace_hash: true,
         ..EngineConfig::default()
     };
-    let responder: Box<dyn Responder> = match manner.lively {
-        false => Box::new(Silent),
-        true => Box::new(Plain),
+    let responder: Box<dyn Responder> = if manner.lively {
+        Box::new(Plain)
+    } else {
+        Box::new(Silent)
     };
     let mut engine = Engine::new(topology.clone(), config, responder);
     let teller = manner.watched.then(Teller::default);
@@ -467,9 +468,10 @@ pub(crate) fn topology_of(case: &Case, manner: Manner) -> Topology {
 impl Manner {
     /// An address that no node has: of a group, where groups are sent to.
     pub(crate) fn nobody(&self) -> std::net::Ipv4Addr {
-        match self.lively {
-            false => [192, 0, 2, 1].into(),
-            true => [224, 0, 0, 9].into(),
+        if self.lively {
+            [224, 0, 0, 9].into()
+        } else {
+            [192, 0, 2, 1].into()
         }
     }
 }

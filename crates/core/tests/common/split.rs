@@ -142,9 +142,10 @@ pub(crate) fn run_split(case: &Case, manner: Manner, cores: usize, pick: u64) ->
         ..EngineConfig::default()
     };
     let engine = |core| {
-        let responder: Box<dyn Responder> = match manner.lively {
-            false => Box::new(Silent),
-            true => Box::new(Plain),
+        let responder: Box<dyn Responder> = if manner.lively {
+            Box::new(Plain)
+        } else {
+            Box::new(Silent)
         };
         Engine::of_share(Arc::clone(&split), CoreId(core), config, responder)
     };

@@ -126,12 +126,13 @@ impl Sent {
         frame.extend(payload);
         let pseudo = add(add(0, &source), &destination) + u32::from(protocol);
         let pseudo = add(pseudo, &(segment as u16).to_be_bytes());
-        let sum = match is_partial {
-            true => add(pseudo, &[]) as u16,
-            false => match !(add(pseudo, &frame[self.transport()..]) as u16) {
+        let sum = if is_partial {
+            add(pseudo, &[]) as u16
+        } else {
+            match !(add(pseudo, &frame[self.transport()..]) as u16) {
                 0 => 0xffff,
                 sum => sum,
-            },
+            }
         };
         let at = self.transport() + usize::from(self.checksum().offset);
         frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());

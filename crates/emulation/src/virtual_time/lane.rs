@@ -57,9 +57,10 @@ impl Lane {
     fn measure_window(&mut self) {
         let engine = &self.emulation.engine;
         let leads = self.hosts.iter().map(|host| engine.lead(*host));
-        self.window = match self.windows {
-            true => leads.min().unwrap_or(GRID).min(GRID),
-            false => Span::ZERO,
+        self.window = if self.windows {
+            leads.min().unwrap_or(GRID).min(GRID)
+        } else {
+            Span::ZERO
         };
     }
 
@@ -91,9 +92,10 @@ impl Lane {
             }
         };
         let served = self.emulation.serve(until);
-        self.at_once = match self.emulation.now() > before {
-            true => 0,
-            false => self.at_once + 1 + served,
+        self.at_once = if self.emulation.now() > before {
+            0
+        } else {
+            self.at_once + 1 + served
         };
     }
 

@@ -132,9 +132,10 @@ fn named(name: &str, text: &str) -> String {
         .lines()
         .filter_map(|line| line.strip_prefix(SET))
         .collect();
-    match changes.is_empty() {
-        true => name.to_owned(),
-        false => format!("{name} ({})", changes.join(", ")),
+    if changes.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({})", changes.join(", "))
     }
 }
 
@@ -337,9 +338,10 @@ fn judged(
         (false, false) => Some(value / a.abs()),
     };
     // Of repeats alone: what two single runs may differ by.
-    let spread = match is_first {
-        true => 2.0_f64.sqrt(),
-        false => (1.0 / first.len() as f64 + 1.0 / group.len() as f64).sqrt(),
+    let spread = if is_first {
+        2.0_f64.sqrt()
+    } else {
+        (1.0 / first.len() as f64 + 1.0 / group.len() as f64).sqrt()
     };
     let difference = share(b - a).filter(|_| !is_first);
     (difference, pooled.and_then(|(s, t)| share(t * s * spread)))

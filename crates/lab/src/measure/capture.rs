@@ -371,9 +371,10 @@ impl CaptureFile {
         if let Some(error) = &self.failed {
             return Some(format!("{what} could not be written to its end: {error}"));
         }
-        let reason = match self.was_full {
-            true => "it has reached its `size`",
-            false => "more came at once than there is memory for",
+        let reason = if self.was_full {
+            "it has reached its `size`"
+        } else {
+            "more came at once than there is memory for"
         };
         (missed > 0).then(|| format!("{what} lacks {missed} packets: {reason}"))
     }

@@ -187,9 +187,10 @@ impl Table {
                 Kind::Text => builder.with_converted_type(ConvertedType::UTF8),
                 _ => builder,
             };
-            let repetition = match kind.may_be_missing() {
-                true => Repetition::OPTIONAL,
-                false => Repetition::REQUIRED,
+            let repetition = if kind.may_be_missing() {
+                Repetition::OPTIONAL
+            } else {
+                Repetition::REQUIRED
             };
             builder.with_repetition(repetition).build().map(Arc::new)
         };

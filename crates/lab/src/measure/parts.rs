@@ -112,9 +112,10 @@ impl Parts {
 
     /// Writes whatever is not saved yet, if there is anything.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        match self.table.rows() == self.saved.0 {
-            true => Ok(()),
-            false => self.write(),
+        if self.table.rows() == self.saved.0 {
+            Ok(())
+        } else {
+            self.write()
         }
     }
 

@@ -292,9 +292,10 @@ impl Scribe {
             latest: Time::ZERO,
             ended: false,
             disk_is_full: false,
-            reserve: match plan.measure.writes() {
-                true => Reserve::new(folder.path()).ok(),
-                false => None,
+            reserve: if plan.measure.writes() {
+                Reserve::new(folder.path()).ok()
+            } else {
+                None
             },
             outcome,
         }
@@ -477,11 +478,10 @@ impl Scribe {
                 format!("bins have {width} instead of {every}, ")
             });
             let times = 1_u64 << wanted.min(40);
-            let looks = match self.setup.looks {
-                true => {
-                    &*format!("hosts and TCP connections are looked at {times} times as rarely, ")
-                }
-                false => "",
+            let looks = if self.setup.looks {
+                &*format!("hosts and TCP connections are looked at {times} times as rarely, ")
+            } else {
+                ""
             };
             let warning = format!(
                 "from {} s of experiment time on, {}{looks}so that the series stay within `measure.disk`",

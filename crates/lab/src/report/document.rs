@@ -235,13 +235,16 @@ impl Lines {
             }
         }
         let [min, mean, max] = lines;
-        any.then(|| match bounds {
-            true => Self { min, mean, max },
-            false => Self {
-                min: Vec::new(),
-                mean,
-                max: Vec::new(),
-            },
+        any.then(|| {
+            if bounds {
+                Self { min, mean, max }
+            } else {
+                Self {
+                    min: Vec::new(),
+                    mean,
+                    max: Vec::new(),
+                }
+            }
         })
     }
 }

@@ -329,9 +329,12 @@ impl Thing {
         let mut cell = vec![0.0];
         for metric in spec.metrics {
             let slots = 0..metric.take.slots();
-            cell.extend(slots.map(|slot| match metric.take.is_least(slot) {
-                true => f64::INFINITY,
-                false => 0.0,
+            cell.extend(slots.map(|slot| {
+                if metric.take.is_least(slot) {
+                    f64::INFINITY
+                } else {
+                    0.0
+                }
             }));
         }
         self.columns.insert(at, column);
@@ -367,9 +370,12 @@ impl Thing {
 
 /// Least, mean and most of a figure; or the one that there is as its mean.
 fn figures(take: Take, cell: &[f64], span_ns: f64, is_covered: bool) -> [Option<f64>; 3] {
-    let least = |least: f64| match is_covered {
-        true => Some(least).filter(|least| least.is_finite()),
-        false => Some(0.0),
+    let least = |least: f64| {
+        if is_covered {
+            Some(least).filter(|least| least.is_finite())
+        } else {
+            Some(0.0)
+        }
     };
     match take {
         Take::Rate(_) => {
@@ -421,9 +427,10 @@ impl Serialize for Number {
                 (value * step).round() / step
             }
         };
-        match rounded.fract() == 0.0 && rounded.abs() < 9e15 {
-            true => serializer.serialize_i64(rounded as i64),
-            false => serializer.serialize_f64(rounded),
+        if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
+            serializer.serialize_i64(rounded as i64)
+        } else {
+            serializer.serialize_f64(rounded)
         }
     }
 }

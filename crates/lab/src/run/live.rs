@@ -98,9 +98,10 @@ pub(super) fn run(
     let config = sandbox_config(plan, options, folder, placement);
     let mut sandbox = Sandbox::start(&config, Some(Services::new(plan)))?;
     drop(config);
-    let plan: &Plan = match offloads(plan) && !sandbox.takes_super_packets() {
-        true => &without_offload(plan),
-        false => plan,
+    let plan: &Plan = if offloads(plan) && !sandbox.takes_super_packets() {
+        &without_offload(plan)
+    } else {
+        plan
     };
     // Each program's output takes four descriptors; programs themselves keep the old limit.
     longhaul_linux::raise_open_files().map_err(io_error("raising the limit of open files"))?;

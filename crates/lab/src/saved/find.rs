@@ -38,9 +38,10 @@ pub fn find(run: Option<&Path>) -> Result<PathBuf, SavedError> {
 }
 
 fn of_folder(folder: &Path) -> Result<PathBuf, SavedError> {
-    match is_run(folder) {
-        true => Ok(folder.to_owned()),
-        false => Err(SavedError::NotARun(folder.to_owned())),
+    if is_run(folder) {
+        Ok(folder.to_owned())
+    } else {
+        Err(SavedError::NotARun(folder.to_owned()))
     }
 }
 

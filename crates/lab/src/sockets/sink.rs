@@ -58,9 +58,10 @@ struct Books {
 
 impl Books {
     fn keep(&mut self, flow: Flow) {
-        match self.flows.len() < FLOWS_MAX {
-            true => self.flows.push(flow),
-            false => self.unlisted += 1,
+        if self.flows.len() < FLOWS_MAX {
+            self.flows.push(flow)
+        } else {
+            self.unlisted += 1
         }
     }
 }

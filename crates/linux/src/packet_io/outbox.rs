@@ -155,9 +155,10 @@ impl Outbox {
             let header = &mut message.msg_hdr;
             header.msg_name = std::ptr::from_mut(address).cast();
             header.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            let parts = match self.offload {
-                true => &mut parts[..],
-                false => &mut parts[1..],
+            let parts = if self.offload {
+                &mut parts[..]
+            } else {
+                &mut parts[1..]
             };
             header.msg_iov = parts.as_mut_ptr();
             header.msg_iovlen = parts.len();

@@ -272,13 +272,13 @@ impl Ring {
                 .cast::<libc::sockaddr_ll>()
                 .read();
             let start = usize::from(header.tp_mac).min(self.config.slot_bytes as usize);
-            let vnet = match self.config.offload && start >= VNET_BYTES {
-                true => slot
-                    .cast::<u8>()
+            let vnet = if self.config.offload && start >= VNET_BYTES {
+                slot.cast::<u8>()
                     .add(start - VNET_BYTES)
                     .cast::<VnetHeader>()
-                    .read_unaligned(),
-                false => VnetHeader::default(),
+                    .read_unaligned()
+            } else {
+                VnetHeader::default()
             };
             let len = (header.tp_snaplen as usize).min(self.config.slot_bytes as usize - start);
             let frame = std::slice::from_raw_parts(slot.cast::<u8>().add(start), len);

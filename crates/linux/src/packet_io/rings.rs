@@ -99,9 +99,10 @@ impl Rings {
             // What has come meanwhile is for the next look at both.
             (None, None) => return None,
         };
-        match self.in_second {
-            true => second.peek(),
-            false => self.first.peek(),
+        if self.in_second {
+            second.peek()
+        } else {
+            self.first.peek()
         }
     }
 

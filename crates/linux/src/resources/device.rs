@@ -93,9 +93,10 @@ fn whole_disk(number: u64) -> Option<Device> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let folder = fs::canonicalize(link).ok()?;
-    let disk = match folder.join("partition").exists() {
-        true => folder.parent()?,
-        false => &folder,
+    let disk = if folder.join("partition").exists() {
+        folder.parent()?
+    } else {
+        &folder
     };
     Some(Device {
         number: fs::read_to_string(disk.join("dev")).ok()?.trim().to_owned(),

@@ -265,9 +265,10 @@ fn limit(root: &Root, group: &Path, host: &Limits, device: Option<&Device>) -> i
 fn give_on(group: &Path, controller: Controller) -> io::Result<()> {
     let file = group.join("cgroup.subtree_control");
     let name = controller.name(Version::Second);
-    match read(&file).split_whitespace().any(|given| given == name) {
-        true => Ok(()),
-        false => write(&file, &format!("+{name}")),
+    if read(&file).split_whitespace().any(|given| given == name) {
+        Ok(())
+    } else {
+        write(&file, &format!("+{name}"))
     }
 }
 

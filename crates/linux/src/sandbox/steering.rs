@@ -90,9 +90,12 @@ mod tests {
     #[test]
     fn super_packets_go_to_the_first_cpu_that_takes_them() {
         let refuses = |cpus: &'static [usize]| {
-            move |mask: &str| match cpus.iter().any(|cpu| cpu_mask(&[*cpu]) == mask) {
-                true => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-                false => Ok(()),
+            move |mask: &str| {
+                if cpus.iter().any(|cpu| cpu_mask(&[*cpu]) == mask) {
+                    Err(io::Error::from_raw_os_error(libc::EINVAL))
+                } else {
+                    Ok(())
+                }
             }
         };
         let first = |cpus: &[usize], refused| first_mask(cpus, refuses(refused));

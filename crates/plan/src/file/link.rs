@@ -182,7 +182,7 @@ pub(crate) enum BalanceSpec {
     First,
     /// Each flow (addresses, protocol, ports) keeps to one, chosen by a hash.
     Flow,
-    /// Packet by packet, in turn.
+    /// Each new flow takes the next one in turn, and stays with it.
     RoundRobin,
 }
 

@@ -74,9 +74,10 @@ impl FromStr for CpuSpeed {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const UNITS: &[(&str, u64)] = &[("ref", 1_000), ("%", 10)];
         let thousandths = quantity(text, "speed of a CPU", "0.8 ref` or `50 %", UNITS)?;
-        Ok(match text.trim_end().ends_with('%') {
-            true => Self::OfMachine(thousandths),
-            false => Self::OfReference(thousandths),
+        Ok(if text.trim_end().ends_with('%') {
+            Self::OfMachine(thousandths)
+        } else {
+            Self::OfReference(thousandths)
         })
     }
 }

@@ -359,9 +359,10 @@ fn targets(
         (true, true) => &spec.link,
         (false, false) => &spec.router,
         (both, _) => {
-            let message = match both {
-                false => "this event names neither a link nor a router",
-                true => "this event names a link and a router",
+            let message = if both {
+                "this event names a link and a router"
+            } else {
+                "this event names neither a link nor a router"
             };
             faults.add(at, message, "write one of `link: x-y` and `router: x`");
             return None;
@@ -369,9 +370,10 @@ fn targets(
     };
     let (mut pipes, mut seen, mut whole) = (Vec::new(), HashSet::new(), true);
     for name in &names.items {
-        let find = match by_link {
-            true => Network::pipes,
-            false => Network::pipes_of_routers,
+        let find = if by_link {
+            Network::pipes
+        } else {
+            Network::pipes_of_routers
         };
         match find(network, &name.value, budget, faults.is_full()) {
             Ok(found) => pipes.extend(found.into_iter().filter(|pipe| seen.insert(*pipe))),

@@ -49,9 +49,10 @@ pub(crate) fn packets_inside(
     offload: bool,
     has: impl Fn(PipeId) -> bool,
 ) -> usize {
-    let most_per_s = match offload {
-        true => MAX_SEGMENTS_PER_S,
-        false => MAX_PACKETS_PER_S,
+    let most_per_s = if offload {
+        MAX_SEGMENTS_PER_S
+    } else {
+        MAX_PACKETS_PER_S
     };
     let pipes = topology.pipes().iter();
     let mut most: Vec<u64> = pipes

@@ -75,9 +75,10 @@ impl Line {
             let part = u128::from(difference) * u128::from(self.passed) / u128::from(self.over);
             part as u64
         };
-        match to >= from {
-            true => from + part(to - from),
-            false => from - part(from - to),
+        if to >= from {
+            from + part(to - from)
+        } else {
+            from - part(from - to)
         }
     }
 

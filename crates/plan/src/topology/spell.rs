@@ -178,13 +178,14 @@ fn groups(sketch: &Sketch) -> Vec<Group> {
         let plain = stem.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         let named = plain && crate::names::check_host_name(stem).is_ok();
         let good = named && !taken.contains(stem);
-        let count = match good {
-            true => sketch.nodes[at..]
+        let count = if good {
+            sketch.nodes[at..]
                 .iter()
                 .enumerate()
                 .take_while(member)
-                .count(),
-            false => 0,
+                .count()
+        } else {
+            0
         };
         // A second group of the name cannot be.
         if count > 1 && groups.iter().all(|group| group.stem != stem) {

@@ -73,9 +73,10 @@ impl Address {
     /// The one that an IP header has at `at`.
     pub(super) fn read(ip: &[u8], is_v6: bool, at: usize) -> Option<Self> {
         let bytes = ip.get(at..)?;
-        Some(match is_v6 {
-            true => Self::V6(u128::from_be_bytes(*bytes.first_chunk()?)),
-            false => Self::V4(u32::from_be_bytes(*bytes.first_chunk()?)),
+        Some(if is_v6 {
+            Self::V6(u128::from_be_bytes(*bytes.first_chunk()?))
+        } else {
+            Self::V4(u32::from_be_bytes(*bytes.first_chunk()?))
         })
     }
 }

@@ -74,9 +74,10 @@ impl Draws {
 
     /// The stream before the exchange `number` of a dialogue.
     fn before(&self, kind: &Kind, number: u64) -> Stream {
-        let connections = match kind.has_connection_each() {
-            true => number.wrapping_add(1),
-            false => 1,
+        let connections = if kind.has_connection_each() {
+            number.wrapping_add(1)
+        } else {
+            1
         };
         let opened = OF_A_CONNECTION.wrapping_mul(connections);
         self.behind(opened.wrapping_add(draws_of_exchange(kind).wrapping_mul(number)))

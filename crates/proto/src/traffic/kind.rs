@@ -135,9 +135,10 @@ impl Kind {
     /// The end that tells when all has arrived: the opener of a dialogue, which gets the last
     /// response; else the one that receives.
     pub(super) fn finishes(&self) -> Side {
-        match self.is_dialogue() {
-            true => Side::Opener,
-            false => self.receives(),
+        if self.is_dialogue() {
+            Side::Opener
+        } else {
+            self.receives()
         }
     }
 
@@ -145,9 +146,10 @@ impl Kind {
     /// Who opens a connection hears that its last byte has arrived, or gives up; the other end may
     /// never hear of it. Who receives datagrams knows when the last ones are sent.
     pub(super) fn decides(&self) -> Side {
-        match self.is_tcp() {
-            true => Side::Opener,
-            false => self.receives(),
+        if self.is_tcp() {
+            Side::Opener
+        } else {
+            self.receives()
         }
     }
 }

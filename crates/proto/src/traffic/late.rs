@@ -79,18 +79,20 @@ impl Traffic {
     fn sockets_of(&self, host: NodeId, headers: &[u8], envelope: &Envelope) -> Option<[Socket; 2]> {
         let own = self.world.table.host(host)?;
         let is_v6 = headers.get(12..14)? == ETHERTYPE_IPV6.to_be_bytes();
-        let source = match is_v6 {
-            false => Address::V4(envelope.source as u32),
-            true => Address::V6(envelope.source),
+        let source = if is_v6 {
+            Address::V6(envelope.source)
+        } else {
+            Address::V4(envelope.source as u32)
         };
         let socket = |node, address, port| Socket {
             node,
             address,
             port,
         };
-        let own_address = match is_v6 {
-            false => own.ipv4.into(),
-            true => own.ipv6.into(),
+        let own_address = if is_v6 {
+            own.ipv6.into()
+        } else {
+            own.ipv4.into()
         };
         Some([
             socket(host, own_address, envelope.port),

@@ -74,9 +74,10 @@ impl Gap {
     fn step(&mut self) -> Span {
         let lacking = self.rate - self.rest;
         let is_full = self.carried >= lacking;
-        match is_full {
-            true => self.carried -= lacking,
-            false => self.carried += self.rest,
+        if is_full {
+            self.carried -= lacking
+        } else {
+            self.carried += self.rest
         }
         Span::from_ns(self.ns.saturating_add(is_full.into()))
     }

@@ -43,9 +43,10 @@ impl Quoted {
             ETHERTYPE_IPV6 => true,
             _ => return None,
         };
-        let quote = match is_v6 {
-            false => icmp::quote_v4(ip)?,
-            true => icmp::quote_v6(ip)?,
+        let quote = if is_v6 {
+            icmp::quote_v6(ip)?
+        } else {
+            icmp::quote_v4(ip)?
         };
         let (protocol, from, to, len) = match is_v6 {
             false if quote.first()? >> 4 == 4 => {

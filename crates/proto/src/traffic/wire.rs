@@ -372,9 +372,10 @@ impl Envelope {
         }
         let mut segment = Segment {
             seq: from_wire(word(4), count.theirs, next.1),
-            ack: match flags.has(Flags::ACK) {
-                true => from_wire(word(8), count.ours, next.0),
-                false => 0,
+            ack: if flags.has(Flags::ACK) {
+                from_wire(word(8), count.ours, next.0)
+            } else {
+                0
             },
             len,
             flags,

@@ -22,9 +22,12 @@ fn periodic(every: u64) -> Rule {
 /// One in `every`, after ten seconds of four times as many: windows come from below.
 fn periodic_after_more(every: u64) -> Rule {
     let (mut often, mut seldom) = (periodic(every / 4), periodic(every));
-    Box::new(move |flow, from_a, segment, now| match now < s(10) {
-        true => often(flow, from_a, segment, now),
-        false => seldom(flow, from_a, segment, now),
+    Box::new(move |flow, from_a, segment, now| {
+        if now < s(10) {
+            often(flow, from_a, segment, now)
+        } else {
+            seldom(flow, from_a, segment, now)
+        }
     })
 }
 

@@ -88,9 +88,10 @@ fn a_sample_ends_the_doubling() {
     let mut tries = 0;
     sim.rule = Box::new(move |_, from_a, segment, _| {
         tries += u32::from(from_a && segment.len > 0);
-        match from_a && segment.len > 0 && tries <= 3 {
-            true => Fate::Drop,
-            false => Fate::Pass,
+        if from_a && segment.len > 0 && tries <= 3 {
+            Fate::Drop
+        } else {
+            Fate::Pass
         }
     });
     sim.run(ms(1500));

@@ -74,13 +74,15 @@ fn spec(number: usize, &(from, to, kind, size, start): &Draft) -> FlowSpec {
     FlowSpec {
         name: format!("flow {number}").as_str().into(),
         from: NodeId(from),
-        to: match is_tcp && size.is_multiple_of(11) {
-            true => Peer::Program(to, 80),
-            false => Peer::Model(to),
+        to: if is_tcp && size.is_multiple_of(11) {
+            Peer::Program(to, 80)
+        } else {
+            Peer::Model(to)
         },
-        transport: match is_tcp {
-            true => Transport::Tcp(Arc::new(hasty()), ip),
-            false => Transport::Udp { payload: 1000, ip },
+        transport: if is_tcp {
+            Transport::Tcp(Arc::new(hasty()), ip)
+        } else {
+            Transport::Udp { payload: 1000, ip }
         },
         application,
         start,
@@ -100,9 +102,10 @@ fn fate(seed: u64, (loss, twice): (u64, u64)) -> Fate {
         if (from.0.min(to.0), from.0.max(to.0)) == (1, 3) || luck < loss {
             return Vec::new();
         }
-        match luck < loss + twice {
-            true => vec![way, way + Span::from_ms(2)],
-            false => vec![way],
+        if luck < loss + twice {
+            vec![way, way + Span::from_ms(2)]
+        } else {
+            vec![way]
         }
     })
 }
@@ -184,11 +187,13 @@ fn at(ms: u64) -> Time {
 
 /// Both ends apart, 5 ms each way, but for what host 1 sends between two times.
 fn mute(spec: FlowSpec, from: Time, to: Time) -> Wires {
-    let fate =
-        move |packet: &mut Packet| match packet.from.0 == 1 && (from..to).contains(&packet.at) {
-            true => Vec::new(),
-            false => vec![Span::from_ms(5)],
-        };
+    let fate = move |packet: &mut Packet| {
+        if packet.from.0 == 1 && (from..to).contains(&packet.at) {
+            Vec::new()
+        } else {
+            vec![Span::from_ms(5)]
+        }
+    };
     Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate))
 }
 
@@ -286,10 +291,7 @@ fn a_client_that_hears_no_more_gives_up_after_its_server() {
             ..hasty()
         };
         let spec = requests(config, [100, 10_000_000], Span::from_s(1000));
-        let mended = match is_cut_for_good {
-            true => Time::MAX,
-            false => at(1500),
-        };
+        let mended = if is_cut_for_good { Time::MAX } else { at(1500) };
         let mut wires = mute(spec, cut, mended);
         let heard = wires_heard(&mut wires, cut);
         wires.run(heard + patience - Span::from_ns(1));
@@ -457,9 +459,10 @@ fn a_connection_that_dies_behind_its_response_is_nothing_to_its_flow() {
         let spec = requests(hasty(), [100, 1000], Span::from_s(20));
         let fate = move |packet: &mut Packet| {
             let is_first = packet.from.0 == 0 && packet.port() == FIRST_PORT;
-            match is_first && packet.at > at(cut) {
-                true => Vec::new(),
-                false => vec![Span::from_ms(5)],
+            if is_first && packet.at > at(cut) {
+                Vec::new()
+            } else {
+                vec![Span::from_ms(5)]
             }
         };
         let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
@@ -531,9 +534,10 @@ fn a_fin_that_comes_again_is_acknowledged_without_an_end() {
         let fate = move |packet: &mut Packet| {
             let is_last = packet.from.0 == 0 && packet.at >= at(20);
             lost += u64::from(is_last);
-            match is_last && lost <= 2 {
-                true => Vec::new(),
-                false => vec![Span::from_ms(5)],
+            if is_last && lost <= 2 {
+                Vec::new()
+            } else {
+                vec![Span::from_ms(5)]
             }
         };
         let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));

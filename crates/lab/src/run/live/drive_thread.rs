@@ -50,9 +50,10 @@ impl Core {
         mut sampler: Sampler,
     ) -> Result<Self, RunError> {
         let config = EngineConfig {
-            buffers: match offloads(plan) {
-                true => plan.super_buffers() as u32,
-                false => 0,
+            buffers: if offloads(plan) {
+                plan.super_buffers() as u32
+            } else {
+                0
             },
             ..Emulation::engine_config(plan)
         };

@@ -92,9 +92,10 @@ pub(super) fn nic_limit(plan: &Plan, host: &HostPlan, offload: bool) -> Limit {
 
 /// The receive rings of a plan's run on this machine.
 pub fn ring_configs(plan: &Plan) -> Vec<RingConfig> {
-    match offloads(plan) {
-        true => RingConfig::with_super_packets(largest_mtu(plan)).into(),
-        false => vec![RingConfig::for_mtu(largest_mtu(plan))],
+    if offloads(plan) {
+        RingConfig::with_super_packets(largest_mtu(plan)).into()
+    } else {
+        vec![RingConfig::for_mtu(largest_mtu(plan))]
     }
 }
 
@@ -124,10 +125,7 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                     nic::machine_shaper(Governor::first_speed(), frame)
                 }
             }),
-            segments: match offload {
-                true => limit.segments(),
-                false => 1,
-            },
+            segments: if offload { limit.segments() } else { 1 },
             limits: Limits::default(),
             groups: Vec::new(),
             cpus: Vec::new(),

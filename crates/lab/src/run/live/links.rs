@@ -117,9 +117,10 @@ impl Supervisor<'_> {
         };
         self.follow_calmly()?;
         let (pipes, at_s) = (self.names(&pipes), at.as_s());
-        Ok(match up {
-            true => Reply::Up { pipes, at_s },
-            false => Reply::Down { pipes, at_s },
+        Ok(if up {
+            Reply::Up { pipes, at_s }
+        } else {
+            Reply::Down { pipes, at_s }
         })
     }
 

@@ -62,9 +62,10 @@ pub(crate) const COST_BYTES_PER_S: f64 = 833e6;
 
 /// The longest frame of a host in bytes, which may be a super-packet.
 pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
-    match offload {
-        true => LONGEST_SUPER as u32,
-        false => mtu + ETHERNET_LEN as u32,
+    if offload {
+        LONGEST_SUPER as u32
+    } else {
+        mtu + ETHERNET_LEN as u32
     }
 }
 

@@ -47,9 +47,10 @@ impl Needs {
         // Who ends by itself may be gone before another entry begins.
         let (mut stay, mut pass) = (0, 0);
         for (is_bounded, bytes) in certain {
-            match is_bounded {
-                true => pass = bytes.max(pass),
-                false => stay += bytes,
+            if is_bounded {
+                pass = bytes.max(pass)
+            } else {
+                stay += bytes
             }
         }
         Self {

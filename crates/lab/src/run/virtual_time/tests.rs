@@ -48,9 +48,10 @@ impl Machine for TestMachine {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        match self.refuses {
-            true => Err(io::Error::other("not here")),
-            false => Ok(()),
+        if self.refuses {
+            Err(io::Error::other("not here"))
+        } else {
+            Ok(())
         }
     }
 
@@ -67,9 +68,10 @@ impl Machine for TestMachine {
 
     fn listen(&mut self, socket: &Path) -> io::Result<()> {
         assert!(socket.ends_with("control.sock"));
-        match self.is_deaf {
-            true => Err(io::Error::other("no sockets here")),
-            false => Ok(()),
+        if self.is_deaf {
+            Err(io::Error::other("no sockets here"))
+        } else {
+            Ok(())
         }
     }
 

@@ -42,9 +42,10 @@ pub(super) fn read(
         return None;
     }
     let (from, _) = hosts(&spec.from, false, context, faults)?;
-    let (to, port) = match spec.to.items.is_empty() {
-        true => (from.clone(), None),
-        false => hosts(&spec.to, true, context, faults)?,
+    let (to, port) = if spec.to.items.is_empty() {
+        (from.clone(), None)
+    } else {
+        hosts(&spec.to, true, context, faults)?
     };
     if let Some((at, _)) = port
         && context.limits.clock == RunClock::Virtual
@@ -85,9 +86,10 @@ fn hosts(
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let mut ports: Vec<Option<Port>> = Vec::new();
     for item in &list.items {
-        let (item, port) = match ported {
-            true => split_port(item, faults)?,
-            false => (item.clone(), None),
+        let (item, port) = if ported {
+            split_port(item, faults)?
+        } else {
+            (item.clone(), None)
         };
         ports.push(port.map(|port| (item.at, port)));
         // What several items name counts once.

@@ -89,17 +89,18 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
             }
         }
     };
-    match udp {
-        true => refuse(
+    if udp {
+        refuse(
             &of_tcp,
             "goes with TCP only",
             "remove it, or write `model: tcp`",
-        ),
-        false => refuse(
+        )
+    } else {
+        refuse(
             &of_udp,
             "goes with UDP only",
             "remove it, or write `model: udp`",
-        ),
+        )
     }
     if rate.is_none() && !udp {
         refuse(

@@ -42,9 +42,10 @@ pub(super) fn draw(sketch: &Sketch, paper: &Paper<'_>, hidden: usize) -> (String
             };
             let at = (10.0, legend.middle());
             // With a partition, colours are those of cores, and symbols alone tell kinds apart.
-            let class = match sketch.owners.is_empty() {
-                true => class(kind, tier),
-                false => "d",
+            let class = if sketch.owners.is_empty() {
+                class(kind, tier)
+            } else {
+                "d"
             };
             symbol(&mut legend.text, kind, class, half, at, name);
             legend.row(30.0, &counted(count, name));

@@ -172,9 +172,10 @@ impl<'a> Paper<'a> {
             *count += 1;
             let width = number(self.line(best(link)));
             let title = escape(&about_link(self.sketch, link));
-            let class = match cores::is_cut(self.sketch, link.ends) {
-                true => " class=\"cut\"",
-                false => "",
+            let class = if cores::is_cut(self.sketch, link.ends) {
+                " class=\"cut\""
+            } else {
+                ""
             };
             let _ = writeln!(
                 out,
@@ -467,9 +468,10 @@ fn three_digits(value: f64, units: &[(f64, &str)]) -> String {
     let value = value / factor;
     let digits = usize::from(value < 99.95) + usize::from(value < 9.995);
     let text = format!("{value:.digits$}");
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => &text,
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
     };
     format!("{text} {unit}")
 }

@@ -6,15 +6,20 @@ use crate::limits::MOST_ROUTERS;
 use crate::topology::Tier;
 use crate::topology::args::Param;
 
-const MANY: u64 = MOST_ROUTERS as u64;
+const ROUTERS_MAX: u64 = MOST_ROUTERS as u64;
 
 pub(super) const FAMILY: Family = Family {
     name: "fishbone",
     about: "a spine of routers with ribs on both sides, hosts at their ends",
     own: &[
-        Param::whole("spine", "routers of the spine", "4", (1, MANY)),
-        Param::whole("ribs", "ribs at each router of the spine", "2", (0, MANY)),
-        Param::whole("rib_length", "routers of each rib", "1", (1, MANY)),
+        Param::whole("spine", "routers of the spine", "4", (1, ROUTERS_MAX)),
+        Param::whole(
+            "ribs",
+            "ribs at each router of the spine",
+            "2",
+            (0, ROUTERS_MAX),
+        ),
+        Param::whole("rib_length", "routers of each rib", "1", (1, ROUTERS_MAX)),
         hosts("hosts at the end of each rib", "1"),
     ],
     links: LinkDefaults {

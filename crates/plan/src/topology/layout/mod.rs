@@ -232,9 +232,10 @@ fn fan(places: &mut [Option<(f64, f64)>], graph: &Graph, node: usize, around: &[
     }
     let strength = (away.0 * away.0 + away.1 * away.1).sqrt();
     // Between neighbours on all sides there is no way out: downwards is as good as any.
-    let middle = match strength > 1e-6 {
-        true => libm::atan2(away.1, away.0),
-        false => -PI / 2.0,
+    let middle = if strength > 1e-6 {
+        libm::atan2(away.1, away.0)
+    } else {
+        -PI / 2.0
     };
     let widest = match neighbours {
         0 => TAU,

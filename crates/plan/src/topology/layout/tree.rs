@@ -55,12 +55,11 @@ pub(super) fn place(graph: &Graph, piece: &[usize]) -> Vec<(f64, f64)> {
     for (node, _, depth) in &order {
         let n = index[*node];
         let (x, y) = (sum[n].0 / sum[n].1.max(1.0), *depth as f64);
-        places[n] = match rings {
-            false => (x, -1.5 * y),
-            true => {
-                let angle = TAU * (0.25 - x / leaves as f64);
-                (ring * y * libm::cos(angle), ring * y * libm::sin(angle))
-            }
+        places[n] = if rings {
+            let angle = TAU * (0.25 - x / leaves as f64);
+            (ring * y * libm::cos(angle), ring * y * libm::sin(angle))
+        } else {
+            (x, -1.5 * y)
         };
     }
     places

@@ -31,9 +31,10 @@ impl Endpoint {
         if segment.flags.has(Flags::RST) {
             return;
         }
-        self.reset = match segment.flags.has(Flags::ACK) {
-            true => Reset::From(segment.ack),
-            false => Reset::Answering(segment.end()),
+        self.reset = if segment.flags.has(Flags::ACK) {
+            Reset::From(segment.ack)
+        } else {
+            Reset::Answering(segment.end())
         };
     }
 

@@ -33,9 +33,10 @@ impl Departures {
             stream,
             stop: kind.stop.unwrap_or(Time::MAX),
             payload: kind.segment,
-            bytes: match kind.application.is_bounded() {
-                true => table.flow(flow).bytes,
-                false => u64::MAX,
+            bytes: if kind.application.is_bounded() {
+                table.flow(flow).bytes
+            } else {
+                u64::MAX
             },
             count: 0,
             last: start,

@@ -98,9 +98,10 @@ impl Sender {
     pub(in crate::traffic) fn totals(&self) -> Totals {
         let sent = self.departures.count();
         Totals {
-            bytes: match self.is_received {
-                true => self.departures.payload_below(sent),
-                false => 0,
+            bytes: if self.is_received {
+                self.departures.payload_below(sent)
+            } else {
+                0
             },
             datagrams: Some(DatagramFigures {
                 sent,

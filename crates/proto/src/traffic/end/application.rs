@@ -75,9 +75,10 @@ impl Work {
                 Some(source) => Self::Source {
                     source,
                     stream,
-                    left: match application.is_bounded() {
-                        true => bytes,
-                        false => u64::MAX,
+                    left: if application.is_bounded() {
+                        bytes
+                    } else {
+                        u64::MAX
                     },
                     backlog: 0,
                 },

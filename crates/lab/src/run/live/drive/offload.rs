@@ -36,10 +36,7 @@ pub(super) fn to_kernel(offload: &Offload, frame: &[u8]) -> VnetHeader {
         (Kind::Tcp, true) => VnetHeader::GSO_TCPV6,
         (Kind::Udp, _) => VnetHeader::GSO_UDP_L4,
     };
-    let ecn = match offload.cwr {
-        true => VnetHeader::GSO_ECN,
-        false => 0,
-    };
+    let ecn = if offload.cwr { VnetHeader::GSO_ECN } else { 0 };
     VnetHeader {
         flags: VnetHeader::NEEDS_CSUM,
         gso_type: kind | ecn,
