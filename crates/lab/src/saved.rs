@@ -51,11 +51,10 @@ pub enum SavedError {
     #[error("{0} is no run folder: it has neither experiment.yaml nor {SUMMARY}")]
     NotARun(PathBuf),
     /// It has not ended, or was killed.
-    #[error("{folder}: there is no {SUMMARY}: {}", if .under_way {
-"the run is under way; `longhaul top` shows how it is doing"
-} else {
-"the run was killed before its end; start it again"
-})]
+    #[error("{folder}: there is no {SUMMARY}: {}", match .under_way {
+        true => "the run is under way; `longhaul top` shows how it is doing",
+        false => "the run was killed before its end; start it again",
+    })]
     Unfinished {
         /// The run folder.
         folder: PathBuf,

@@ -25,6 +25,7 @@ mod pair;
 mod place;
 mod rate;
 mod report;
+mod shares;
 mod table;
 mod tcp;
 mod udp;
@@ -46,7 +47,7 @@ type Groups = fn(&Lab) -> Vec<Group>;
 type Run = Box<dyn Fn(&Lab) -> io::Result<Outcome>>;
 
 /// The benches by name, in the order in which they run.
-const BENCHES: [(&str, Groups); 10] = [
+const BENCHES: [(&str, Groups); 11] = [
     ("delay", delay::groups),
     ("udp", udp::groups),
     ("tcp", tcp::groups),
@@ -54,6 +55,7 @@ const BENCHES: [(&str, Groups); 10] = [
     ("capacity", capacity::groups),
     ("soak", capacity::soak),
     ("hosts", hosts::groups),
+    ("shares", shares::groups),
     ("engine", engine::groups),
     ("kernel", kernel::groups),
     ("virtual", virtual_time::groups),
