@@ -1,8 +1,8 @@
 //! What the loop sheds when more arrives than it carries.
 //!
 //! Theory: output comes before input, so that a flood cannot delay what is inside (Mogul and
-//! Ramakrishnan, *Eliminating Receive Livelock*, 1997). Each turn of the loop advances the engine to the
-//! clock and sends all that is due, then reads a bounded batch, whatever waits at the door. Two rules
+//! Ramakrishnan, *Eliminating Receive Livelock*, 1997). Each turn of the loop reads a bounded batch,
+//! advances the engine to the clock whatever still waits at the door, and sends all that is due. Two rules
 //! say which frames of the batch are shed:
 //!
 //! - **Stale.** A frame that would leave its first pipe later than is tolerated is shed once the
