@@ -65,7 +65,7 @@ fn main(mut ended: File, folders: &[PathBuf]) -> ! {
     // Away from the terminal: Ctrl-C is for the run.
     sys::new_session();
     sys::ignore_endings();
-    sys::close_all_but(ended.as_raw_fd());
+    sys::close_all_but(0, &mut [ended.as_raw_fd()]);
     // Nothing is ever written: this returns at the end of the last that holds the other end.
     let _ = ended.read(&mut [0]);
     for folder in folders {
