@@ -13,12 +13,13 @@
 //! Disks are throttled request by request. Version 1 sees reads and direct writes alone: what is
 //! written through the page cache is written by the kernel, in no group's name.
 //!
-//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper).
+//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper). A
+//! run's group is locked (flock(2)) for as long as the run or its sandbox lives, so that any other run
+//! can tell whether it is somebody's, even one in another PID namespace.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,14 +28,17 @@ use super::device::Device;
 use super::places::{Controller, Place, Places};
 use super::reaper::Reaper;
 use super::{Cpu, Disk, Limits};
+use crate::clock::monotonic_ns;
 use crate::groups::Version;
 
 /// The period of CPU quotas, in microseconds.
 const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel takes (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: u64 = 1_000;
-/// What the groups of runs are called, before the number and the start of their process.
-const PREFIX: &str = "longhaul-";
+/// What the groups of runs are called, before the number of their process and the time.
+const PREFIX: &str = "longhaul-run-";
+/// Between two attempts to remove or to lock a group.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The period of a quota of so many thousandths of a CPU, and the quota, in microseconds.
 pub fn period_us(quota: u32) -> (u64, u64) {
@@ -84,7 +88,9 @@ pub struct Groups {
     roots: Vec<Root>,
     /// By host and root.
     hosts: Vec<Vec<PathBuf>>,
-    _reaper: Reaper,
+    reaper: Reaper,
+    /// The run's own groups, locked. The sandbox inherits the files.
+    _locks: Vec<File>,
 }
 
 impl Groups {
@@ -112,10 +118,14 @@ impl Groups {
         folders.dedup();
         roots.iter().for_each(|root| sweep(&root.place.folder));
         // Before the first group: whatever happens from here on, they are removed.
+        let reaper = Reaper::start(&folders)?;
+        let locks = folders.iter().map(|folder| make_locked(folder));
+        let locks = locks.collect::<io::Result<_>>()?;
         let mut groups = Self {
-            _reaper: Reaper::start(&folders)?,
             roots,
             hosts: Vec::new(),
+            reaper,
+            _locks: locks,
         };
         groups.hosts = make(&groups.roots, limits, device)?;
         Ok(Some(groups))
@@ -168,8 +178,11 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for root in &self.roots {
-            remove(&root.folder, Duration::from_secs(2));
+        let remove = |root: &Root| remove(&root.folder, Duration::from_secs(2));
+        let left = self.roots.iter().filter(|root| !remove(root)).count();
+        // It has more patience with processes that the kernel is still taking down.
+        if left == 0 {
+            self.reaper.stop();
         }
     }
 }
@@ -217,7 +230,7 @@ fn roots(places: &Places, limits: &[Limits]) -> io::Result<Vec<Root>> {
     Ok(roots)
 }
 
-/// Makes the groups; gives those of each host.
+/// Makes the groups of hosts below those of the run; gives those of each host.
 fn make(
     roots: &[Root],
     limits: &[Limits],
@@ -227,7 +240,6 @@ fn make(
         if root.place.version == Version::Second {
             give_on(&root.place.folder, root.controller)?;
         }
-        make_folder(&root.folder)?;
         if root.place.version == Version::Second {
             give_on(&root.folder, root.controller)?;
         }
@@ -352,25 +364,27 @@ fn limit_disk(
     Ok(())
 }
 
-/// The name of a run's groups: whose they are, so that others can tell when they are nobody's.
+/// A name that no other run's groups have.
 fn name() -> String {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let pid = std::process::id();
-    let start = start_of(pid).unwrap_or(0);
-    format!("{PREFIX}{pid}-{start}-{run}")
+    format!("{PREFIX}{}-{}", std::process::id(), monotonic_ns())
 }
 
-/// When a process began, in ticks since the machine did: with its number, this is one process.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything; 20 fields follow up to the start.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
+/// Makes a group that is locked until its file and all copies of it are closed.
+fn make_locked(folder: &Path) -> io::Result<File> {
+    const ATTEMPTS: u32 = 200;
+    for _ in 0..ATTEMPTS {
+        make_folder(folder)?;
+        // Another run may sweep it before it is locked; then it is made again.
+        if let Ok(file) = File::open(folder)
+            && file.try_lock_shared().is_ok()
+            && folder.exists()
+        {
+            return Ok(file);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let message = format!("{}: another process has locked it", folder.display());
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
 }
 
 /// Removes the groups of runs that have died together with their reapers.
@@ -378,24 +392,20 @@ fn sweep(place: &Path) {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+        if !name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else {
             continue;
         };
-        let mut numbers = owner.split('-');
-        let pid = numbers.next().and_then(|pid| pid.parse().ok());
-        let start = numbers.next().and_then(|start| start.parse().ok());
-        let (Some(pid), Some(start)) = (pid, start) else {
-            continue;
-        };
-        if start_of(pid) != Some(start) {
+        if file.try_lock().is_ok() {
             remove(&entry.path(), Duration::ZERO);
         }
     }
 }
 
-/// Removes a run's group and those of its hosts, once their processes are gone.
-pub(super) fn remove(folder: &Path, patience: Duration) {
-    const PAUSE: Duration = Duration::from_millis(5);
+/// Removes a run's group and those of its hosts, once their processes are gone; whether it has.
+pub(super) fn remove(folder: &Path, patience: Duration) -> bool {
     let mut left = patience;
     loop {
         let children = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -403,8 +413,10 @@ pub(super) fn remove(folder: &Path, patience: Duration) {
             let _ = fs::remove_dir(child.path());
         }
         match fs::remove_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && !left.is_zero() => {}
-            _ => return,
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            Err(_) if left.is_zero() => return false,
+            Err(_) => {}
         }
         std::thread::sleep(PAUSE);
         left = left.saturating_sub(PAUSE);
@@ -467,6 +479,9 @@ mod tests {
         }
         let limits = [LIMITS, Limits::default()];
         let roots = roots(&Places::of(own, &tree), &limits).unwrap();
+        for root in &roots {
+            make_locked(&root.folder).unwrap();
+        }
         let device = Device {
             number: "254:0".to_owned(),
             name: "vda".to_owned(),
@@ -542,20 +557,49 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_processes_that_are_gone_are_swept_and_others_stay() {
+    fn groups_that_nobody_has_locked_are_swept_and_others_stay() {
         let place = std::env::temp_dir().join(format!("longhaul-sweep-{}", std::process::id()));
-        let (pid, start) = (std::process::id(), start_of(std::process::id()).unwrap());
-        let names = [
-            format!("{PREFIX}{pid}-{start}-0"),
-            format!("{PREFIX}{pid}-{}-0", start + 1),
-            format!("{PREFIX}-1-x"),
-        ];
-        let there = || names.each_ref().map(|name| place.join(name).exists());
-        names
-            .iter()
-            .for_each(|name| fs::create_dir_all(place.join(name).join("host-0")).unwrap());
+        let names = [name(), name(), "longhaul-other".to_owned()];
+        let folders = names.each_ref().map(|name| place.join(name));
+        let there = || folders.each_ref().map(|folder| folder.exists());
+        fs::create_dir(&place).unwrap();
+        let [one, other] = [&folders[0], &folders[1]].map(|f| make_locked(f).unwrap());
+        // What a sandbox has inherited.
+        let copy = other.try_clone().unwrap();
+        fs::create_dir(&folders[2]).unwrap();
+        let hosts = folders.each_ref().map(|folder| folder.join("host-0"));
+        hosts.iter().for_each(|host| fs::create_dir(host).unwrap());
         sweep(&place);
-        assert_eq!(there(), [true, false, true]);
+        assert_eq!(there(), [true, true, true]);
+        drop((one, other));
+        sweep(&place);
+        assert_eq!(there(), [false, true, true]);
+        assert!(hosts[1].exists());
+        drop(copy);
+        sweep(&place);
+        assert_eq!(there(), [false, false, true]);
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_group_that_is_swept_before_it_is_locked_is_made_again() {
+        let place = std::env::temp_dir().join(format!("longhaul-locked-{}", std::process::id()));
+        let folder = place.join(name());
+        fs::create_dir_all(&folder).unwrap();
+        let sweeper = File::open(&folder).unwrap();
+        sweeper.try_lock().unwrap();
+        let swept = std::thread::spawn({
+            let folder = folder.clone();
+            move || {
+                std::thread::sleep(10 * PAUSE);
+                assert!(remove(&folder, Duration::ZERO));
+                drop(sweeper);
+            }
+        });
+        let locked = make_locked(&folder).unwrap();
+        swept.join().unwrap();
+        assert!(folder.exists() && File::open(&folder).unwrap().try_lock().is_err());
+        drop(locked);
         fs::remove_dir_all(place).unwrap();
     }
 }

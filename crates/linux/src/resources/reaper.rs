@@ -17,7 +17,7 @@ use crate::sys::{self, Fork};
 /// How long the kernel may take for the last processes of a run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The reaper as its run knows it; dropping it ends it.
+/// The reaper as its run knows it. Dropping it without [`stop`](Self::stop) leaves the groups to it.
 #[derive(Debug)]
 pub(super) struct Reaper {
     pid: i32,
@@ -48,11 +48,9 @@ impl Reaper {
             }),
         }
     }
-}
 
-impl Drop for Reaper {
-    /// The groups have been removed.
-    fn drop(&mut self) {
+    /// Ends it: the groups have been removed.
+    pub(super) fn stop(&self) {
         let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
         let mut status = 0;
         // SAFETY: our own child; the pointer outlives the call.
