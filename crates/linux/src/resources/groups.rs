@@ -13,9 +13,8 @@
 //! Disks are throttled request by request. Version 1 sees reads and direct writes alone: what is
 //! written through the page cache is written by the kernel, in no group's name.
 //!
-//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper). A
-//! run's group is locked (flock(2)) for as long as the run or its sandbox lives, so that any other run
-//! can tell whether it is somebody's, even one in another PID namespace.
+//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper), and
+//! sees to those that others have left ([`sweep`](super::sweep)).
 
 use std::fs::{self, File};
 use std::io;
@@ -27,18 +26,14 @@ use serde::{Deserialize, Serialize};
 use super::device::Device;
 use super::places::{Controller, Place, Places};
 use super::reaper::Reaper;
+use super::sweep::{self, make_folder, make_locked, remove, sweep};
 use super::{Cpu, Disk, Limits};
-use crate::clock::monotonic_ns;
 use crate::groups::Version;
 
 /// The period of CPU quotas, in microseconds.
 const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel takes (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: u64 = 1_000;
-/// What the groups of runs are called, before the number of their process and the time.
-const PREFIX: &str = "longhaul-run-";
-/// Between two attempts to remove or to lock a group.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// The period of a quota of so many thousandths of a CPU, and the quota, in microseconds.
 pub fn period_us(quota: u32) -> (u64, u64) {
@@ -223,7 +218,7 @@ fn roots(places: &Places, limits: &[Limits]) -> io::Result<Vec<Root>> {
             root.place.folder.clone_from(&uppermost);
         }
     }
-    let name = name();
+    let name = sweep::name();
     for root in &mut roots {
         root.folder = root.place.folder.join(&name);
     }
@@ -364,81 +359,11 @@ fn limit_disk(
     Ok(())
 }
 
-/// A name that no other run's groups have.
-fn name() -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), monotonic_ns())
-}
-
-/// Makes a group that is locked until its file and all copies of it are closed.
-fn make_locked(folder: &Path) -> io::Result<File> {
-    const ATTEMPTS: u32 = 200;
-    for _ in 0..ATTEMPTS {
-        make_folder(folder)?;
-        // Another run may sweep it before it is locked; then it is made again.
-        if let Ok(file) = File::open(folder)
-            && file.try_lock_shared().is_ok()
-            && folder.exists()
-        {
-            return Ok(file);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    let message = format!("{}: another process has locked it", folder.display());
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
-}
-
-/// Removes the groups of runs that have died together with their reapers.
-fn sweep(place: &Path) {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            continue;
-        }
-        let Ok(file) = File::open(entry.path()) else {
-            continue;
-        };
-        if file.try_lock().is_ok() {
-            remove(&entry.path(), Duration::ZERO);
-        }
-    }
-}
-
-/// Removes a run's group and those of its hosts, once their processes are gone; whether it has.
-pub(super) fn remove(folder: &Path, patience: Duration) -> bool {
-    let mut left = patience;
-    loop {
-        let children = fs::read_dir(folder).into_iter().flatten().flatten();
-        for child in children.filter(|child| child.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let _ = fs::remove_dir(child.path());
-        }
-        match fs::remove_dir(folder) {
-            Ok(()) => return true,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-            Err(_) if left.is_zero() => return false,
-            Err(_) => {}
-        }
-        std::thread::sleep(PAUSE);
-        left = left.saturating_sub(PAUSE);
-    }
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        result => result.map_err(|error| named(folder, &error)),
-    }
-}
-
 fn write(file: &Path, text: &str) -> io::Result<()> {
     fs::write(file, text).map_err(|error| {
         let what = format!("{text} into {}: {error}", file.display());
         io::Error::new(error.kind(), what)
     })
-}
-
-fn named(file: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", file.display()))
 }
 
 fn read(file: &Path) -> String {
@@ -554,52 +479,5 @@ mod tests {
         assert_eq!(period_us(100), (10_000, 1_000));
         assert_eq!(period_us(50), (20_000, 1_000));
         assert_eq!(period_us(10), (100_000, 1_000));
-    }
-
-    #[test]
-    fn groups_that_nobody_has_locked_are_swept_and_others_stay() {
-        let place = std::env::temp_dir().join(format!("longhaul-sweep-{}", std::process::id()));
-        let names = [name(), name(), "longhaul-other".to_owned()];
-        let folders = names.each_ref().map(|name| place.join(name));
-        let there = || folders.each_ref().map(|folder| folder.exists());
-        fs::create_dir(&place).unwrap();
-        let [one, other] = [&folders[0], &folders[1]].map(|f| make_locked(f).unwrap());
-        // What a sandbox has inherited.
-        let copy = other.try_clone().unwrap();
-        fs::create_dir(&folders[2]).unwrap();
-        let hosts = folders.each_ref().map(|folder| folder.join("host-0"));
-        hosts.iter().for_each(|host| fs::create_dir(host).unwrap());
-        sweep(&place);
-        assert_eq!(there(), [true, true, true]);
-        drop((one, other));
-        sweep(&place);
-        assert_eq!(there(), [false, true, true]);
-        assert!(hosts[1].exists());
-        drop(copy);
-        sweep(&place);
-        assert_eq!(there(), [false, false, true]);
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_group_that_is_swept_before_it_is_locked_is_made_again() {
-        let place = std::env::temp_dir().join(format!("longhaul-locked-{}", std::process::id()));
-        let folder = place.join(name());
-        fs::create_dir_all(&folder).unwrap();
-        let sweeper = File::open(&folder).unwrap();
-        sweeper.try_lock().unwrap();
-        let swept = std::thread::spawn({
-            let folder = folder.clone();
-            move || {
-                std::thread::sleep(10 * PAUSE);
-                assert!(remove(&folder, Duration::ZERO));
-                drop(sweeper);
-            }
-        });
-        let locked = make_locked(&folder).unwrap();
-        swept.join().unwrap();
-        assert!(folder.exists() && File::open(&folder).unwrap().try_lock().is_err());
-        drop(locked);
-        fs::remove_dir_all(place).unwrap();
     }
 }

@@ -67,7 +67,7 @@ fn main(mut ended: File, folders: &[PathBuf]) -> ! {
     // Nothing is ever written: this returns at the end of the last that holds the other end.
     let _ = ended.read(&mut [0]);
     for folder in folders {
-        super::groups::remove(folder, PATIENCE);
+        super::sweep::remove(folder, PATIENCE);
     }
     sys::exit_now(0)
 }
