@@ -21,14 +21,16 @@ DELAY_NS = 5_000_000  # of a hand-over
 def expected(cpu_ns, share, period_ns):
     """The least and the most that so much CPU time takes, and what it takes in the mean.
 
-    A host has its share of each period at once, as soon as it wants it: up to the rest of a period is
-    missing at the end of what it computes, or has gone by at its beginning. The kernel sees by its next
-    tick that a share is used up; what was too much is taken from later periods, which may be after the end.
+    A host has its share of each period at once, as soon as it wants it, and stands still for the rest of the
+    period. A computation may meet the rest of neither the period in which it begins nor that in which it ends,
+    so two rests are missing at most; and it may have to wait for one rest before it begins. The kernel sees by
+    its next tick that a share is used up; what was too much is taken from later periods, which may be after the
+    end.
     """
     if share == 1:
         return cpu_ns, cpu_ns, cpu_ns
     rest_ns, mean = (1 - share) * period_ns, cpu_ns / share
-    return mean - TICK_NS / share - rest_ns, mean + TICK_NS / share + rest_ns, mean
+    return mean - TICK_NS / share - 2 * rest_ns, mean + TICK_NS / share + rest_ns, mean
 
 
 def load(run):

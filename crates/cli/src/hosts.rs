@@ -2,6 +2,7 @@
 
 use longhaul_lab::control::{Control, ControlError, Reply, Request};
 use longhaul_lab::info::{AskedDisk, HostNow, HostsNow, Load};
+use longhaul_linux::cpu;
 
 use crate::exit::Exit;
 use crate::style;
@@ -68,7 +69,7 @@ fn table(hosts: &HostsNow) -> String {
             Some(style::bytes(host.resources.memory_bytes?))
         }),
         ("DISK", |host| host.resources.disk.as_ref().map(disk)),
-        ("ON", |host| Some(cpus(&host.place.as_ref()?.cpus))),
+        ("ON", |host| Some(cpu::list(&host.place.as_ref()?.cpus))),
         ("USED", |host| Some(used(host.load.as_ref()?))),
         ("PROGRAMS", |host| Some(programs(host.load.as_ref()?))),
     ];
@@ -111,35 +112,5 @@ fn programs(load: &Load) -> String {
         [] if load.busy => "busy".to_owned(),
         [] => "free".to_owned(),
         programs => style::clean(&programs.join(", ")),
-    }
-}
-
-/// Numbers of CPUs, neighbours as a range.
-fn cpus(numbers: &[usize]) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for &number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let range = |(first, last): (usize, usize)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    };
-    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbouring_cpus_are_a_range() {
-        assert_eq!(cpus(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(cpus(&[]), "");
     }
 }

@@ -20,6 +20,18 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     }
 }
 
+/// Numbers of CPUs as the kernel lists them: in order, neighbours as a range.
+pub fn list(cpus: &[usize]) -> String {
+    let mut cpus = cpus.to_vec();
+    cpus.sort_unstable();
+    let neighbours = cpus.chunk_by(|one, next| one + 1 == *next);
+    let ranges = neighbours.map(|range| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => range[0].to_string(),
+    });
+    ranges.collect::<Vec<_>>().join(",")
+}
+
 /// Binds this thread, and what it starts from now on, to `cpus`.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
     pin_thread(0, cpus)
@@ -189,10 +201,8 @@ pub(crate) fn schedstat(path: &str) -> Option<Schedstat> {
 /// nanoseconds, to a hundredth of a second; 0 where it does not say.
 pub fn stolen_ns() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    // SAFETY: no pointers.
-    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let tick_ns = 1_000_000_000 / u64::try_from(ticks_per_s).unwrap_or(100).max(1);
-    stolen_ticks(&stat).unwrap_or(0).saturating_mul(tick_ns)
+    let ticks = stolen_ticks(&stat).unwrap_or(0);
+    ticks.saturating_mul(crate::procfs::tick_ns())
 }
 
 /// The same in ticks, of what `/proc/stat` says (proc_stat(5)).
@@ -215,6 +225,12 @@ pub fn own_cpu_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbouring_cpus_are_a_range() {
+        assert_eq!(list(&[7, 0, 1, 2, 5, 8]), "0-2,5,7-8");
+        assert_eq!((list(&[3]), list(&[])), ("3".to_owned(), String::new()));
+    }
 
     #[test]
     fn stolen_time_is_the_eighth_number_of_all_cpus() {

@@ -23,6 +23,7 @@ mod groups;
 pub mod memory;
 mod netlink;
 pub mod packet_io;
+mod procfs;
 pub mod real_time;
 pub mod resources;
 pub mod sandbox;

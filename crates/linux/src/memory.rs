@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::groups::{self, Version};
+use crate::procfs::kib;
 
 /// Allocations from here on lie on large pages.
 const LARGE: usize = 8 << 20;
@@ -103,13 +104,6 @@ pub fn resident_bytes() -> u64 {
 
 fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
-}
-
-/// The number of a line `key NUMBER kB`, in bytes.
-fn kib(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let number: u64 = line.split_whitespace().next()?.parse().ok()?;
-    number.checked_mul(1024)
 }
 
 /// What control groups leave to programs: the tightest of these counts.

@@ -9,6 +9,7 @@ mod places;
 mod reaper;
 pub mod scope;
 mod support;
+mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod watchdog;

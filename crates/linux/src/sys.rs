@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::clock::MachineTime;
+
 /// Turns the kernel's −1 into its error.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 {
@@ -448,38 +450,19 @@ pub(crate) fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Closes every descriptor but the standard streams and these.
-pub(crate) fn close_all_from_3_but(mut kept: [RawFd; 2]) {
+/// Closes every descriptor from `first` on but those in `kept`. The caller uses none of them again.
+pub(crate) fn close_all_but(first: RawFd, kept: &mut [RawFd]) {
     kept.sort_unstable();
-    let mut first: libc::c_uint = 3;
-    for kept in kept.map(|fd| fd as libc::c_uint) {
+    let mut first = first as libc::c_uint;
+    for kept in kept.iter().map(|&fd| fd as libc::c_uint) {
         if kept > first {
-            // SAFETY: the caller uses no other descriptor again.
+            // SAFETY: no pointers; the caller owns nothing there that it will use again.
             unsafe { libc::close_range(first, kept - 1, 0) };
         }
         first = first.max(kept + 1);
     }
     // SAFETY: as above.
     unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
-}
-
-/// Closes every descriptor but the standard streams.
-pub(crate) fn close_all_from_3() {
-    // SAFETY: the caller owns nothing that it will use again; called just before a loop that
-    // uses no descriptor.
-    unsafe { libc::close_range(3, u32::MAX, 0) };
-}
-
-/// Closes every descriptor, also the standard streams, but this one.
-pub(crate) fn close_all_but(kept: RawFd) {
-    let kept = kept as u32;
-    // SAFETY: as above; the caller uses the one that is left.
-    unsafe {
-        if kept > 0 {
-            libc::close_range(0, kept - 1, 0);
-        }
-        libc::close_range(kept + 1, u32::MAX, 0);
-    }
 }
 
 /// Ignores what usually ends a process; what cannot be ignored still does.
@@ -502,20 +485,23 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         set
     };
-    let timeout = period.map(timespec);
-    let timeout = timeout
-        .as_ref()
-        .map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut done = MachineTime::now();
     loop {
+        // SAFETY: a null pointer asks for nothing.
+        unsafe { while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {} }
+        // Children that end in quick succession neither bring the chore forward nor put it off.
+        let timeout = period.map(|period| {
+            if MachineTime::now().since(done) >= period {
+                chore();
+                done = MachineTime::now();
+            }
+            timespec((done + period).since(MachineTime::now()))
+        });
+        let timeout = timeout
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the set and the time outlive the calls; a null pointer asks for nothing.
-        let waited = unsafe {
-            while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
-            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), timeout)
-        };
-        // Children that end in quick succession do not bring it forward.
-        if waited < 0 {
-            chore();
-        }
+        unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), timeout) };
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::probe::{self, Outcomes};
+use crate::procfs::kib;
 use crate::resources::Support;
 
 /// The kind of container that we are in.
@@ -107,10 +108,6 @@ fn number(path: &str) -> Option<u64> {
 fn field(table: &str, name: &str) -> Option<u64> {
     let line = table.lines().find(|line| line.starts_with(name))?;
     line[name.len()..].split_whitespace().next()?.parse().ok()
-}
-
-fn kib(table: &str, name: &str) -> Option<u64> {
-    field(table, name)?.checked_mul(1024)
 }
 
 /// `6.8.0-31-generic` → (6, 8).

@@ -15,6 +15,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use crate::procfs::{numbers_in, tick_ns};
+
 /// A number that is nobody yet is tried again for so long, and so many of them are at most.
 const PENDING_NS: u64 = 50_000_000;
 const PENDING_MAX: usize = 512;
@@ -191,11 +193,6 @@ fn namespace(pid: i32) -> io::Result<u64> {
     Ok(fs::metadata(format!("/proc/{pid}/ns/pid"))?.ino())
 }
 
-pub(super) fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
 /// The last number that was given, of `/proc/loadavg`.
 fn last_number(load: &File) -> Option<i32> {
     let mut text = [0; 128];
@@ -251,13 +248,6 @@ fn parse(text: &[u8]) -> Option<Stat> {
         parent,
         children_ns: children.saturating_mul(tick_ns()),
     })
-}
-
-/// Nanoseconds of a tick of `/proc`.
-pub(super) fn tick_ns() -> u64 {
-    // SAFETY: no pointers.
-    let per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / u64::try_from(per_s).unwrap_or(100).max(1)
 }
 
 #[cfg(test)]

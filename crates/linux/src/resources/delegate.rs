@@ -1,20 +1,21 @@
 //! Control groups for an ordinary user's run: this process moves into a group that is the user's.
 //!
-//! That is the group it is in already, where somebody has delegated it, or a scope that the user's
-//! systemd makes ([`scope`](super::scope)). Version 2 wants groups with children to be without
-//! processes, so the process goes one further down, and the run's groups stand beside it. systemd
-//! removes the scope after the last process in it.
+//! That is the group it is in already, where somebody has delegated it to this process alone, or a
+//! scope that the user's systemd makes ([`scope`](super::scope)). Version 2 wants groups with children to
+//! be without processes, so the process goes one further down, and the run's groups stand beside it.
+//! systemd removes the scope after the last process in it.
 //!
-//! Left out: taking others along that are in such a group too. They keep it from having children, and
-//! then the run does without.
+//! Left out: taking others along that are in such a group too, such as a shell. They keep it from
+//! having children, so there the run asks for a scope.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::places::Places;
-use super::scope::{self, ScopeError};
+use super::places::{Controller, Places};
+use super::scope::{self, Group, ScopeError};
+use crate::groups::Version;
 
 /// Where the run's own processes are, beside its hosts' groups.
 const OWN: &str = "longhaul-run";
@@ -38,7 +39,8 @@ pub fn delegate() -> Result<(), ScopeError> {
     };
     let pid = std::process::id();
     let unit = format!("longhaul-{pid}.scope");
-    let group = match scope::delegated(&read("/proc/self/cgroup"), &mount, uid) {
+    let delegated = scope::delegated(&read("/proc/self/cgroup"), &mount, uid);
+    let group = match delegated.filter(|group| is_of_use(group, pid)) {
         Some(group) => group,
         None => scope::start(None, &unit, &[pid], &mount, PATIENCE)?,
     };
@@ -47,6 +49,18 @@ pub fn delegate() -> Result<(), ScopeError> {
         unit,
         reason: format!("moving within {}: {error}", group.path.display()),
     })
+}
+
+/// Whether a group has something to give on, and no process but `pid` keeps it from doing so.
+fn is_of_use(group: &Group, pid: u32) -> bool {
+    let gives = |controller: Controller| {
+        let name = controller.name(Version::Second);
+        group.controllers.iter().any(|given| given == name)
+    };
+    let processes = fs::read_to_string(group.path.join("cgroup.procs")).unwrap_or_default();
+    let pid = pid.to_string();
+    (gives(Controller::Cpu) || gives(Controller::Memory))
+        && processes.split_whitespace().all(|other| other == pid)
 }
 
 /// Moves a process to a group of its own below `group`.
@@ -62,6 +76,29 @@ fn move_below(group: &Path, pid: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_of_use_with_controllers_and_without_others() {
+        let tree = std::env::temp_dir().join(format!("longhaul-of-use-{}", std::process::id()));
+        fs::create_dir_all(&tree).unwrap();
+        for (controllers, processes, expected) in [
+            ("cpu memory pids", "77\n", true),
+            ("memory", "77\n", true),
+            ("cpu memory", "7\n77\n", false),
+            // Of a process that this PID namespace does not show.
+            ("cpu memory", "0\n77\n", false),
+            ("pids", "77\n", false),
+            ("", "77\n", false),
+        ] {
+            fs::write(tree.join("cgroup.procs"), processes).unwrap();
+            let group = Group {
+                path: tree.clone(),
+                controllers: controllers.split_whitespace().map(str::to_owned).collect(),
+            };
+            assert_eq!(is_of_use(&group, 77), expected, "{controllers} {processes}");
+        }
+        fs::remove_dir_all(tree).unwrap();
+    }
 
     #[test]
     fn a_process_goes_below_its_group_so_that_groups_can_stand_beside_it() {

@@ -38,13 +38,9 @@ pub mod credit;
 mod hold;
 
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use super::census::{Census, cpu_ns};
 use crate::clock::monotonic_ns;
-use crate::cpu::{self, Scheduling};
-use crate::sys;
 use credit::{Credit, QUANTUM_NS};
 use hold::{Held, Host};
 
@@ -110,22 +106,6 @@ impl Controller {
         }
         let next = self.hosts.iter().map(Host::due_ns).min();
         next.unwrap_or(u64::MAX).min(now_ns + QUANTUM_NS)
-    }
-
-    /// Takes turns until `until` can be read or is closed; then everything goes on.
-    ///
-    /// # Errors
-    /// Waiting failed.
-    pub fn serve(mut self, until: BorrowedFd<'_>) -> io::Result<()> {
-        cpu::without_timer_slack();
-        Scheduling::ShortSlice.apply();
-        loop {
-            let next_ns = self.turn();
-            let wait = Duration::from_nanos(next_ns.saturating_sub(monotonic_ns()));
-            if sys::wait_readable(&[until], Some(wait))?[0] {
-                return Ok(());
-            }
-        }
     }
 }
 

@@ -13,12 +13,12 @@
 //! Disks are throttled request by request. Version 1 sees reads and direct writes alone: what is
 //! written through the page cache is written by the kernel, in no group's name.
 //!
-//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper).
+//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper), and
+//! sees to those that others have left ([`sweep`](super::sweep)).
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::device::Device;
 use super::places::{Controller, Place, Places};
 use super::reaper::Reaper;
+use super::sweep::{self, make_folder, make_locked, remove, sweep};
 use super::{Cpu, Disk, Limits};
 use crate::groups::Version;
 
@@ -33,8 +34,6 @@ use crate::groups::Version;
 const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel takes (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: u64 = 1_000;
-/// What the groups of runs are called, before the number and the start of their process.
-const PREFIX: &str = "longhaul-";
 
 /// The period of a quota of so many thousandths of a CPU, and the quota, in microseconds.
 pub fn period_us(quota: u32) -> (u64, u64) {
@@ -84,7 +83,9 @@ pub struct Groups {
     roots: Vec<Root>,
     /// By host and root.
     hosts: Vec<Vec<PathBuf>>,
-    _reaper: Reaper,
+    reaper: Reaper,
+    /// The run's own groups, locked. The sandbox inherits the files.
+    _locks: Vec<File>,
 }
 
 impl Groups {
@@ -112,10 +113,14 @@ impl Groups {
         folders.dedup();
         roots.iter().for_each(|root| sweep(&root.place.folder));
         // Before the first group: whatever happens from here on, they are removed.
+        let reaper = Reaper::start(&folders)?;
+        let locks = folders.iter().map(|folder| make_locked(folder));
+        let locks = locks.collect::<io::Result<_>>()?;
         let mut groups = Self {
-            _reaper: Reaper::start(&folders)?,
             roots,
             hosts: Vec::new(),
+            reaper,
+            _locks: locks,
         };
         groups.hosts = make(&groups.roots, limits, device)?;
         Ok(Some(groups))
@@ -168,8 +173,11 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for root in &self.roots {
-            remove(&root.folder, Duration::from_secs(2));
+        let remove = |root: &Root| remove(&root.folder, Duration::from_secs(2));
+        let left = self.roots.iter().filter(|root| !remove(root)).count();
+        // It has more patience with processes that the kernel is still taking down.
+        if left == 0 {
+            self.reaper.stop();
         }
     }
 }
@@ -210,14 +218,14 @@ fn roots(places: &Places, limits: &[Limits]) -> io::Result<Vec<Root>> {
             root.place.folder.clone_from(&uppermost);
         }
     }
-    let name = name();
+    let name = sweep::name();
     for root in &mut roots {
         root.folder = root.place.folder.join(&name);
     }
     Ok(roots)
 }
 
-/// Makes the groups; gives those of each host.
+/// Makes the groups of hosts below those of the run; gives those of each host.
 fn make(
     roots: &[Root],
     limits: &[Limits],
@@ -227,7 +235,6 @@ fn make(
         if root.place.version == Version::Second {
             give_on(&root.place.folder, root.controller)?;
         }
-        make_folder(&root.folder)?;
         if root.place.version == Version::Second {
             give_on(&root.folder, root.controller)?;
         }
@@ -352,81 +359,11 @@ fn limit_disk(
     Ok(())
 }
 
-/// The name of a run's groups: whose they are, so that others can tell when they are nobody's.
-fn name() -> String {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let pid = std::process::id();
-    let start = start_of(pid).unwrap_or(0);
-    format!("{PREFIX}{pid}-{start}-{run}")
-}
-
-/// When a process began, in ticks since the machine did: with its number, this is one process.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything; 20 fields follow up to the start.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
-}
-
-/// Removes the groups of runs that have died together with their reapers.
-fn sweep(place: &Path) {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
-            continue;
-        };
-        let mut numbers = owner.split('-');
-        let pid = numbers.next().and_then(|pid| pid.parse().ok());
-        let start = numbers.next().and_then(|start| start.parse().ok());
-        let (Some(pid), Some(start)) = (pid, start) else {
-            continue;
-        };
-        if start_of(pid) != Some(start) {
-            remove(&entry.path(), Duration::ZERO);
-        }
-    }
-}
-
-/// Removes a run's group and those of its hosts, once their processes are gone.
-pub(super) fn remove(folder: &Path, patience: Duration) {
-    const PAUSE: Duration = Duration::from_millis(5);
-    let mut left = patience;
-    loop {
-        let children = fs::read_dir(folder).into_iter().flatten().flatten();
-        for child in children.filter(|child| child.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let _ = fs::remove_dir(child.path());
-        }
-        match fs::remove_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && !left.is_zero() => {}
-            _ => return,
-        }
-        std::thread::sleep(PAUSE);
-        left = left.saturating_sub(PAUSE);
-    }
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        result => result.map_err(|error| named(folder, &error)),
-    }
-}
-
 fn write(file: &Path, text: &str) -> io::Result<()> {
     fs::write(file, text).map_err(|error| {
         let what = format!("{text} into {}: {error}", file.display());
         io::Error::new(error.kind(), what)
     })
-}
-
-fn named(file: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", file.display()))
 }
 
 fn read(file: &Path) -> String {
@@ -467,6 +404,9 @@ mod tests {
         }
         let limits = [LIMITS, Limits::default()];
         let roots = roots(&Places::of(own, &tree), &limits).unwrap();
+        for root in &roots {
+            make_locked(&root.folder).unwrap();
+        }
         let device = Device {
             number: "254:0".to_owned(),
             name: "vda".to_owned(),
@@ -539,23 +479,5 @@ mod tests {
         assert_eq!(period_us(100), (10_000, 1_000));
         assert_eq!(period_us(50), (20_000, 1_000));
         assert_eq!(period_us(10), (100_000, 1_000));
-    }
-
-    #[test]
-    fn groups_of_processes_that_are_gone_are_swept_and_others_stay() {
-        let place = std::env::temp_dir().join(format!("longhaul-sweep-{}", std::process::id()));
-        let (pid, start) = (std::process::id(), start_of(std::process::id()).unwrap());
-        let names = [
-            format!("{PREFIX}{pid}-{start}-0"),
-            format!("{PREFIX}{pid}-{}-0", start + 1),
-            format!("{PREFIX}-1-x"),
-        ];
-        let there = || names.each_ref().map(|name| place.join(name).exists());
-        names
-            .iter()
-            .for_each(|name| fs::create_dir_all(place.join(name).join("host-0")).unwrap());
-        sweep(&place);
-        assert_eq!(there(), [true, false, true]);
-        fs::remove_dir_all(place).unwrap();
     }
 }

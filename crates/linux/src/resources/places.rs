@@ -7,7 +7,8 @@
 //! within whatever limits it has. In version 2 a group cannot have both processes and controllers
 //! for its children, so there it takes the nearest one above that can.
 //!
-//! Left out: groups that are delegated to a user who is not root.
+//! Left out: moving this process to where groups can be made, which is
+//! [`delegate`](super::delegate())'s.
 
 use std::fs;
 use std::path::{Path, PathBuf};

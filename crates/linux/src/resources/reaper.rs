@@ -17,7 +17,7 @@ use crate::sys::{self, Fork};
 /// How long the kernel may take for the last processes of a run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The reaper as its run knows it; dropping it ends it.
+/// The reaper as its run knows it. Dropping it without [`stop`](Self::stop) leaves the groups to it.
 #[derive(Debug)]
 pub(super) struct Reaper {
     pid: i32,
@@ -48,11 +48,9 @@ impl Reaper {
             }),
         }
     }
-}
 
-impl Drop for Reaper {
-    /// The groups have been removed.
-    fn drop(&mut self) {
+    /// Ends it: the groups have been removed.
+    pub(super) fn stop(&self) {
         let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
         let mut status = 0;
         // SAFETY: our own child; the pointer outlives the call.
@@ -65,11 +63,11 @@ fn main(mut ended: File, folders: &[PathBuf]) -> ! {
     // Away from the terminal: Ctrl-C is for the run.
     sys::new_session();
     sys::ignore_endings();
-    sys::close_all_but(ended.as_raw_fd());
+    sys::close_all_but(0, &mut [ended.as_raw_fd()]);
     // Nothing is ever written: this returns at the end of the last that holds the other end.
     let _ = ended.read(&mut [0]);
     for folder in folders {
-        super::groups::remove(folder, PATIENCE);
+        super::sweep::remove(folder, PATIENCE);
     }
     sys::exit_now(0)
 }

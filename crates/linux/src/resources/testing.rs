@@ -3,7 +3,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::census::{StatFile, numbers_in};
+use super::census::StatFile;
+use crate::procfs::numbers_in;
 
 #[path = "../../../../tests/skip.rs"]
 mod skip;

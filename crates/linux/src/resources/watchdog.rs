@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use super::census::{Census, cpu_ns};
 use crate::clock::monotonic_ns;
 use crate::cpu::own_cpu_ns;
+use crate::procfs::{kib, resident_bytes};
 use crate::sys::check;
 
 /// Looks are at least so far apart, and at most.
@@ -182,15 +183,6 @@ pub fn limit_data(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// RSS: never less than PSS.
-fn resident_bytes(pid: i32) -> Option<u64> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    Some(pages * u64::try_from(page).unwrap_or(4096))
-}
-
 /// What a process holds, shared pages by their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pss {
@@ -205,13 +197,9 @@ impl Pss {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let kib = |key| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
         Some(Self {
-            all: kib("Pss:")? << 10,
-            shared: kib("Pss_Shmem:").unwrap_or(0) << 10,
+            all: kib(text, "Pss:")?,
+            shared: kib(text, "Pss_Shmem:").unwrap_or(0),
         })
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut rep
         sys::exit_now(1);
     };
     drop((go, report));
-    sys::close_all_from_3();
+    sys::close_all_but(3, &mut []);
     match &mut meminfo {
         Some(meminfo) => sys::reap_forever(Some(identity::LOOK), || meminfo.refresh()),
         None => sys::reap_forever(None, || {}),

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use super::HostConfig;
 use super::boot::{PRIVATE, bind_over};
+use crate::cpu;
+use crate::procfs::{kib, numbers_in};
 use crate::resources::watchdog::tmpfs_bytes;
 
 /// Where the files of a host's identity are.
@@ -46,7 +48,7 @@ pub(super) fn give(config: &HostConfig, own_run: bool) -> io::Result<Option<Memi
     let id = format!("{:032x}\n", config.machine_id);
     show("machine-id", &id, &MACHINE_ID)?;
     if !config.cpus.is_empty() {
-        show("cpus", &(cpu_list(&config.cpus) + "\n"), &CPU_LISTS)?;
+        show("cpus", &(cpu::list(&config.cpus) + "\n"), &CPU_LISTS)?;
         let machine = std::fs::read_to_string(CPUINFO).unwrap_or_default();
         if let Some(cpuinfo) = cpuinfo(&machine, &config.cpus) {
             show("cpuinfo", &cpuinfo, &[CPUINFO])?;
@@ -66,18 +68,6 @@ fn show(name: &str, text: &str, places: &[&str]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Numbers as the kernel lists CPUs: neighbours as a range.
-fn cpu_list(cpus: &[usize]) -> String {
-    let mut cpus = cpus.to_vec();
-    cpus.sort_unstable();
-    let neighbours = cpus.chunk_by(|one, next| one + 1 == *next);
-    let ranges = neighbours.map(|range| match range {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => range[0].to_string(),
-    });
-    ranges.collect::<Vec<_>>().join(",")
 }
 
 /// The machine's `/proc/cpuinfo` with the paragraphs of these CPUs alone, and with those that are of
@@ -192,44 +182,23 @@ fn detail(text: &str, field: &str) -> u64 {
 /// Bytes that the host holds without a group: its processes' own memory, where what several share
 /// counts for each, and its private folders, or mapped shared memory where that is more.
 fn held() -> u64 {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter(|entry| {
-        let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
-        name != "1" && name.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    let statuses = processes.filter_map(|p| std::fs::read_to_string(p.path().join("status")).ok());
-    let (own, shared) = statuses.fold((0, 0), |(own, shared), status| {
-        (
-            own + size(&status, "RssAnon"),
-            shared + size(&status, "RssShmem"),
-        )
-    });
+    let mut own = 0;
+    let mut shared = 0;
+    for process in numbers_in("/proc").filter(|&pid| pid != 1) {
+        let path = format!("/proc/{process}/status");
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        own += kib(&status, "RssAnon:").unwrap_or(0);
+        shared += kib(&status, "RssShmem:").unwrap_or(0);
+    }
     let folders = PRIVATE
         .iter()
         .map(|(folder, _)| tmpfs_bytes(1, Path::new(folder)));
     own + shared.max(folders.sum())
 }
 
-/// A size of `/proc/PID/status`; 0 where it is not there.
-fn size(status: &str, field: &str) -> u64 {
-    let kib = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
-        (name == field).then_some(kib)
-    };
-    status.lines().find_map(kib).unwrap_or(0) << 10
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn neighbouring_cpus_are_a_range() {
-        assert_eq!(cpu_list(&[7, 0, 1, 2, 5, 8]), "0-2,5,7-8");
-        assert_eq!(cpu_list(&[3]), "3");
-    }
 
     #[test]
     fn cpuinfo_has_the_paragraphs_of_its_cpus() {
@@ -277,15 +246,5 @@ mod tests {
         assert_eq!(detail(text, "inactive_file"), 7);
         assert_eq!(detail(text, "total_inactive_file"), 9);
         assert_eq!(detail(text, "inactive"), 0);
-    }
-
-    #[test]
-    fn sizes_are_found_by_their_names() {
-        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t     300 kB\nRssShmem:\t 100 kB\n";
-        assert_eq!(
-            (size(status, "RssAnon"), size(status, "RssShmem")),
-            (300 << 10, 100 << 10)
-        );
-        assert_eq!((size(status, "Rss"), size(status, "Name")), (0, 0));
     }
 }

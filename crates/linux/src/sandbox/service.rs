@@ -170,7 +170,7 @@ fn main(answers: impl Answers, feed: OwnedFd, run: OwnedFd) -> ! {
     sys::reset_signals();
     // Clients hang up when they like.
     sys::ignore_broken_pipes();
-    sys::close_all_from_3_but([feed.as_raw_fd(), run.as_raw_fd()]);
+    sys::close_all_but(3, &mut [feed.as_raw_fd(), run.as_raw_fd()]);
     let served = Serving::new(answers, feed, run).and_then(Serving::serve);
     sys::exit_now(i32::from(served.is_err()))
 }

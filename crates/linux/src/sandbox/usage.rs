@@ -6,6 +6,7 @@ use std::fs;
 use super::boot::INTERFACE;
 use super::{HostUsage, TcpCounters};
 use crate::cpu::{Schedstat, schedstat};
+use crate::procfs::{numbers_in, resident_bytes};
 
 /// Frames that an interface dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,7 +120,9 @@ impl Tasks {
             };
             let (usage, total) = (&mut usage[host], &mut self.totals[host]);
             usage.processes += 1;
-            usage.resident_bytes += if memory { resident_bytes(pid) } else { 0 };
+            if memory {
+                usage.resident_bytes += resident_bytes(pid).unwrap_or(0);
+            }
             for task in numbers_in(&format!("/proc/{pid}/task")) {
                 let Some(now) = schedstat(&format!("/proc/{pid}/task/{task}/schedstat")) else {
                     continue;
@@ -138,21 +141,6 @@ impl Tasks {
         }
         usage
     }
-}
-
-/// Memory that a process holds now; 0 where it is gone.
-fn resident_bytes(pid: i32) -> u64 {
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1);
-    let pages = pages.and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * u64::try_from(page).unwrap_or(4096)
-}
-
-fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {

@@ -142,9 +142,8 @@ fn main(work: Work, cpus: usize, go_on: &File, says: File) -> ! {
 /// Takes turns until the other end of `go_on` is closed; then everything goes on.
 fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: File) -> io::Result<()> {
     let of_limit = work.of_limit;
-    let some = |any: bool| any.then_some(());
-    let duty = some(!work.shares.is_empty()).map(|()| Controller::new(&work.shares, cpus));
-    let watchdog = some(!work.limits.is_empty()).map(|()| Watchdog::new(work.limits));
+    let duty = (!work.shares.is_empty()).then(|| Controller::new(&work.shares, cpus));
+    let watchdog = (!work.limits.is_empty()).then(|| Watchdog::new(work.limits));
     let (mut duty, mut watchdog) = (duty.transpose()?, watchdog.transpose()?);
     loop {
         let mut next_ns = duty.as_mut().map_or(u64::MAX, Controller::turn);

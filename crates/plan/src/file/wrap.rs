@@ -288,10 +288,10 @@ visit_parts!(self, seq => {
     let missing = || A::Error::custom("a value is missing");
     let short: bool = seq.next_element()?.ok_or_else(missing)?;
     Ok(if short {
-Either::Short(seq.next_element()?.ok_or_else(missing)?)
-} else {
-Either::Long(seq.next_element()?.ok_or_else(missing)?)
-})
+        Either::Short(seq.next_element()?.ok_or_else(missing)?)
+    } else {
+        Either::Long(seq.next_element()?.ok_or_else(missing)?)
+    })
 }, Either<S, L>, [S: Deserialize<'de>, L: Deserialize<'de>]);
 
 impl OneOrMany {

@@ -30,12 +30,16 @@ def info():
     return json.loads(answer.split(b"\r\n\r\n", 1)[1])
 
 
+# Orphans that end all the time: the host's init, which reaps them, must not wait for a quiet second.
+orphans = subprocess.Popen(["sh", "-c", "while :; do (sleep 0.05 &) ; sleep 0.1; done"], stdout=subprocess.DEVNULL)
 held = bytearray(os.urandom(16 << 20))
 deadline = time.monotonic() + 10
 memory = meminfo()
 while memory["MemTotal"] - memory["MemAvailable"] < 16 << 10 and time.monotonic() < deadline:
     time.sleep(0.1)
     memory = meminfo()
+orphans.kill()
+orphans.wait()
 processors = [line.split(":")[1] for line in open("/proc/cpuinfo") if line.startswith("processor")]
 print(
     json.dumps(

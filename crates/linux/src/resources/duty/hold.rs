@@ -7,7 +7,8 @@ use super::cpu_ns;
 use super::credit::Credit;
 use crate::clock::monotonic_ns;
 use crate::cpu::schedstat;
-use crate::resources::census::{Arrival, Stat, StatFile, numbers_in, tick_ns};
+use crate::procfs::{numbers_in, tick_ns};
+use crate::resources::census::{Arrival, Stat, StatFile};
 
 /// Parents get so long to stop before their children do, looked at that often.
 const PARENTS_NS: u64 = 20_000_000;
