@@ -15,7 +15,7 @@ use crate::flows::{FlowSummary, GroupSummary};
 use crate::network::NetworkFile;
 use crate::summary::*;
 use sample::*;
-pub(crate) use sample::{Folder, summary};
+pub(crate) use sample::{Folder, flow, group, summary};
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\"&\u{202e}\0<!--";
 
