@@ -155,20 +155,24 @@ fn files_that_are_none_or_too_large_are_not_read() {
     let told = SummaryFile::read(&scratch.0).unwrap_err().to_string();
     assert!(told.contains("invalid utf-8 sequence"), "{told}");
     let told = bounded(&path, 99).unwrap_err().to_string();
+    assert!(told == "it is too large", "{told}");
+    fs::remove_file(scratch.0.join(SUMMARY)).unwrap();
+    fs::create_dir(scratch.0.join(SUMMARY)).unwrap();
+    let told = SummaryFile::read(&scratch.0).unwrap_err().to_string();
     assert!(
-        told.ends_with("this is no summary: it is too large"),
+        told.ends_with("summary.json: this is no summary: it is no ordinary file"),
         "{told}"
     );
     // Its length is 0, and it never ends.
     let told = bounded(Path::new("/dev/zero"), 99).unwrap_err().to_string();
-    assert!(told.ends_with("it is no ordinary file"), "{told}");
+    assert_eq!(told, "it is no ordinary file");
     let told = bounded(&scratch.0, 99).unwrap_err().to_string();
-    assert!(told.ends_with("it is no ordinary file"), "{told}");
+    assert_eq!(told, "it is no ordinary file");
     // A file whose length says nothing, as those of /proc.
     let told = bounded(Path::new("/proc/self/status"), 9)
         .unwrap_err()
         .to_string();
-    assert!(told.ends_with("it is too large"), "{told}");
+    assert_eq!(told, "it is too large");
 }
 
 #[test]
