@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::Path;
 
 use longhaul_plan::topology::draw;
@@ -172,7 +173,7 @@ fn other_version(summary: Option<&Map<String, Value>>, notes: &mut Vec<String>) 
 
 /// The end of the last row of any series, in seconds.
 fn last_row_s(path: &Path) -> f64 {
-    let all = [specs::PIPES].into_iter().chain(specs::OTHERS);
+    let all = iter::once(&*specs::PIPES).chain(&*specs::OTHERS);
     let ends = all.map(|spec| {
         let numbers = spec.numbers();
         let columns = Columns {
@@ -370,14 +371,13 @@ impl Series<'_> {
     /// All series that there are.
     fn all(&self, notes: &mut Vec<String>) -> BTreeMap<&'static str, Tracks> {
         let mut all = BTreeMap::new();
-        let specs = [specs::PIPES].into_iter().chain(specs::OTHERS);
-        for spec in specs {
+        for spec in iter::once(&*specs::PIPES).chain(&*specs::OTHERS) {
             let things = match spec.name {
                 "pipes" => self.pipes.max(1),
                 _ => spec.most,
             };
             all.extend(
-                self.one(&spec, things, notes)
+                self.one(spec, things, notes)
                     .map(|tracks| (spec.name, tracks)),
             );
         }
