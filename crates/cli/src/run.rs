@@ -154,16 +154,18 @@ fn cores_of(args: &Args, plan: &Plan) -> Result<Cores, String> {
 /// Prints the result, and gives the code for it.
 fn finished(args: &Args, summary: &Summary) -> Exit {
     let exit = exit_of(summary, args.accept.state());
+    let json = summary.to_json();
     if args.json {
-        style::print(&summary.to_json());
+        style::print(&json);
     }
-    if !args.quiet || exit != Exit::Done {
-        let saved = Saved::from(summary);
-        if args.json {
-            style::tell(result::text(&saved, Style::stderr()).trim_end());
-        } else {
-            style::print(&result::text(&saved, Style::stdout()));
-        }
+    if args.quiet && exit == Exit::Done {
+        return exit;
+    }
+    // As `longhaul report` reads it from the run folder.
+    match Saved::from_json(&json) {
+        Ok(saved) if args.json => style::tell(result::text(&saved, Style::stderr()).trim_end()),
+        Ok(saved) => style::print(&result::text(&saved, Style::stdout())),
+        Err(error) => style::problem(format_args!("the summary cannot be shown: {error}")),
     }
     exit
 }

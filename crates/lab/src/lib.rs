@@ -11,6 +11,7 @@ pub mod control;
 pub mod fidelity;
 pub mod flows;
 pub mod folder;
+mod http;
 pub mod info;
 mod measure;
 pub mod network;

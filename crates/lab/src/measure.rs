@@ -15,6 +15,7 @@
 //! Left out: rows of each second, which [the ledger](crate::run) writes, and what they mean for the verdict.
 
 mod capture;
+pub(crate) mod columns;
 mod encode;
 mod files;
 mod flows;
@@ -23,7 +24,7 @@ mod parts;
 pub(crate) mod read;
 mod recorder;
 mod reserve;
-mod rows;
+pub(crate) mod rows;
 mod sample;
 mod sampler;
 mod setup;

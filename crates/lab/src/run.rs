@@ -16,6 +16,7 @@ use longhaul_plan::plan::{Plan, RunClock};
 pub use attempts::{Attempts, run_until};
 pub(crate) use context::{Begun, io_error};
 pub use context::{Cores, Observer, Progress, RunError, RunOptions};
+pub(crate) use ledger::SECONDS;
 pub use live::ring_configs;
 
 use crate::folder::RunFolder;

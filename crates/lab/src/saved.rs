@@ -34,7 +34,7 @@ pub const RUNS: &str = "longhaul-runs";
 /// The summary's name in a run folder.
 pub const SUMMARY: &str = "summary.json";
 /// The largest summary that is read: 400,000 pipes take about 200 MB.
-const SUMMARY_MAX: u64 = 1 << 30;
+pub(crate) const SUMMARY_MAX: u64 = 1 << 30;
 
 /// Why a run cannot be read.
 #[derive(Debug, Error)]
@@ -92,16 +92,20 @@ impl SummaryFile {
     /// Reads the summary of a run that has been [found](find).
     pub fn read(folder: &Path) -> Result<Self, SavedError> {
         let path = folder.join(SUMMARY);
-        let bytes = match bounded(&path, SUMMARY_MAX) {
-            Ok(bytes) => bytes,
-            Err(SavedError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(SavedError::Unfinished {
-                    folder: folder.to_owned(),
-                    under_way: crate::folder::is_under_way(folder),
-                });
-            }
-            Err(error) => return Err(error),
-        };
+        let bytes = bounded(&path, SUMMARY_MAX).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => SavedError::Unfinished {
+                folder: folder.to_owned(),
+                under_way: crate::folder::is_under_way(folder),
+            },
+            io::ErrorKind::InvalidData => SavedError::NotASummary {
+                path: path.clone(),
+                problem: error.to_string(),
+            },
+            _ => SavedError::Io {
+                path: path.clone(),
+                error,
+            },
+        })?;
         // Parsers do not look at the encoding of what they skip.
         let text = String::from_utf8(bytes).map_err(|error| SavedError::NotASummary {
             path: path.clone(),
@@ -144,32 +148,22 @@ impl SummaryFile {
     }
 }
 
-/// What a file holds, if it is a file and no larger than `most` bytes.
-fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, SavedError> {
-    let failed = |error| SavedError::Io {
-        path: path.to_owned(),
-        error,
-    };
-    let unfit = |problem: &str| SavedError::NotASummary {
-        path: path.to_owned(),
-        problem: problem.to_owned(),
-    };
+/// What a file holds. It is an error of the kind `InvalidData` if it is no ordinary file or larger than `most` bytes.
+pub(crate) fn bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let unfit = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem);
+    let too_large = || unfit("it is too large");
     // Before it is opened, which waits for a writer where it is a pipe.
-    let metadata = path.metadata().map_err(failed)?;
+    let metadata = path.metadata()?;
     if !metadata.is_file() {
         return Err(unfit("it is no ordinary file"));
     }
     if metadata.len() > most {
-        return Err(unfit("it is too large"));
+        return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
-    let file = File::open(path).map_err(failed)?;
-    file.take(most + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        Err(unfit("it is too large"))
-    } else {
-        Ok(bytes)
+        return Err(too_large());
     }
+    Ok(bytes)
 }

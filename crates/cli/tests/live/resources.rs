@@ -281,6 +281,14 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
     );
     let warnings = outcome.summary["warnings"].to_string();
     assert!(warnings.contains("1 process of a was ended"), "{warnings}");
+    // Where there are groups to be had, systemd was asked for them, and nobody is on this user's bus.
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert_eq!(
+        warnings.contains("without control groups, less exactly")
+            && warnings.contains("no session bus"),
+        mounts.contains(" - cgroup2 "),
+        "{warnings}"
+    );
     let file = lab.write(
         "disk.yaml",
         &hosts("disk: { read: 4 MB/s }", "  p: { on: a, run: 'true' }\n"),

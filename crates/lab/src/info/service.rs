@@ -7,8 +7,9 @@ use longhaul_linux::sandbox::{Answers, Inquiry};
 use longhaul_plan::plan::Plan;
 use longhaul_proto::names::Names;
 
-use super::http::{self, Request, Status, Target};
+use super::http::{self, Request, Target};
 use super::{HostNow, HostsNow};
+use crate::http::Status;
 
 /// The answers of a run's services.
 pub(crate) struct Services {

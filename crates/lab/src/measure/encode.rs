@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use longhaul_plan::measure::Format;
 
+use super::columns::{Column, Declared, Kind};
+
 /// The values of a column; where some may be missing, the levels say which are there.
 #[derive(Debug, Clone)]
 enum Values {
@@ -53,44 +55,27 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
     }
 }
 
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Whole,
-    Real,
-    Text,
-    /// The same where some may be missing.
-    MaybeWhole,
-    MaybeReal,
-}
-
-impl Kind {
-    const fn may_be_missing(self) -> bool {
-        matches!(self, Self::MaybeWhole | Self::MaybeReal)
-    }
-}
-
 /// Rows of one series, column by column.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    names: &'static [(&'static str, Kind)],
+    declared: Declared,
     columns: Vec<Values>,
     rows: usize,
 }
 
 impl Table {
-    pub(super) fn new(names: &'static [(&'static str, Kind)]) -> Self {
-        let column = |&(_, kind): &(_, Kind)| {
-            let levels = kind.may_be_missing().then(Vec::new);
-            match kind {
+    pub(super) fn new(declared: Declared) -> Self {
+        let values = |column: &Column| {
+            let levels = column.kind.may_be_missing().then(Vec::new);
+            match column.kind {
                 Kind::Whole | Kind::MaybeWhole => Values::Whole(Vec::new(), levels),
                 Kind::Real | Kind::MaybeReal => Values::Real(Vec::new(), levels),
                 Kind::Text => Values::Text(Vec::new()),
             }
         };
         Self {
-            names,
-            columns: names.iter().map(column).collect(),
+            declared,
+            columns: declared.iter().map(values).collect(),
             rows: 0,
         }
     }
@@ -125,7 +110,7 @@ impl Table {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.names);
+        *self = Self::new(self.declared);
     }
 
     /// All rows as a file.
@@ -141,7 +126,7 @@ impl Table {
     }
 
     fn encode_csv(&self, mut to: impl Write) -> io::Result<()> {
-        let names: Vec<&str> = self.names.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = self.declared.iter().map(|column| column.name).collect();
         writeln!(to, "{}", names.join(","))?;
         // How many values of each column have been written.
         let mut written = vec![0; self.columns.len()];
@@ -176,7 +161,7 @@ impl Table {
         use parquet::file::writer::SerializedFileWriter;
         use parquet::schema::types::Type;
 
-        let field = |&(name, kind): &(&str, Kind)| {
+        let field = |&Column { name, kind, .. }: &Column| {
             let physical = match kind {
                 Kind::Whole | Kind::MaybeWhole => Physical::INT64,
                 Kind::Real | Kind::MaybeReal => Physical::DOUBLE,
@@ -194,7 +179,7 @@ impl Table {
             };
             builder.with_repetition(repetition).build().map(Arc::new)
         };
-        let fields: Result<Vec<_>, _> = self.names.iter().map(field).collect();
+        let fields: Result<Vec<_>, _> = self.declared.iter().map(field).collect();
         let schema =
             Type::group_type_builder("series").with_fields(fields.map_err(io::Error::other)?);
         let schema = schema.build().map_err(io::Error::other)?;
@@ -246,15 +231,17 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::columns::column;
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[
-            ("a", Kind::Whole),
-            ("b", Kind::Text),
-            ("c", Kind::MaybeReal),
-            ("d", Kind::MaybeWhole),
-        ]);
+        const COLUMNS: Declared = &[
+            column("a", Kind::Whole),
+            column("b", Kind::Text),
+            column("c", Kind::MaybeReal),
+            column("d", Kind::MaybeWhole),
+        ];
+        let mut table = Table::new(COLUMNS);
         let text = |text: &str| Cell::Text(text.into());
         table.push([7_u64.into(), text("x"), 0.5.into(), Cell::Missing]);
         table.push([u64::MAX.into(), text(""), Cell::Missing, 3_u64.into()]);

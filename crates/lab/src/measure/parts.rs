@@ -17,7 +17,8 @@ use std::time::Duration;
 use longhaul_linux::clock::MachineTime;
 use longhaul_plan::measure::Format;
 
-use super::encode::{Kind, Table};
+use super::columns::Declared;
+use super::encode::Table;
 
 /// A part is full with so many rows: some 30 MB in memory.
 const ROWS: usize = 200_000;
@@ -53,16 +54,16 @@ impl Parts {
     pub(super) fn new(
         folder: PathBuf,
         (format, disk_bytes): (Format, u64),
-        names: &'static [(&'static str, Kind)],
+        declared: Declared,
     ) -> Self {
-        let row_bytes = names.len() as u64 * VALUE_BYTES;
+        let row_bytes = declared.len() as u64 * VALUE_BYTES;
         let rows = disk_bytes / 16 / row_bytes;
         Self {
             rows_max: rows.clamp(ROWS_MIN, ROWS as u64) as usize,
             row_bytes,
             folder,
             format,
-            table: Table::new(names),
+            table: Table::new(declared),
             number: 1,
             saved: (0, 0),
             unsaved: None,

@@ -13,7 +13,7 @@ use longhaul_plan::measure::{Capture, Format};
 use longhaul_plan::plan::Plan;
 
 use super::capture::{CaptureFile, CaptureId, Captured, Wanted};
-use super::encode::Kind;
+use super::columns::Declared;
 use super::files::{self, Headline};
 use super::parts::Parts;
 use super::reserve::{self, Reserve};
@@ -238,7 +238,7 @@ struct Scribe {
 }
 
 /// Series by number.
-const ALL: [(&str, &[(&str, Kind)]); 6] = [
+const ALL: [(&str, Declared); 6] = [
     ("pipes", rows::PIPES),
     ("flows", rows::FLOWS),
     ("core", rows::CORE),

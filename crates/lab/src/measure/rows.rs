@@ -1,4 +1,6 @@
 //! The series and their columns (docs/series.md), and samples as their rows.
+//!
+//! The page of a run names a thing by its keys in the order that they have here.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,7 +8,8 @@ use std::sync::Arc;
 use longhaul_core::witness::Fate;
 use longhaul_core::{NodeId, PipeId, Span, Time, Topology};
 
-use super::encode::{Cell, Kind, Table};
+use super::columns::{BITS, Column, Declared, EACH, Kind, SHARE, Take, column};
+use super::encode::{Cell, Table};
 use super::flows::{Counts, FlowRow};
 use super::sample::{CoreBin, CoreRow, PipeRow};
 use super::timeline::Passage;
@@ -14,121 +17,124 @@ use crate::connections::Connection;
 
 use Kind::{MaybeReal, MaybeWhole, Real, Text, Whole};
 
-type Columns = &'static [(&'static str, Kind)];
+/// Where a bin begins, how long it is, and the time of a look.
+pub(crate) const START: Column = column("start_ns", Whole);
+pub(crate) const WIDTH: Column = column("width_ns", Whole);
+pub(crate) const INSTANT: Column = column("time_ns", Whole);
 
-pub(super) const PIPES: Columns = &[
-    ("start_ns", Whole),
-    ("width_ns", Whole),
-    ("pipe", Text),
-    ("packets", Whole),
-    ("bytes", Whole),
-    ("drops_queue", Whole),
-    ("drops_early", Whole),
-    ("drops_loss", Whole),
-    ("drops_down", Whole),
-    ("marked", Whole),
-    ("duplicated", Whole),
-    ("corrupted", Whole),
-    ("reordered", Whole),
-    ("busy_ns", Whole),
-    ("queue_mean", Real),
-    ("queue_max", Whole),
-    ("queue_end", Whole),
-    ("queue_end_bytes", Whole),
-    ("served", Whole),
-    ("delay_mean_ns", MaybeReal),
-    ("delay_max_ns", Whole),
+pub(crate) const PIPES: Declared = &[
+    START,
+    WIDTH,
+    column("pipe", Text).key(),
+    column("packets", Whole).shown("packets", EACH),
+    column("bytes", Whole).shown("rate", BITS),
+    column("drops_queue", Whole).shown("drops_queue", Take::Sum),
+    column("drops_early", Whole),
+    column("drops_loss", Whole).shown("drops_loss", Take::Sum),
+    column("drops_down", Whole).shown("drops_down", Take::Sum),
+    column("marked", Whole).shown("marked", Take::Sum),
+    column("duplicated", Whole),
+    column("corrupted", Whole),
+    column("reordered", Whole),
+    column("busy_ns", Whole).shown("busy", SHARE),
+    column("queue_mean", Real).shown("queue", Take::Level),
+    column("queue_max", Whole).shown("queue_max", Take::Most),
+    column("queue_end", Whole),
+    column("queue_end_bytes", Whole),
+    column("served", Whole),
+    column("delay_mean_ns", MaybeReal).shown("delay", Take::Weighted("served")),
+    column("delay_max_ns", Whole).shown("delay_max", Take::Most),
 ];
 
-pub(super) const FLOWS: Columns = &[
-    ("start_ns", Whole),
-    ("width_ns", Whole),
-    ("from", Text),
-    ("to", Text),
-    ("protocol", Text),
-    ("from_port", Whole),
-    ("to_port", Whole),
-    ("from_address", Text),
-    ("to_address", Text),
-    ("sent", Whole),
-    ("sent_bytes", Whole),
-    ("received", Whole),
-    ("received_bytes", Whole),
-    ("dropped", Whole),
-    ("delay_mean_ns", MaybeReal),
-    ("delay_max_ns", Whole),
+pub(crate) const FLOWS: Declared = &[
+    START,
+    WIDTH,
+    column("from", Text).key(),
+    column("to", Text).key(),
+    column("protocol", Text).key(),
+    column("from_port", Whole).key(),
+    column("to_port", Whole).key(),
+    column("from_address", Text),
+    column("to_address", Text),
+    column("sent", Whole),
+    column("sent_bytes", Whole).shown("sent", BITS),
+    column("received", Whole),
+    column("received_bytes", Whole).shown("rate", BITS),
+    column("dropped", Whole).shown("dropped", Take::Sum),
+    column("delay_mean_ns", MaybeReal).shown("delay", Take::Weighted("received")),
+    column("delay_max_ns", Whole).shown("delay_max", Take::Most),
 ];
 
-pub(super) const CORE: Columns = &[
-    ("start_ns", Whole),
-    ("width_ns", Whole),
-    ("entered", Whole),
-    ("created", Whole),
-    ("delivered", Whole),
-    ("dropped", Whole),
-    ("hops", Whole),
-    ("inside", Whole),
-    ("busy_ns", MaybeWhole),
-    ("left", MaybeWhole),
-    ("late", MaybeWhole),
-    ("lateness_mean_ns", MaybeReal),
-    ("lateness_max_ns", MaybeWhole),
-    ("drops_shed", MaybeWhole),
-    ("drops_pool", MaybeWhole),
-    ("drops_send", MaybeWhole),
+pub(crate) const CORE: Declared = &[
+    START,
+    WIDTH,
+    column("entered", Whole).shown("entered", EACH),
+    column("created", Whole),
+    column("delivered", Whole).shown("delivered", EACH),
+    column("dropped", Whole).shown("dropped", Take::Sum),
+    column("hops", Whole).shown("hops", EACH),
+    column("inside", Whole).shown("inside", Take::Last),
+    column("busy_ns", MaybeWhole).shown("busy", SHARE),
+    column("left", MaybeWhole).shown("left", Take::Sum),
+    column("late", MaybeWhole).shown("late", Take::Sum),
+    column("lateness_mean_ns", MaybeReal).shown("lateness", Take::Weighted("left")),
+    column("lateness_max_ns", MaybeWhole).shown("lateness_max", Take::Most),
+    column("drops_shed", MaybeWhole).shown("drops_shed", Take::Sum),
+    column("drops_pool", MaybeWhole).shown("drops_pool", Take::Sum),
+    column("drops_send", MaybeWhole).shown("drops_send", Take::Sum),
 ];
 
-pub(super) const PACKETS: Columns = &[
-    ("pipe", Text),
-    ("arrival_ns", Whole),
-    ("service_ns", Whole),
-    ("departure_ns", Whole),
-    ("bytes", Whole),
-    ("fate", Text),
-    ("from", Text),
-    ("to", Text),
-    ("protocol", Text),
-    ("from_port", Whole),
-    ("to_port", Whole),
+pub(crate) const PACKETS: Declared = &[
+    column("pipe", Text),
+    column("arrival_ns", Whole),
+    column("service_ns", Whole),
+    column("departure_ns", Whole),
+    column("bytes", Whole),
+    column("fate", Text),
+    column("from", Text),
+    column("to", Text),
+    column("protocol", Text),
+    column("from_port", Whole),
+    column("to_port", Whole),
 ];
 
-pub(super) const HOSTS: Columns = &[
-    ("start_ns", Whole),
-    ("width_ns", Whole),
-    ("host", Text),
-    ("cpu_ns", Whole),
-    ("wait_ns", Whole),
-    ("memory_bytes", Whole),
-    ("processes", Whole),
-    ("tasks", Whole),
+pub(crate) const HOSTS: Declared = &[
+    START,
+    WIDTH,
+    column("host", Text).key(),
+    column("cpu_ns", Whole).shown("cpu", SHARE),
+    column("wait_ns", Whole).shown("wait", SHARE),
+    column("memory_bytes", Whole).shown("memory", Take::Last),
+    column("processes", Whole),
+    column("tasks", Whole).shown("tasks", Take::Last),
 ];
 
-pub(super) const CONNECTIONS: Columns = &[
-    ("time_ns", Whole),
-    ("host", Text),
-    ("peer", Text),
-    ("port", Whole),
-    ("peer_port", Whole),
-    ("address", Text),
-    ("peer_address", Text),
-    ("flow", Text),
-    ("id", Whole),
-    ("state", Text),
-    ("congestion", Text),
-    ("mss", Whole),
-    ("cwnd_bytes", Whole),
-    ("ssthresh_bytes", MaybeWhole),
-    ("srtt_ns", MaybeWhole),
-    ("rttvar_ns", MaybeWhole),
-    ("min_rtt_ns", MaybeWhole),
-    ("pacing_bps", MaybeWhole),
-    ("delivery_bps", MaybeWhole),
-    ("acked_bytes", MaybeWhole),
-    ("received_bytes", MaybeWhole),
-    ("in_flight_packets", Whole),
-    ("unacked_packets", Whole),
-    ("lost_packets", Whole),
-    ("retransmitted_packets", Whole),
+pub(crate) const CONNECTIONS: Declared = &[
+    INSTANT,
+    column("host", Text).key(),
+    column("port", Whole).key(),
+    column("peer", Text).key(),
+    column("peer_port", Whole).key(),
+    column("address", Text),
+    column("peer_address", Text),
+    column("flow", Text).key(),
+    column("id", Whole).key(),
+    column("state", Text),
+    column("congestion", Text).key(),
+    column("mss", Whole),
+    column("cwnd_bytes", Whole).shown("cwnd", Take::Sample),
+    column("ssthresh_bytes", MaybeWhole).shown("ssthresh", Take::Last),
+    column("srtt_ns", MaybeWhole).shown("srtt", Take::Sample),
+    column("rttvar_ns", MaybeWhole),
+    column("min_rtt_ns", MaybeWhole).shown("min_rtt", Take::Last),
+    column("pacing_bps", MaybeWhole),
+    column("delivery_bps", MaybeWhole).shown("delivery", Take::Sample),
+    column("acked_bytes", MaybeWhole),
+    column("received_bytes", MaybeWhole),
+    column("in_flight_packets", Whole).shown("in_flight", Take::Sample),
+    column("unacked_packets", Whole),
+    column("lost_packets", Whole).shown("lost", Take::Most),
+    column("retransmitted_packets", Whole).shown("retransmitted", Take::Last),
 ];
 
 /// Names of what samples have numbers of.
@@ -386,8 +392,8 @@ pub(super) fn connections(table: &mut Table, rows: &[(Time, Connection)], names:
         table.push([
             time.as_ns().into(),
             (&names.nodes[of.host.index()]).into(),
-            names.node(of.remote.ip()).into(),
             u64::from(of.local.port()).into(),
+            names.node(of.remote.ip()).into(),
             u64::from(of.remote.port()).into(),
             text(&of.local.ip().to_string()),
             text(&of.remote.ip().to_string()),

@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::iter;
 use std::path::Path;
 
 use longhaul_plan::topology::draw;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::document::{Counts, Ending, Grid, Node, Pipe, Program, Run, Timeline, Tracks};
@@ -19,6 +22,7 @@ use super::{Extent, logs, specs};
 use crate::folder;
 use crate::measure::read::{self, Columns, Pool};
 use crate::network::{NetworkFile, PipeEntry, ProgramEntry};
+use crate::saved;
 
 /// Nodes of a network that is drawn.
 const NODES_MAX: usize = 5_000;
@@ -28,8 +32,8 @@ const PROGRAMS_MAX: usize = 2_000;
 const LIST_MAX: usize = 2_000;
 /// Characters of a text of the summary.
 const TEXT_MAX: usize = 2_000;
-/// Largest summary that is read.
-const SUMMARY_MAX: u64 = 2 << 30;
+/// The largest description of a network that is read: 100,000 pipes take about 20 MB.
+const NETWORK_MAX: u64 = 256 << 20;
 /// Packets of a pipe that are shown one by one.
 const PACKETS_MAX: usize = 5_000;
 /// Columns of series of which nobody knows how many things they are of.
@@ -117,30 +121,29 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     }
 }
 
+/// What a file holds, if it has no more than so many bytes.
+fn read_json<T: DeserializeOwned>(file: &Path, most: u64) -> io::Result<T> {
+    Ok(serde_json::from_slice(&saved::bounded(file, most)?)?)
+}
+
 fn summary_of(path: &Path, text: Option<&str>, notes: &mut Vec<String>) -> Option<SummaryFile> {
     if let Some(text) = text {
         return serde_json::from_str(text).ok();
     }
-    let file = path.join("summary.json");
-    let metadata = fs::metadata(&file).ok()?;
-    let read = || -> Result<SummaryFile, String> {
-        if !metadata.is_file() || metadata.len() > SUMMARY_MAX {
-            return Err("it is no file of a summary".to_owned());
+    match read_json(&path.join(saved::SUMMARY), saved::SUMMARY_MAX) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                notes.push(format!("summary.json cannot be read: {error}"));
+            }
+            None
         }
-        let text = fs::read(&file).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&text).map_err(|error| error.to_string())
-    };
-    read()
-        .map_err(|error| notes.push(format!("summary.json cannot be read: {error}")))
-        .ok()
+    }
 }
 
 fn network_of(path: &Path, notes: &mut Vec<String>) -> NetworkFile {
-    let read = || -> Result<NetworkFile, String> {
-        let text = fs::read(path.join("network.json")).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&text).map_err(|error| error.to_string())
-    };
-    let network = read().unwrap_or_else(|error| {
+    let read = read_json(&path.join("network.json"), NETWORK_MAX);
+    let network = read.unwrap_or_else(|error| {
         notes.push(format!(
             "network.json cannot be read, so there is no drawing: {error}"
         ));
@@ -170,7 +173,7 @@ fn other_version(summary: Option<&Map<String, Value>>, notes: &mut Vec<String>) 
 
 /// The end of the last row of any series, in seconds.
 fn last_row_s(path: &Path) -> f64 {
-    let all = [specs::PIPES].into_iter().chain(specs::OTHERS);
+    let all = iter::once(&*specs::PIPES).chain(&*specs::OTHERS);
     let ends = all.map(|spec| {
         let numbers = spec.numbers();
         let columns = Columns {
@@ -368,14 +371,13 @@ impl Series<'_> {
     /// All series that there are.
     fn all(&self, notes: &mut Vec<String>) -> BTreeMap<&'static str, Tracks> {
         let mut all = BTreeMap::new();
-        let specs = [specs::PIPES].into_iter().chain(specs::OTHERS);
-        for spec in specs {
+        for spec in iter::once(&*specs::PIPES).chain(&*specs::OTHERS) {
             let things = match spec.name {
                 "pipes" => self.pipes.max(1),
                 _ => spec.most,
             };
             all.extend(
-                self.one(&spec, things, notes)
+                self.one(spec, things, notes)
                     .map(|tracks| (spec.name, tracks)),
             );
         }

@@ -12,26 +12,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::document::{Grid, Lines, Track, Tracks};
+use crate::measure::columns::{Declared, Role, Take};
 use crate::measure::read::{Batch, Columns, Pool};
-
-/// How a figure is taken.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Take {
-    /// An amount that becomes a rate: times this, per second.
-    Rate(f64),
-    /// An amount.
-    Sum,
-    /// The mean of a bin, that of the column being weighted by time.
-    Level,
-    /// The mean over things that the other column counts.
-    Weighted(&'static str),
-    /// The largest.
-    Most,
-    /// One look at an instant: least, mean and most of all looks.
-    Sample,
-    /// That of the last row.
-    Last,
-}
 
 impl Take {
     /// Numbers that are kept of it.
@@ -99,7 +81,7 @@ impl Times {
 }
 
 /// A series and what is taken of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Spec {
     /// What the page calls it.
     pub(super) name: &'static str,
@@ -107,8 +89,8 @@ pub(super) struct Spec {
     pub(super) file: &'static str,
     pub(super) times: Times,
     /// The columns that name a thing.
-    pub(super) keys: &'static [&'static str],
-    pub(super) metrics: &'static [Metric],
+    pub(super) keys: Vec<&'static str>,
+    pub(super) metrics: Vec<Metric>,
     /// The most things that are kept.
     pub(super) most: usize,
     /// The column whose sum says which things did most.
@@ -116,6 +98,25 @@ pub(super) struct Spec {
 }
 
 impl Spec {
+    /// The columns that name a thing.
+    pub(super) fn keys_of(columns: Declared) -> Vec<&'static str> {
+        let keys = columns.iter().filter(|column| column.role == Role::Key);
+        keys.map(|column| column.name).collect()
+    }
+
+    /// The figures among columns.
+    pub(super) fn metrics_of(columns: Declared) -> Vec<Metric> {
+        let metrics = columns.iter().filter_map(|column| match column.role {
+            Role::Figure(name, take) => Some(Metric {
+                name,
+                column: column.name,
+                take,
+            }),
+            Role::Key | Role::Detail => None,
+        });
+        metrics.collect()
+    }
+
     /// Numbers of a column.
     pub(super) fn stride(&self) -> usize {
         1 + self
@@ -137,10 +138,10 @@ impl Spec {
         columns
     }
 
-    pub(super) fn columns<'a>(&self, numbers: &'a [&'static str]) -> Columns<'a> {
+    pub(super) fn columns<'a>(&'a self, numbers: &'a [&'static str]) -> Columns<'a> {
         Columns {
             numbers,
-            texts: self.keys,
+            texts: &self.keys,
         }
     }
 
@@ -327,7 +328,7 @@ impl Thing {
 
     fn insert(&mut self, at: usize, column: u32, spec: &Spec) -> usize {
         let mut cell = vec![0.0];
-        for metric in spec.metrics {
+        for metric in &spec.metrics {
             let slots = 0..metric.take.slots();
             cell.extend(slots.map(|slot| {
                 if metric.take.is_least(slot) {
@@ -348,7 +349,7 @@ impl Thing {
         let rows = || self.columns.iter().zip(self.cells.chunks_exact(stride));
         let mut slot = 1;
         let mut lines = std::collections::BTreeMap::new();
-        for metric in spec.metrics {
+        for metric in &spec.metrics {
             let line = rows().map(|(&column, cell)| {
                 let span_ns = grid.span_ns(column);
                 let is_covered = cell[0] >= 0.999 * span_ns;

@@ -6,25 +6,34 @@
 //! other page reads along. Of the run folder it gives the page, rows of series, and files that the page leads
 //! to: those of a fixed list of names and folders, never what a link leads to.
 //!
-//! **Bounds.** [`THREADS`] requests at a time; an answer has at most [`ROWS`] rows. Files are streamed.
+//! **Bounds.** [`THREADS`] connections at a time, one request each; a client that is slower than [`PATIENCE`] is
+//! left, and a head longer than [`HEAD_MAX`] refused. An answer has at most [`ROWS`] rows. Files are streamed.
 //!
 //! Left out: encryption, since nothing leaves the machine; other users of it are kept out by the token.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{self, Cursor, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use tiny_http::{Header, Method, Request, Response, ResponseBox, StatusCode};
+use longhaul_linux::clock::MachineTime;
 
 use super::document::{Ending, Window};
 use super::windows::{self, Wanted};
 use super::{Extent, gather, specs};
+use crate::http::{self, Parsed, Request, Status};
 
-/// Requests that are answered at a time.
-const THREADS: usize = 4;
+/// Connections that are served at a time; others wait in the kernel's queue.
+const THREADS: usize = 8;
+/// How long a client may take to send its request, and to take each piece of the reply.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest head of a request.
+const HEAD_MAX: usize = 16 << 10;
+/// After the reply: how often, and for how long each time, the rest of what a client sends is read.
+const REST: (usize, Duration) = (32, Duration::from_millis(100));
 /// Rows of an answer.
 const ROWS: usize = 50_000;
 /// The longest address that is looked at, and the most parts of a key.
@@ -45,7 +54,7 @@ const PAGE: &str = "report.html";
 
 /// A server of one run.
 pub struct Server {
-    http: tiny_http::Server,
+    listener: TcpListener,
     run: Run,
     address: SocketAddr,
 }
@@ -58,7 +67,7 @@ struct Run {
     /// `127.0.0.1:PORT` and `localhost:PORT`.
     names: [String; 2],
     /// The page of a run that has ended does not change.
-    page: Mutex<Option<Arc<str>>>,
+    page: Mutex<Option<Arc<[u8]>>>,
 }
 
 impl Server {
@@ -67,12 +76,8 @@ impl Server {
     /// # Errors
     /// The port is taken, or the system has no random numbers.
     pub fn bind(folder: &Path, extent: Extent, port: u16) -> io::Result<Self> {
-        let http =
-            tiny_http::Server::http((Ipv4Addr::LOCALHOST, port)).map_err(io::Error::other)?;
-        let address = http
-            .server_addr()
-            .to_ip()
-            .ok_or_else(|| io::Error::other("no address"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
         let mut token = [0; TOKEN];
         File::open("/dev/urandom")?.read_exact(&mut token)?;
         let run = Run {
@@ -82,7 +87,11 @@ impl Server {
             names: ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", address.port())),
             page: Mutex::default(),
         };
-        Ok(Self { http, run, address })
+        Ok(Self {
+            listener,
+            run,
+            address,
+        })
     }
 
     /// Where the page is, token and all.
@@ -90,60 +99,146 @@ impl Server {
         format!("http://{}/{}/{PAGE}", self.address, self.run.token)
     }
 
-    /// Answers until [`Server::stop`].
-    pub fn serve(&self) {
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    while let Ok(request) = self.http.recv() {
-                        self.run.answer(request);
-                    }
-                });
+    /// Answers until the system lets no more connections in.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn serve(&self) -> io::Result<()> {
+        let worker = || -> io::Result<()> {
+            loop {
+                match self.listener.accept() {
+                    // Whoever has gone away wants no answer.
+                    Ok((stream, _)) => drop(self.run.converse(stream)),
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(error) => return Err(error),
+                }
             }
-        });
+        };
+        thread::scope(|scope| {
+            let workers = [(); THREADS].map(|()| scope.spawn(worker));
+            let ends = workers.map(|worker| worker.join().unwrap_or(Ok(())));
+            ends.into_iter().collect()
+        })
+    }
+}
+
+/// Reads until the head of a request is whole, wrong, or too long; an error where that takes longer than `patience`.
+fn head_of(stream: &mut TcpStream, patience: Duration) -> io::Result<Vec<u8>> {
+    let until = MachineTime::now() + patience;
+    let (mut head, mut block) = (Vec::new(), [0; 4096]);
+    while head.len() < HEAD_MAX && matches!(http::parse(&head), Parsed::Part) {
+        let left = until.since(MachineTime::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut block)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => head.extend(&block[..bytes]),
+        }
+    }
+    Ok(head)
+}
+
+/// What a client gets.
+struct Answer {
+    status: Status,
+    kind: &'static str,
+    /// Its content security policy.
+    policy: &'static str,
+    bytes: u64,
+    body: Box<dyn Read>,
+}
+
+/// Of what is no page: nothing in it may do anything.
+const INERT: &str = "default-src 'none'; sandbox";
+
+impl Answer {
+    fn new(kind: &'static str, policy: &'static str, body: impl AsRef<[u8]> + 'static) -> Self {
+        Self {
+            status: Status::Ok,
+            kind,
+            policy,
+            bytes: body.as_ref().len() as u64,
+            body: Box::new(Cursor::new(body)),
+        }
     }
 
-    /// Ends [`Server::serve`].
-    pub fn stop(&self) {
-        for _ in 0..THREADS {
-            self.http.unblock();
+    fn refusal((status, why): Refusal) -> Self {
+        let text = format!("{why}\n");
+        Self {
+            status,
+            ..Self::new("text/plain; charset=utf-8", INERT, text)
         }
+    }
+
+    /// Writes it, without its body where only the head is asked for. An error where the client takes nothing for
+    /// longer than `patience`.
+    fn write(
+        mut self,
+        stream: &mut TcpStream,
+        head_alone: bool,
+        patience: Duration,
+    ) -> io::Result<()> {
+        let fields = [
+            ("Content-Security-Policy", self.policy),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("X-Frame-Options", "DENY"),
+        ];
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(http::head(self.status, self.kind, self.bytes, &fields).as_bytes())?;
+        if !head_alone {
+            io::copy(&mut self.body, stream)?;
+        }
+        stream.shutdown(Shutdown::Write)
     }
 }
 
 /// Why there is no answer, as a status and words.
-type Refusal = (u16, &'static str);
+type Refusal = (Status, &'static str);
 
 impl Run {
-    fn answer(&self, request: Request) {
-        let answer = self.answer_to(&request).unwrap_or_else(|(status, why)| {
-            text(
-                status,
-                "text/plain; charset=utf-8",
-                format!("{why}\n").into_bytes(),
-            )
-        });
-        // Whoever has gone away wants no answer.
-        let _ = request.respond(answer);
+    /// Answers to the one request of a connection.
+    fn converse(&self, mut stream: TcpStream) -> io::Result<()> {
+        let head = head_of(&mut stream, PATIENCE)?;
+        let (answer, head_alone) = match http::parse(&head) {
+            Parsed::Whole(request) => (self.answer(&request), request.method == "HEAD"),
+            Parsed::Part => (Err((Status::HeadTooLong, "the request is too long")), false),
+            Parsed::Bad => (Err((Status::BadRequest, "this is no HTTP request")), false),
+        };
+        let answer = answer.unwrap_or_else(Answer::refusal);
+        answer.write(&mut stream, head_alone, PATIENCE)?;
+        // A connection that is closed with something unread is reset, which can cost the client the reply.
+        let (times, each) = REST;
+        stream.set_read_timeout(Some(each))?;
+        let mut block = [0; 4096];
+        for _ in 0..times {
+            if stream.read(&mut block)? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    fn answer_to(&self, request: &Request) -> Result<ResponseBox, Refusal> {
-        if !matches!(request.method(), Method::Get | Method::Head) {
-            return Err((405, "this server only gives"));
+    fn answer(&self, request: &Request<'_>) -> Result<Answer, Refusal> {
+        if !matches!(request.method, "GET" | "HEAD") {
+            return Err((Status::MethodNotAllowed, "this server only gives"));
         }
-        self.check_headers(request)?;
-        let url = request.url();
-        if url.len() > ADDRESS_MAX {
-            return Err((414, "the address is too long"));
+        self.check_fields(request)?;
+        let target = request.target;
+        if target.len() > ADDRESS_MAX {
+            return Err((Status::TargetTooLong, "the address is too long"));
         }
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let rest = path
             .strip_prefix('/')
-            .ok_or((404, "there is nothing here"))?;
+            .ok_or((Status::NotFound, "there is nothing here"))?;
         let (token, name) = rest.split_once('/').unwrap_or((rest, ""));
         if !same(token, &self.token) {
             return Err((
-                403,
+                Status::Forbidden,
                 "the token is wrong: use the address that `longhaul report --serve` has printed",
             ));
         }
@@ -155,60 +250,53 @@ impl Run {
     }
 
     /// Only this machine's browser, and only pages of this server.
-    fn check_headers(&self, request: &Request) -> Result<(), Refusal> {
-        let values = |name: &'static str| {
-            let own = move |header: &&Header| header.field.equiv(name);
-            request
-                .headers()
-                .iter()
-                .filter(own)
-                .map(|header| header.value.as_str())
-        };
-        let mut hosts = values("Host");
+    fn check_fields(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let is_own = |name: &[u8]| self.names.iter().any(|own| own.as_bytes() == name);
+        let mut hosts = request.values("Host");
         let host = hosts.next().unwrap_or_default();
-        if hosts.next().is_some() || !self.names.iter().any(|name| name == host) {
-            return Err((403, "the Host header names another server"));
+        if hosts.next().is_some() || !is_own(host) {
+            return Err((Status::Forbidden, "the Host header names another server"));
         }
-        let is_own = |origin: &str| {
-            let name = origin.strip_prefix("http://");
-            name.is_some_and(|name| self.names.iter().any(|own| own == name))
-        };
-        if values("Origin").any(|origin| !is_own(origin)) {
-            return Err((403, "pages of another origin are not answered"));
+        let mut origins = request.values("Origin");
+        if !origins.all(|origin| origin.strip_prefix(b"http://").is_some_and(is_own)) {
+            return Err((
+                Status::Forbidden,
+                "pages of another origin are not answered",
+            ));
         }
-        if values("Sec-Fetch-Site").any(|site| site == "cross-site") {
-            return Err((403, "other sites are not answered"));
+        // `none` is what the user has typed or opened.
+        let mut sites = request.values("Sec-Fetch-Site");
+        if !sites.all(|site| matches!(site, b"same-origin" | b"none")) {
+            return Err((Status::Forbidden, "other sites are not answered"));
         }
         Ok(())
     }
 
-    fn page(&self) -> ResponseBox {
+    fn page(&self) -> Answer {
         let mut kept = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let html = kept.clone().unwrap_or_else(|| {
             let whole = std::cell::Cell::new(false);
-            let html: Arc<str> = super::made(&self.extent, |extent| {
+            let html = super::made(&self.extent, |extent| {
                 let run = gather::run(&self.folder, None, extent);
                 whole.set(run.ending == Ending::Whole);
                 let mut document = super::document(vec![run]);
                 document.served = true;
                 document
-            })
-            .into();
+            });
+            let html: Arc<[u8]> = html.into_bytes().into();
             if whole.get() {
                 *kept = Some(Arc::clone(&html));
             }
             html
         });
         drop(kept);
-        text(200, "text/html; charset=utf-8", html.as_bytes().to_vec())
-            .with_header(header("Content-Security-Policy", "frame-ancestors 'none'"))
-            .boxed()
+        Answer::new("text/html; charset=utf-8", "frame-ancestors 'none'", html)
     }
 
     /// Rows of a thing of a series, as a window of the page has them.
-    fn rows(&self, query: &str) -> Result<ResponseBox, Refusal> {
+    fn rows(&self, query: &str) -> Result<Answer, Refusal> {
         const WRONG: Refusal = (
-            400,
+            Status::BadRequest,
             "rows?series=NAME&from_ns=N&to_ns=N&key=… is what is asked for",
         );
         let (mut series, mut from_ns, mut to_ns, mut key) = (None, None, None, Vec::new());
@@ -237,14 +325,15 @@ impl Run {
         }];
         let windows = windows::collect(&self.folder, spec, &[&key], &wanted, ROWS);
         let window: Option<&Window> = windows.first();
-        let json = serde_json::to_vec(&window).map_err(|_| (500, "the rows cannot be told"))?;
-        Ok(text(200, "application/json", json))
+        let json = serde_json::to_vec(&window)
+            .map_err(|_| (Status::InternalError, "the rows cannot be written"))?;
+        Ok(Answer::new("application/json", INERT, json))
     }
 
     /// A file of the run folder.
-    fn file(&self, name: &str) -> Result<ResponseBox, Refusal> {
+    fn file(&self, name: &str) -> Result<Answer, Refusal> {
         const NONE: Refusal = (
-            404,
+            Status::NotFound,
             "the run folder has no such file, or it is not for pages",
         );
         let name = decoded(name).ok_or(NONE)?;
@@ -273,16 +362,17 @@ impl Run {
             return Err(NONE);
         }
         let file = File::open(&real).map_err(|_| NONE)?;
+        // One that grows meanwhile is given as long as it was.
+        let bytes = file.metadata().map_err(|_| NONE)?.len();
         let kind = match real.extension().and_then(|ending| ending.to_str()) {
             Some("parquet" | "pcapng") => "application/octet-stream",
             _ => "text/plain; charset=utf-8",
         };
-        Ok(
-            with_headers(Response::from_file(file).boxed(), kind).with_header(header(
-                "Content-Security-Policy",
-                "default-src 'none'; sandbox",
-            )),
-        )
+        Ok(Answer {
+            bytes,
+            body: Box::new(file.take(bytes)),
+            ..Answer::new(kind, INERT, [])
+        })
     }
 }
 
@@ -315,30 +405,6 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0'))
-}
-
-fn text(status: u16, kind: &str, bytes: Vec<u8>) -> ResponseBox {
-    let response = Response::from_data(bytes).with_status_code(StatusCode(status));
-    with_headers(response.boxed(), kind)
-}
-
-fn with_headers(response: ResponseBox, kind: &str) -> ResponseBox {
-    let headers = [
-        ("Content-Type", kind),
-        ("Cache-Control", "no-store"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cross-Origin-Resource-Policy", "same-origin"),
-        ("X-Frame-Options", "DENY"),
-    ];
-    let with = |response: ResponseBox, (name, value): (&str, &str)| {
-        response.with_header(header(name, value))
-    };
-    headers.into_iter().fold(response, with)
-}
-
-fn header(name: &str, value: &str) -> Header {
-    Header::from_bytes(name, value).expect("headers are ASCII")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::flows::{FlowSummary, GroupSummary};
 use crate::network::NetworkFile;
 use crate::summary::*;
 use sample::*;
-pub(crate) use sample::{Folder, summary};
+pub(crate) use sample::{Folder, flow, group, summary};
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\"&\u{202e}\0<!--";
 
@@ -231,6 +231,18 @@ fn a_run_that_was_cut_off_shows_what_there_is() {
     let notes =
         sample::notes(&document(&super::html(&folder.0, None, &Extent::whole()))["runs"][0]);
     assert!(notes.contains("summary.json cannot be read"), "{notes}");
+    // Neither a pipe nor a device is read, which may have no end.
+    for name in ["summary.json", "network.json"] {
+        fs::remove_file(folder.0.join(name)).unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.0.join(name)).unwrap();
+    }
+    let notes =
+        sample::notes(&document(&super::html(&folder.0, None, &Extent::whole()))["runs"][0]);
+    assert_eq!(
+        notes.matches("it is no ordinary file").count(),
+        2,
+        "{notes}"
+    );
 }
 
 #[test]

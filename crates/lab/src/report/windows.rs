@@ -9,8 +9,9 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::document::{Track, Tracks, Window};
-use super::rollup::{Number, Spec, Take};
+use super::rollup::{Number, Spec};
 use super::specs::alarms;
+use crate::measure::columns::Take;
 use crate::measure::read::{self, Pool};
 
 /// Of how many things rows around events are kept.

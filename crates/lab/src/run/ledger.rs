@@ -25,6 +25,7 @@ use crate::summary::{
 };
 pub(crate) use core_end::{CoreEnd, Expected, Work, partition};
 pub(crate) use network::{Network, Report};
+pub(crate) use series::SECONDS;
 use series::Series;
 
 /// Pipes are written down second by second where there are at most so many.

@@ -30,6 +30,7 @@ mod trim;
 use std::os::fd::AsFd;
 
 use longhaul_linux::cpu;
+use longhaul_linux::resources::scope::ScopeError;
 use longhaul_linux::resources::{Groups, delegate};
 use longhaul_linux::sandbox::Sandbox;
 use longhaul_linux::wait::{take_signal, termination_signals};
@@ -61,16 +62,28 @@ impl Ground {
         let placement = Placement::choose();
         let asks =
             |host: &HostPlan| host.resources.cpu.is_some() || host.resources.memory.is_some();
-        if plan.hosts.iter().any(asks) {
-            // Without control groups the run keeps hosts to their resources itself.
-            delegate().ok();
-        }
+        let delegated = if plan.hosts.iter().any(asks) {
+            delegate()
+        } else {
+            Ok(())
+        };
         let facts = Facts::of(plan, placement.for_programs().to_vec(), &options.out);
+        let mut allotment = Allotment::of(plan, facts, options.oversubscribe)?;
+        let refused = delegated.err();
+        allotment.notes.extend(refused.as_ref().map(without_groups));
         Ok(Self {
-            allotment: Allotment::of(plan, facts, options.oversubscribe)?,
             placement,
+            allotment,
         })
     }
+}
+
+/// What the user is told when control groups could not be had, and the run keeps hosts to their resources itself.
+fn without_groups(error: &ScopeError) -> String {
+    format!(
+        "hosts are kept to CPU time and memory without control groups, less exactly \
+         (docs/hosts.md): {error}"
+    )
 }
 
 /// Runs a plan with programs; the summary lacks the figures that only the caller knows.

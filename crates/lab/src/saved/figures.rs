@@ -1,18 +1,19 @@
 //! What of a summary is shown. Every figure may be missing, as in files of other versions.
+//!
+//! The types of [`crate::summary`] do not read themselves: there a figure that is missing would be an error, or zero.
+//! Whoever has a [`Summary`](crate::summary::Summary) reads its JSON, too, so that the end of a run and
+//! `longhaul report` show the same. A test holds these names to those of a summary.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::fidelity::{Quantiles, State, Verdict};
-use crate::flows::{FlowSummary, GroupSummary};
-use crate::summary::{
-    AttemptSummary, CaptureSummary, Drops, Packets, PartitionSummary, PipeSummary, ProgramSummary,
-    SeriesSummary, Summary,
-};
+use crate::fidelity::{Quantiles, State};
+use crate::summary::PartitionSummary;
 
 /// A summary; the names are those of docs/summary.md. `None` and what is not in a map are unknown.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[allow(missing_docs)]
 pub struct Saved {
     pub experiment: Option<String>,
@@ -51,13 +52,24 @@ pub struct Saved {
     pub attempts: Vec<SavedAttempt>,
 }
 
+impl Saved {
+    /// Reads the text of a summary.
+    ///
+    /// # Errors
+    /// It is no JSON, or has another form than a summary.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
 /// How many there are in a list.
 fn count<'de, D: serde::Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     Vec::<serde::de::IgnoredAny>::deserialize(from).map(|list| list.len())
 }
 
-/// See [`Verdict`].
+/// See [`Verdict`](crate::fidelity::Verdict).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[allow(missing_docs)]
 pub struct SavedVerdict {
     pub state: State,
@@ -74,7 +86,7 @@ pub struct SavedVerdict {
 }
 
 impl SavedVerdict {
-    /// See [`Verdict::blames_noise`].
+    /// See [`Verdict::blames_noise`](crate::fidelity::Verdict::blames_noise).
     pub fn blames_noise(&self) -> bool {
         self.state_without_noise
             .is_some_and(|state| state < self.state)
@@ -87,8 +99,9 @@ impl SavedVerdict {
     }
 }
 
-/// See [`Packets`].
+/// See [`Packets`](crate::summary::Packets).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedPackets {
@@ -99,8 +112,9 @@ pub struct SavedPackets {
     pub dropped: Option<BTreeMap<String, u64>>,
 }
 
-/// See [`ProgramSummary`].
+/// See [`ProgramSummary`](crate::summary::ProgramSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedProgram {
@@ -114,8 +128,9 @@ pub struct SavedProgram {
     pub failure: Option<String>,
 }
 
-/// See [`FlowSummary`].
+/// See [`FlowSummary`](crate::flows::FlowSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedFlow {
@@ -128,8 +143,9 @@ pub struct SavedFlow {
     pub failed: bool,
 }
 
-/// See [`GroupSummary`].
+/// See [`GroupSummary`](crate::flows::GroupSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedGroup {
@@ -143,8 +159,9 @@ pub struct SavedGroup {
     pub jain: Option<f64>,
 }
 
-/// See [`PipeSummary`].
+/// See [`PipeSummary`](crate::summary::PipeSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedPipe {
@@ -155,8 +172,9 @@ pub struct SavedPipe {
     pub utilisation: Option<f64>,
 }
 
-/// See [`SeriesSummary`].
+/// See [`SeriesSummary`](crate::summary::SeriesSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedSeries {
@@ -165,8 +183,9 @@ pub struct SavedSeries {
     pub bytes: Option<u64>,
 }
 
-/// See [`CaptureSummary`].
+/// See [`CaptureSummary`](crate::summary::CaptureSummary).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct SavedCapture {
@@ -175,203 +194,10 @@ pub struct SavedCapture {
     pub missed: Option<u64>,
 }
 
-/// See [`AttemptSummary`].
+/// See [`AttemptSummary`](crate::summary::AttemptSummary).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[allow(missing_docs)]
 pub struct SavedAttempt {
     pub state: State,
-}
-
-impl From<&Summary> for Saved {
-    fn from(summary: &Summary) -> Self {
-        Self {
-            experiment: Some(summary.experiment.clone()),
-            clock: Some(summary.clock.clone()),
-            seed: Some(summary.seed),
-            version: Some(summary.version.clone()),
-            run: Some(summary.run.clone()),
-            verdict: SavedVerdict::from(&summary.verdict),
-            packets: SavedPackets::from(&summary.packets),
-            trace_hash: summary.trace_hash.clone(),
-            simulated_s: Some(summary.simulated_s),
-            wall_s: Some(summary.wall_s),
-            setup_s: Some(summary.setup_s),
-            hops_per_s: Some(summary.hops_per_s),
-            error: summary.error.clone(),
-            warnings: summary.warnings.clone(),
-            programs: Some(all(&summary.programs)),
-            flows: all(&summary.flows),
-            flows_seen: Some(summary.flows_seen),
-            flow_groups: all(&summary.flow_groups),
-            pipes: Some(all(&summary.pipes)),
-            pipes_seen: Some(summary.pipes_seen as u64),
-            cores: summary.cores.len(),
-            partition: summary.partition.clone(),
-            series: all(&summary.series),
-            captures: all(&summary.captures),
-            attempts: all(&summary.attempts),
-        }
-    }
-}
-
-fn all<'a, A, B: From<&'a A>>(list: &'a [A]) -> Vec<B> {
-    list.iter().map(B::from).collect()
-}
-
-impl From<&Verdict> for SavedVerdict {
-    fn from(verdict: &Verdict) -> Self {
-        let causes = &verdict.by_cause;
-        let drops = &verdict.physical_drops_by_place;
-        let map = |pairs: &[(&str, u64)]| {
-            let pairs = pairs.iter().map(|(name, n)| ((*name).to_owned(), *n));
-            pairs.collect::<BTreeMap<_, _>>()
-        };
-        Self {
-            state: verdict.state,
-            state_without_noise: Some(verdict.state_without_noise),
-            holds: verdict.holds.clone(),
-            reasons: verdict.reasons.clone(),
-            tolerance_ns: Some(verdict.tolerance_ns),
-            lateness_ns: verdict.lateness_ns,
-            by_cause: map(&[
-                ("stall", causes.stall),
-                ("overload", causes.overload),
-                ("other", causes.other),
-            ]),
-            physical_drops_by_place: map(&[
-                ("ring", drops.ring),
-                ("shed", drops.shed),
-                ("pool", drops.pool),
-                ("send", drops.send),
-                ("to_core", drops.to_core),
-                ("from_core", drops.from_core),
-            ]),
-        }
-    }
-}
-
-impl From<&Packets> for SavedPackets {
-    fn from(packets: &Packets) -> Self {
-        let Drops {
-            queue,
-            loss,
-            link_down,
-            hop_limit,
-            no_route,
-            too_big,
-            misdelivered,
-            absorbed,
-        } = packets.dropped;
-        let causes = [
-            ("queue", queue),
-            ("loss", loss),
-            ("link_down", link_down),
-            ("hop_limit", hop_limit),
-            ("no_route", no_route),
-            ("too_big", too_big),
-            ("misdelivered", misdelivered),
-            ("absorbed", absorbed),
-        ];
-        Self {
-            entered: Some(packets.entered),
-            delivered: Some(packets.delivered),
-            inside: Some(packets.inside),
-            dropped: Some(causes.map(|(name, n)| (name.to_owned(), n)).into()),
-        }
-    }
-}
-
-impl From<&ProgramSummary> for SavedProgram {
-    fn from(program: &ProgramSummary) -> Self {
-        Self {
-            name: program.name.clone(),
-            host: Some(program.host.clone()),
-            exit: program.exit.map(i64::from),
-            log: Some(program.log.clone()),
-            start_s: program.start_s,
-            finish_s: program.finish_s,
-            service: program.service,
-            failure: program.failure.clone(),
-        }
-    }
-}
-
-impl From<&FlowSummary> for SavedFlow {
-    fn from(flow: &FlowSummary) -> Self {
-        Self {
-            name: flow.name.clone(),
-            from: Some(flow.from.clone()),
-            to: Some(flow.to.clone()),
-            bytes: Some(flow.bytes),
-            completion_s: flow.completion_s,
-            goodput_bps: Some(flow.goodput_bps),
-            failed: flow.failed,
-        }
-    }
-}
-
-impl From<&GroupSummary> for SavedGroup {
-    fn from(group: &GroupSummary) -> Self {
-        let times = group.completion_s.as_ref().map(|times| {
-            let all = [
-                ("min", times.min),
-                ("mean", times.mean),
-                ("p50", times.p50),
-                ("p90", times.p90),
-                ("p99", times.p99),
-                ("p999", times.p999),
-                ("max", times.max),
-            ];
-            all.map(|(name, s)| (name.to_owned(), s)).into()
-        });
-        Self {
-            name: group.name.clone(),
-            flows: Some(group.flows),
-            finished: Some(group.finished),
-            bytes: Some(group.bytes),
-            completion_s: times,
-            goodput_bps: Some(group.goodput_bps),
-            jain: group.jain,
-        }
-    }
-}
-
-impl From<&PipeSummary> for SavedPipe {
-    fn from(pipe: &PipeSummary) -> Self {
-        Self {
-            name: pipe.name.clone(),
-            packets: Some(pipe.counts.packets),
-            bytes: Some(pipe.counts.bytes),
-            drops: Some(pipe.counts.drops),
-            utilisation: pipe.utilisation,
-        }
-    }
-}
-
-impl From<&SeriesSummary> for SavedSeries {
-    fn from(series: &SeriesSummary) -> Self {
-        Self {
-            name: series.name.clone(),
-            rows: Some(series.rows),
-            bytes: Some(series.bytes),
-        }
-    }
-}
-
-impl From<&CaptureSummary> for SavedCapture {
-    fn from(capture: &CaptureSummary) -> Self {
-        Self {
-            file: capture.file.clone(),
-            packets: Some(capture.packets),
-            missed: Some(capture.missed),
-        }
-    }
-}
-
-impl From<&AttemptSummary> for SavedAttempt {
-    fn from(attempt: &AttemptSummary) -> Self {
-        Self {
-            state: attempt.state,
-        }
-    }
 }

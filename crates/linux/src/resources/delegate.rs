@@ -45,9 +45,9 @@ pub fn delegate() -> Result<(), ScopeError> {
         None => scope::start(None, &unit, &[pid], &mount, PATIENCE)?,
     };
     let moved = move_below(&group.path, pid);
-    moved.map_err(|error| ScopeError::NotDelegated {
-        unit,
-        reason: format!("moving within {}: {error}", group.path.display()),
+    moved.map_err(|error| ScopeError::NotMoved {
+        group: group.path,
+        error,
     })
 }
 

@@ -74,6 +74,14 @@ pub enum ScopeError {
         /// What is missing.
         reason: String,
     },
+    /// The run stays in a group that is the user's, where its hosts' groups cannot stand beside it.
+    #[error("cannot move to a group of its own in {}: {error}", group.display())]
+    NotMoved {
+        /// The user's group.
+        group: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
 }
 
 /// Moves processes into a scope `unit` (its name ends with `.scope`) of the user's systemd and returns

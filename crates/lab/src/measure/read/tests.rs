@@ -3,7 +3,8 @@ use std::path::PathBuf;
 
 use longhaul_plan::measure::Format;
 
-use super::super::encode::{Cell, Kind, Table};
+use super::super::columns::{Declared, Kind, column};
+use super::super::encode::{Cell, Table};
 use super::{Columns, Pool, Told, read};
 
 struct Run(PathBuf);
@@ -23,11 +24,11 @@ impl Drop for Run {
     }
 }
 
-const NAMES: &[(&str, Kind)] = &[
-    ("start_ns", Kind::Whole),
-    ("pipe", Kind::Text),
-    ("port", Kind::Whole),
-    ("delay", Kind::MaybeReal),
+const NAMES: Declared = &[
+    column("start_ns", Kind::Whole),
+    column("pipe", Kind::Text),
+    column("port", Kind::Whole),
+    column("delay", Kind::MaybeReal),
 ];
 
 fn part(from: u64) -> Table {

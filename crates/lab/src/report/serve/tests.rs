@@ -1,14 +1,10 @@
-use std::io::Write;
-use std::net::TcpStream;
-
 use super::*;
 use crate::report::tests::{Folder, summary};
 
-/// A run with a server, which ends with the test.
+/// A run with a server, whose threads end with the process.
 struct Served {
     folder: Folder,
     server: Arc<Server>,
-    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Served {
@@ -27,12 +23,8 @@ impl Served {
         );
         let server = Arc::new(Server::bind(&folder.0, Extent::whole(), 0).unwrap());
         let serving = Arc::clone(&server);
-        let thread = Some(thread::spawn(move || serving.serve()));
-        Self {
-            folder,
-            server,
-            thread,
-        }
+        thread::spawn(move || serving.serve());
+        Self { folder, server }
     }
 
     /// Answers to a request with these headers, by status, and all of the answer.
@@ -60,13 +52,6 @@ impl Served {
     fn get(&self, path: &str) -> (u16, String) {
         let token = &self.server.run.token;
         self.ask(&format!("GET /{token}/{path}"), &self.host())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.server.stop();
-        let _ = self.thread.take().map(thread::JoinHandle::join);
     }
 }
 
@@ -150,6 +135,8 @@ fn strangers_are_refused() {
             403,
         ),
         (&*path, format!("{host}Sec-Fetch-Site: cross-site\r\n"), 403),
+        (&*path, format!("{host}Sec-Fetch-Site: same-site\r\n"), 403),
+        (&*path, format!("{host}Sec-Fetch-Site: none\r\n"), 200),
         // Nothing is written.
         (
             &*path.replace("GET", "POST"),
@@ -208,4 +195,138 @@ fn no_path_leads_out_of_the_run_folder_or_to_what_is_not_for_pages() {
     }
     assert_eq!(served.get("series/pipes/0001.csv").0, 200);
     assert_eq!(served.get(&"x".repeat(10_000)).0, 414);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_holds_up_nobody() {
+    let served = Served::new("serve-odd");
+    let idle: Vec<_> = (0..THREADS - 1)
+        .map(|_| TcpStream::connect(served.server.address).unwrap())
+        .collect();
+    let (status, head) = served.ask(
+        &format!("HEAD /{}/logs/client.out", served.server.run.token),
+        &served.host(),
+    );
+    assert_eq!(status, 200);
+    assert!(
+        head.contains("Content-Length: 26\r\n") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    let long = format!("X: {}\r\n", "x".repeat(2 * HEAD_MAX));
+    for (first, headers, status) in [
+        ("GET / and so on", served.host(), 400),
+        ("\u{1}", String::new(), 400),
+        ("GET /", long, 431),
+    ] {
+        assert_eq!(served.ask(first, &headers).0, status, "{first:?}");
+    }
+    // A body that nobody reads does not cost the client the reply.
+    let body = "x".repeat(50_000);
+    let (status, _) = served.ask(&format!("POST / HTTP/1.1\r\n\r\n{body}"), "");
+    assert_eq!(status, 405);
+    drop(idle);
+}
+
+/// The two ends of a connection: the client's and the server's.
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+#[test]
+fn clients_that_are_slow_are_left() {
+    const SHORT: Duration = Duration::from_millis(200);
+    // One that sends nothing, and one that never comes to an end.
+    for drips in [false, true] {
+        let (mut client, mut server) = connection();
+        let began = MachineTime::now();
+        let sender = thread::spawn(move || {
+            let wait = Some(Duration::from_millis(10));
+            client.set_read_timeout(wait).unwrap();
+            if drips {
+                client.write_all(b"GET / HTTP/1.1\r\nX: ").unwrap();
+            }
+            // Until the server hangs up.
+            let is_over = |error: io::Error| error.kind() != io::ErrorKind::WouldBlock;
+            while client.read(&mut [0]).is_err_and(|error| !is_over(error)) {
+                if drips && client.write_all(b"x").is_err() {
+                    break;
+                }
+            }
+        });
+        let left = head_of(&mut server, SHORT).unwrap_err();
+        assert!(
+            matches!(
+                left.kind(),
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+            ),
+            "{left}"
+        );
+        assert!(MachineTime::now().since(began) >= SHORT);
+        drop(server);
+        sender.join().unwrap();
+    }
+    // One that takes nothing of a reply longer than sockets hold, and one that takes it in small pieces.
+    const LONG: usize = 16 << 20;
+    let long = || Answer::new("text/plain", INERT, vec![b'x'; LONG]);
+    let (client, mut server) = connection();
+    let left = long().write(&mut server, false, SHORT).unwrap_err();
+    assert_eq!(left.kind(), io::ErrorKind::WouldBlock);
+    drop(client);
+    let (mut client, mut server) = connection();
+    let reader = thread::spawn(move || {
+        let (mut piece, mut bytes) = ([0; 4096], 0);
+        while let more @ 1.. = client.read(&mut piece).unwrap() {
+            bytes += more;
+        }
+        bytes
+    });
+    long().write(&mut server, false, PATIENCE).unwrap();
+    assert!(reader.join().unwrap() > LONG);
+}
+
+#[test]
+fn hostile_heads_are_refused() {
+    let served = Served::new("serve-heads");
+    let (token, host) = (&served.server.run.token, served.host());
+    let whole = format!("/{token}/logs/client.out");
+    let many = "X: y\r\n".repeat(70);
+    for (first, headers, status) in [
+        // Two requests in one, by each way of ending a line.
+        (format!("GET {whole}\r\nHost: evil.example"), &host, 400),
+        (format!("GET {whole}\nHost: evil.example"), &host, 400),
+        // A field over several lines, one without a name, one with a blank in it.
+        (
+            format!("GET {whole}"),
+            &format!("{host}X: a\r\n b\r\n"),
+            400,
+        ),
+        (format!("GET {whole}"), &format!("{host}: a\r\n"), 400),
+        (format!("GET {whole}"), &format!("{host}Ho st: a\r\n"), 400),
+        (format!("GET {whole}"), &format!("{host}X: \0\r\n"), 400),
+        (format!("GET {whole}"), &format!("{host}{many}"), 400),
+        // A blank between a name and its colon must not hide a field.
+        (
+            format!("GET {whole}"),
+            &format!("{host}Origin : http://evil.example\r\n"),
+            400,
+        ),
+        (
+            format!("GET {whole}"),
+            &format!("{host}oRiGiN:http://evil.example\r\n"),
+            403,
+        ),
+        (
+            format!("GET http://{}{whole}", served.server.address),
+            &host,
+            404,
+        ),
+        ("GET *".to_owned(), &host, 404),
+        (format!("get {whole}"), &host, 405),
+        (format!("GET {whole}"), &host, 200),
+    ] {
+        let (got, answer) = served.ask(&first, headers);
+        assert_eq!(got, status, "{first:?} {headers:?}\n{answer}");
+    }
 }

@@ -10,6 +10,32 @@ use longhaul_linux::clock::MachineTime;
 use super::Network;
 use crate::fidelity::Second;
 use crate::folder::RunFolder;
+use crate::measure::columns::Kind::{Real, Whole};
+use crate::measure::columns::{Declared, EACH, SHARE, Take, column};
+
+/// The columns of `series/seconds.csv`.
+pub(crate) const SECONDS: Declared = &[
+    column("second", Whole),
+    column("packets", Whole).shown("packets", EACH),
+    column("late", Whole).shown("late", Take::Sum),
+    column("late_stall", Whole).shown("late_stall", Take::Sum),
+    column("late_overload", Whole).shown("late_overload", Take::Sum),
+    column("late_other", Whole).shown("late_other", Take::Sum),
+    column("episodes", Whole).shown("episodes", Take::Sum),
+    column("lateness_p50_ns", Whole).shown("lateness_p50", Take::Most),
+    column("lateness_p99_ns", Whole).shown("lateness_p99", Take::Most),
+    column("lateness_p999_ns", Whole).shown("lateness_p999", Take::Most),
+    column("lateness_max_ns", Whole).shown("lateness_max", Take::Most),
+    column("physical_drops", Whole).shown("physical_drops", Take::Sum),
+    column("inside", Whole).shown("inside", Take::Last),
+    column("core_busy", Real).shown("busy", Take::Level),
+    column("core_wait_ns", Whole).shown("wait", SHARE),
+    column("core_load", Real),
+    column("stalls", Whole).shown("stalls", Take::Sum),
+    column("stalled_ns", Whole).shown("stalled", Take::Sum),
+    column("core_stall_ns", Whole).shown("stall_max", Take::Most),
+    column("stolen_ns", Whole).shown("stolen", Take::Sum),
+];
 
 /// The files `series/seconds.csv` and `series/pipes.csv`, written as the run goes on.
 #[derive(Debug)]
@@ -30,12 +56,8 @@ impl Series {
     pub(crate) fn create(folder: &RunFolder, names: Vec<String>) -> io::Result<Self> {
         let open = |name: &str| File::create(folder.series(name)).map(BufWriter::new);
         let (mut seconds, mut pipes) = (open("seconds.csv")?, open("pipes.csv")?);
-        writeln!(
-            seconds,
-            "second,packets,late,late_stall,late_overload,late_other,episodes,lateness_p50_ns,lateness_p99_ns,lateness_p999_ns,lateness_max_ns,\
-             physical_drops,inside,core_busy,core_wait_ns,core_load,\
-             stalls,stalled_ns,core_stall_ns,stolen_ns"
-        )?;
+        let columns: Vec<_> = SECONDS.iter().map(|column| column.name).collect();
+        writeln!(seconds, "{}", columns.join(","))?;
         writeln!(
             pipes,
             "second,pipe,packets,bytes,drops_queue,drops_loss,drops_down,marked,busy_ns"

@@ -1,10 +1,10 @@
 //! The one loop: takes arrivals, advances the engine, sends what is due, waits.
 //!
-//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: output comes before
-//! input. Each turn reads a bounded batch of arrivals, advances the engine to the clock whatever still
-//! waits at the door, and sends all that is due, never before. So what is inside waits for one batch at
-//! most, and lateness happens at the send call alone, where it is measured by the kernel's stamps. What the
-//! file has scheduled happens in its place in the order of events, however late the loop comes to it.
+//! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: each turn reads a bounded
+//! batch of arrivals, advances the engine to the clock whatever still waits at the door, and sends all that is
+//! due before it reads again. Nothing is sent before it is due. So what is inside waits for one batch at most,
+//! and lateness happens at the send call alone, where it is measured by the kernel's stamps. What the file has
+//! scheduled happens in its place in the order of events, however late the loop comes to it.
 //!
 //! What arrives beyond the loop's capacity is shed at the door (`overload.rs`).
 //!

@@ -1,9 +1,9 @@
 //! What the loop sheds when more arrives than it carries.
 //!
-//! Theory: output comes before input, so that a flood cannot delay what is inside (Mogul and
-//! Ramakrishnan, *Eliminating Receive Livelock*, 1997). Each turn of the loop reads a bounded batch,
-//! advances the engine to the clock whatever still waits at the door, and sends all that is due. Two rules
-//! say which frames of the batch are shed:
+//! Theory: a flood must not delay what is inside (Mogul and Ramakrishnan, *Eliminating Receive Livelock*,
+//! 1997). So each turn of the loop reads a bounded batch, advances the engine to the clock whatever still
+//! waits at the door, and sends all that is due, before it reads again. Two rules say which frames of the
+//! batch are shed:
 //!
 //! - **Stale.** A frame that would leave its first pipe later than is tolerated is shed once the
 //!   loop's [`Patience`] is spent. Patience is there because a stall of the machine is no flood: the loop
