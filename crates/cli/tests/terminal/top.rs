@@ -8,7 +8,7 @@ const SIZE: (u16, u16) = (40, 120);
 #[test]
 fn keys_sort_scroll_help_and_quit() {
     let scratch = Scratch::new("keys");
-    let _run = scratch.start();
+    let _run = scratch.begin();
     let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
     let screen = terminal.until("pipes", |screen| screen.contains("g>h"));
     for part in [
@@ -58,7 +58,7 @@ fn keys_sort_scroll_help_and_quit() {
 #[test]
 fn the_terminal_is_restored_whatever_ends_it() {
     let scratch = Scratch::new("restored");
-    let run = scratch.start();
+    let run = scratch.begin();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         let mut terminal =
             Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
@@ -88,7 +88,7 @@ fn the_terminal_is_restored_whatever_ends_it() {
 #[test]
 fn colours_are_for_terminals_that_want_them() {
     let scratch = Scratch::new("colours");
-    let _run = scratch.start();
+    let _run = scratch.begin();
     let coloured = |command: &str| {
         let mut terminal = Terminal::start(&scratch, SIZE, command);
         terminal.until("pipes", |screen| screen.contains("g>h"));
