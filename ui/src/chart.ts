@@ -6,7 +6,7 @@
 import uPlot from "uplot";
 import { h, lazily, replace } from "./dom";
 import { at, NONE, seconds } from "./format";
-import { isCount, more, points, type Points, type Thing } from "./series";
+import { more, points, takenOf, type Points, type Thing } from "./series";
 import { colour, line, moment, range, theme } from "./state";
 
 export interface Line {
@@ -201,7 +201,7 @@ class Chart {
     const from = plot.posToVal(plot.select.left, "x");
     const to = plot.posToVal(plot.select.left + plot.select.width, "x");
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    zoom(Math.max(0, from), Math.min(this.options.end_s, to), this.options.end_s);
+    zoom(from, to, this.options.end_s);
   }
 
   /** What the lines are, and their values where the pointer is. */
@@ -219,21 +219,16 @@ class Chart {
     replace(this.legend, items, time == null ? null : h("span", { class: "item time" }, `at ${at(time)}`));
   }
 
-  #isSums(): boolean {
-    return this.options.lines.every((line) => isCount(line.metric));
-  }
-
-  /** How wide points are. */
+  /** How wide points are, and of what. */
   #state(): void {
     const widths = this.#points.map((p) => p.widths).filter(([least]) => least > 0);
     const [least, most] = [Math.min(...widths.map((w) => w[0])), Math.max(...widths.map((w) => w[1]))];
     const coarse = this.#points.some((p) => p.coarse);
     const row = Math.min(...this.options.lines.map((l) => l.thing.tracks.row_ns[0]));
     const sampled = this.options.lines.some((l) => l.thing.series === "connections");
-    const rows = `rows of ${seconds(row / 1e9)}`;
-    const what = !coarse ? "every row there is"
-      : this.#isSums() ? `the line is the sum of its ${rows}`
-      : `the line is its mean, the band reaches from the least to the most of ${rows}`;
+    const taken = [...new Set(this.options.lines.map((line) => takenOf(line.metric)))];
+    const band = this.options.lines.some(hasBand) ? ", the band reaches from the least to the most" : "";
+    const what = coarse ? `the line is the ${taken.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row there is";
     const text = !widths.length ? ""
       : sampled ? `A look about every ${seconds(gap(this.#points))}.`
       : `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: ${what}.`;
@@ -283,7 +278,7 @@ class Chart {
     if (!data) return;
     const [from, to] = this.#view();
     const places = Array.from(data[0], (_, index) => index).filter((index) => data[0][index]! >= from && data[0][index]! < to);
-    const isSpread = (number: number) => this.#points[number]?.coarse && !isCount(this.options.lines[number]!.metric);
+    const isSpread = (number: number) => this.#points[number]?.coarse && hasBand(this.options.lines[number]!);
     const heads = this.options.lines.flatMap((each, number) =>
       isSpread(number) ? [`${each.label}, least`, `${each.label}, mean`, `${each.label}, most`] : [each.label],
     );
@@ -305,6 +300,9 @@ class Chart {
     replace(this.details, h("summary", null, "As a table"), note, table);
   }
 }
+
+/** Whether rows of a step differ, and are known. */
+const hasBand = ({ thing, metric }: Line) => thing.track.lines[metric]?.min != null;
 
 const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
 

@@ -64,7 +64,7 @@ function didItWork(context: Context): HTMLElement {
   const go: [string, () => void] | undefined = run.programs.length ? ["programs and their logs", () => context.go("programs")] : undefined;
   if (run.ending !== "whole") {
     const lead = run.ending === "under_way" ? "It goes on." : "It was cut off: nobody wrote its end.";
-    return card("Did it work?", "bad", lead, run.notes.slice(0, 2), go);
+    return card("Did it work?", word(run).level, lead, run.notes.slice(0, 2), go);
   }
   if (wrong.length) {
     const others = wrong.length > 4 ? `and ${wrong.length - 4} more` : null;

@@ -52,9 +52,13 @@ export class PipeSeries {
   }
 }
 
-/** Figures that are counted up: a wide step has the sum of its rows, where others have their mean. */
-const COUNTS = new Set(["drops_queue", "drops_loss", "drops_down", "marked", "dropped", "late", "late_stall", "late_overload", "late_other", "stalled", "stolen"]);
-export const isCount = (metric: string) => COUNTS.has(metric);
+const SUMS = new Set(["drops_queue", "drops_loss", "drops_down", "marked", "dropped", "late", "late_stall", "late_overload", "late_other", "stalled", "stolen"]);
+const LARGEST = new Set(["queue_max", "delay_max", "lateness_max", "lateness_p50", "lateness_p99", "lateness_p999", "stall_max"]);
+
+/** What a wide step has of its rows, as `crates/lab/src/report/specs.rs` takes it. */
+export function takenOf(metric: string): "sum" | "largest" | "last" | "mean" {
+  return SUMS.has(metric) ? "sum" : LARGEST.has(metric) ? "largest" : GAUGES.has(metric) ? "last" : "mean";
+}
 
 /** The place of the first of ascending numbers that is no smaller than `least`. */
 export function lowerBound(numbers: number[], least: number): number {

@@ -188,7 +188,7 @@ async function virtual() {
   }
   // Steps of what is counted have sums, others means.
   check((await page.textContent("#drops .chart .width")).includes("the line is the sum of its rows"), "drops of a step are summed");
-  check((await page.textContent("#pipes .chart .width")).includes("the line is its mean"), "rates of a step are means");
+  check((await page.textContent("#pipes .chart .width")).includes("the line is the mean of its rows"), "rates of a step are means");
   // A row that is chosen by a key keeps the keyboard.
   const button = page.locator("#pipes tbody tr button").nth(3);
   const pipe = await button.textContent();
