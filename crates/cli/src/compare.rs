@@ -23,7 +23,7 @@ Exit codes:
   2  the command line is wrong, or a folder holds no run that has ended
   1  the runs differ: flows beyond the tolerance, and the median lateness does not explain it,
      or drops and segments sent again beyond it and beyond chance; with three runs or more, any
-     figure beyond the noise of repeats
+     figure beyond the noise of repeats; or the page could not be written
   0  they agree, or, with three runs or more and no repeats, nothing is known of noise";
 
 /// Rows of a list that are shown; `--json` shows all.
