@@ -13,7 +13,7 @@ export interface Column<T> {
   title?: string;
 }
 
-export interface TableOptions<T> {
+interface TableOptions<T> {
   label: string;
   columns: Column<T>[];
   rows: T[];
