@@ -6,7 +6,7 @@
 import uPlot from "uplot";
 import { h, lazily, replace } from "./dom";
 import { at, NONE, seconds } from "./format";
-import { more, points, type Points, type Thing } from "./series";
+import { more, points, takenOf, type Points, type Thing } from "./series";
 import { colour, line, moment, range, theme } from "./state";
 
 export interface Line {
@@ -44,7 +44,7 @@ const HEIGHT = 170;
 /** A chart; nothing where there is nothing to draw. */
 export function chart(options: ChartOptions): HTMLElement | null {
   if (!options.lines.length) return null;
-  const plot = h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${options.title}: chart. Arrow keys move, plus and minus zoom, 0 shows all; the table has the figures.` });
+  const plot = h("div", { class: "plot", tabindex: 0, role: "application", "aria-label": `${options.title}: chart. Arrow keys move, plus and minus zoom, 0 shows all; the table has the figures.` });
   const legend = h("div", { class: "legend" });
   const width = h("p", { class: "width" });
   const details = h("details", { class: "as-table" }, h("summary", null, "As a table"));
@@ -65,26 +65,26 @@ class Chart {
     private details: HTMLDetailsElement,
   ) {
     this.#draw();
-    const refresh = () => (element.isConnected ? this.#refresh() : this.#gone());
-    const redraw = () => (element.isConnected ? this.#draw() : this.#gone());
-    this.#refreshed = refresh;
-    this.#redrawn = redraw;
-    range.follow(refresh);
-    theme.follow(redraw);
+    range.follow(this.#refreshed);
+    theme.follow(this.#redrawn);
     moment.follow(this.#moved);
-    new ResizeObserver(() => this.#plot?.setSize({ width: this.#available(), height: options.height ?? HEIGHT })).observe(element);
-    element.addEventListener("keydown", this.#key);
+    this.#resized.observe(element);
+    element.addEventListener("keydown", timeKeys([0, options.end_s], () => this.#view(), (value) => range.set(value)));
     details.addEventListener("toggle", () => this.#table());
   }
 
-  #refreshed: (value: [number, number] | null) => void;
-  #redrawn: (value: any) => void;
-  #moved = () => this.#plot?.redraw(false);
+  #refreshed = () => this.#unlessGone(() => this.#refresh());
+  #redrawn = () => this.#unlessGone(() => this.#draw());
+  #moved = () => this.#unlessGone(() => this.#plot?.redraw(false));
+  #resized = new ResizeObserver(() => this.#plot?.setSize({ width: this.#available(), height: this.options.height ?? HEIGHT }));
 
-  #gone(): void {
+  /** Acts while the chart is in the page; afterwards follows nothing any more. */
+  #unlessGone(act: () => void): void {
+    if (this.element.isConnected) return act();
     range.unfollow(this.#refreshed);
     theme.unfollow(this.#redrawn);
     moment.unfollow(this.#moved);
+    this.#resized.disconnect();
     this.#plot?.destroy();
     this.#plot = null;
   }
@@ -201,7 +201,7 @@ class Chart {
     const from = plot.posToVal(plot.select.left, "x");
     const to = plot.posToVal(plot.select.left + plot.select.width, "x");
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    zoom(Math.max(0, from), Math.min(this.options.end_s, to), this.options.end_s);
+    zoom(from, to, this.options.end_s);
   }
 
   /** What the lines are, and their values where the pointer is. */
@@ -219,18 +219,19 @@ class Chart {
     replace(this.legend, items, time == null ? null : h("span", { class: "item time" }, `at ${at(time)}`));
   }
 
-  /** How wide points are. */
+  /** How wide points are, and of what. */
   #state(): void {
     const widths = this.#points.map((p) => p.widths).filter(([least]) => least > 0);
     const [least, most] = [Math.min(...widths.map((w) => w[0])), Math.max(...widths.map((w) => w[1]))];
     const coarse = this.#points.some((p) => p.coarse);
     const row = Math.min(...this.options.lines.map((l) => l.thing.tracks.row_ns[0]));
     const sampled = this.options.lines.some((l) => l.thing.series === "connections");
-    let text: string;
-    if (!widths.length) text = "";
-    else if (sampled) text = `A look about every ${seconds(gap(this.#points))}.`;
-    else if (coarse) text = `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: the line is its mean, the band reaches from the least to the most of rows of ${seconds(row / 1e9)}.`;
-    else text = `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: every row there is.`;
+    const taken = [...new Set(this.options.lines.map((line) => takenOf(line.metric)))];
+    const band = this.options.lines.some(hasBand) ? ", the band reaches from the least to the most" : "";
+    const what = coarse ? `the line is the ${taken.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row there is";
+    const text = !widths.length ? ""
+      : sampled ? `A look about every ${seconds(gap(this.#points))}.`
+      : `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: ${what}.`;
     replace(this.width, [text, this.options.note].filter(Boolean).join(" "));
   }
 
@@ -250,20 +251,10 @@ class Chart {
   /** Events, the marked value, and the moment of the topology. */
   #marks(plot: uPlot): void {
     const { ctx, bbox } = plot;
-    const vertical = (x: number, stroke: string, dash: number[]) => {
-      const left = Math.round(plot.valToPos(x, "x", true)) + 0.5;
-      if (left < bbox.left || left > bbox.left + bbox.width) return;
-      ctx.strokeStyle = stroke;
-      ctx.setLineDash(dash);
-      ctx.beginPath();
-      ctx.moveTo(left, bbox.top);
-      ctx.lineTo(left, bbox.top + bbox.height);
-      ctx.stroke();
-    };
+    verticals(plot, this.options.events.map((event) => event.at_s), "event");
+    if (moment.value != null) verticals(plot, [moment.value], "accent");
     ctx.save();
     ctx.lineWidth = devicePixelRatio;
-    for (const event of this.options.events) vertical(event.at_s, colour("event"), [3, 3]);
-    if (moment.value != null) vertical(moment.value, colour("accent"), []);
     if (this.options.mark) {
       const top = plot.valToPos(this.options.mark.value, "y", true);
       ctx.strokeStyle = colour("doubtful");
@@ -280,23 +271,6 @@ class Chart {
     ctx.restore();
   }
 
-  #key = (event: KeyboardEvent) => {
-    const [from, to] = this.#view();
-    const step = (to - from) / 5;
-    const moves: Record<string, () => void> = {
-      ArrowLeft: () => shift(-step, this.options.end_s),
-      ArrowRight: () => shift(step, this.options.end_s),
-      "+": () => zoom(from + step, to - step, this.options.end_s),
-      "=": () => zoom(from + step, to - step, this.options.end_s),
-      "-": () => zoom(from - 2 * step, to + 2 * step, this.options.end_s),
-      "0": () => range.set(null),
-    };
-    const move = moves[event.key];
-    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    move();
-  };
-
   /** The figures in view. */
   #table(): void {
     if (!this.details.open) return;
@@ -304,8 +278,9 @@ class Chart {
     if (!data) return;
     const [from, to] = this.#view();
     const places = Array.from(data[0], (_, index) => index).filter((index) => data[0][index]! >= from && data[0][index]! < to);
+    const isSpread = (number: number) => this.#points[number]?.coarse && hasBand(this.options.lines[number]!);
     const heads = this.options.lines.flatMap((each, number) =>
-      this.#points[number]?.coarse ? [`${each.label}, least`, `${each.label}, mean`, `${each.label}, most`] : [each.label],
+      isSpread(number) ? [`${each.label}, least`, `${each.label}, mean`, `${each.label}, most`] : [each.label],
     );
     const cell = (column: number, index: number) => {
       const value = data[column]?.[index];
@@ -315,7 +290,7 @@ class Chart {
       h("tr", null, h("td", { class: "n" }, at(data[0][index]!, 1e-6).replace(/0+ s$/, " s").replace(/\. s$/, " s")),
         this.options.lines.flatMap((_, number) => {
           const first = 1 + 3 * number;
-          return (this.#points[number]?.coarse ? [first + 1, first, first + 2] : [first]).map((column) => cell(column, index));
+          return (isSpread(number) ? [first + 1, first, first + 2] : [first]).map((column) => cell(column, index));
         }));
     const left = places.length - ROWS;
     const note = left > 0 ? h("p", { class: "note" }, `The first ${ROWS} of ${places.length} rows in view; zoom in for others.`) : null;
@@ -325,6 +300,9 @@ class Chart {
     replace(this.details, h("summary", null, "As a table"), note, table);
   }
 }
+
+/** Whether rows of a step differ, and are known. */
+const hasBand = ({ thing, metric }: Line) => thing.track.lines[metric]?.min != null;
 
 const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
 
@@ -345,19 +323,57 @@ function gap(all: Points[]): number {
   return gaps[gaps.length >> 1] ?? 0;
 }
 
-/** Shows a stretch of time, never less than a microsecond. */
-export function zoom(from: number, to: number, end: number): void {
-  const least = 1e-6;
-  if (to - from < least) return;
-  if (from <= 0 && to >= end) range.set(null);
-  else range.set([Math.max(0, from), Math.min(end, to)]);
+type Stretch = [number, number];
+
+/** Vertical lines over the whole plot; those of events are dashed. */
+export function verticals(plot: uPlot, times: number[], tone: "event" | "accent"): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  ctx.strokeStyle = colour(tone);
+  ctx.setLineDash(tone === "event" ? [3, 3] : []);
+  for (const time of times) {
+    const left = Math.round(plot.valToPos(time, "x", true)) + 0.5;
+    if (left < bbox.left || left > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
-function shift(by: number, end: number): void {
-  if (!range.value) return;
-  const [from, to] = range.value;
-  const most = by < 0 ? Math.max(by, -from) : Math.min(by, end - to);
-  range.set([from + most, to + most]);
+/** What of `all` a zoom shows: null for all of it, never less than a microsecond. */
+function zoomed([from, to]: Stretch, all: Stretch, view: Stretch | null): Stretch | null {
+  if (to - from < 1e-6) return view;
+  return from <= all[0] && to >= all[1] ? null : [Math.max(all[0], from), Math.min(all[1], to)];
+}
+
+/** Shows a stretch of the run in all charts. */
+export function zoom(from: number, to: number, end: number): void {
+  range.set(zoomed([from, to], [0, end], range.value));
+}
+
+/** The keys of a chart over `all`: `view` is the stretch that it shows, `show` shows another, or all. */
+export function timeKeys(all: Stretch, view: () => Stretch, show: (stretch: Stretch | null) => void): (event: KeyboardEvent) => void {
+  return (event) => {
+    const [from, to] = view();
+    const step = (to - from) / 5;
+    const shifted = (by: number): Stretch => [from + by, to + by];
+    const moves: Record<string, () => Stretch | null> = {
+      ArrowLeft: () => shifted(Math.max(-step, all[0] - from)),
+      ArrowRight: () => shifted(Math.min(step, all[1] - to)),
+      "+": () => zoomed([from + step, to - step], all, [from, to]),
+      "=": () => zoomed([from + step, to - step], all, [from, to]),
+      "-": () => zoomed([from - 2 * step, to + 2 * step], all, [from, to]),
+      "0": () => null,
+    };
+    const move = moves[event.key];
+    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const next = move();
+    show(next && next[0] <= all[0] && next[1] >= all[1] ? null : next);
+  };
 }
 
 /** Charts side by side where there is room. */

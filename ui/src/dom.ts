@@ -16,9 +16,9 @@ const TEXT_MAX = 2000;
 const HOSTILE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /** Any text, harmless. */
-export function clean(text: unknown, max = TEXT_MAX): string {
+function clean(text: unknown): string {
   const plain = String(text ?? "").replace(HOSTILE, "\ufffd");
-  return plain.length > max ? `${plain.slice(0, max)}…` : plain;
+  return plain.length > TEXT_MAX ? `${plain.slice(0, TEXT_MAX)}…` : plain;
 }
 
 function append(parent: ParentNode, children: Child[]): void {
@@ -63,17 +63,17 @@ export function replace(parent: Element, ...children: Child[]): void {
 }
 
 /** A file of the run folder; nothing for a path that leads out of it. */
-export function fileLink(path: string, text = path): HTMLElement {
+export function fileLink(path: string): HTMLElement {
   const parts = path.split("/");
   const inside = path !== "" && parts.every((part) => part !== "" && part !== "." && part !== "..");
-  if (!inside || path.length > 1000) return h("span", null, text);
+  if (!inside || path.length > 1000) return h("span", null, path);
   // The colon too: in the first part of a path it would make a scheme.
   const href = parts.map((part) => encodeURIComponent(part)).join("/");
-  return h("a", { href }, text);
+  return h("a", { href }, path);
 }
 
 /** Makes what is in `make` when it comes into view, or is printed. */
-export function lazily(element: HTMLElement, make: () => void): HTMLElement {
+export function lazily(element: HTMLElement, make: () => void): void {
   let made = false;
   const once = () => {
     if (made) return;
@@ -85,5 +85,4 @@ export function lazily(element: HTMLElement, make: () => void): HTMLElement {
   const observer = new IntersectionObserver((entries) => entries.some((e) => e.isIntersecting) && once(), { rootMargin: "300px" });
   observer.observe(element);
   window.addEventListener("beforeprint", once);
-  return element;
 }

@@ -48,7 +48,7 @@ function together(context: Context): Thing | null {
   }
   if (!any) return null;
   const lines = Object.fromEntries(metrics.filter((metric) => sums.get(metric)!.some(Boolean)).map((metric) => [metric, { mean: sums.get(metric)! }]));
-  return { series: "pipes", tracks: { ...tracks, windows: [], row_ns: [tracks.grid.width_ns, tracks.grid.width_ns] }, track: { key: [], columns: null, lines }, number: -1 };
+  return { series: "pipes", tracks: { ...tracks, windows: [] }, track: { key: [], columns: null, lines }, number: -1 };
 }
 
 export function drops(context: Context): HTMLElement {

@@ -98,7 +98,7 @@ export function fidelity(context: Context): HTMLElement {
       (core ?? seconds) && chart({ ...base, title: core ? "Packets per second" : "Packets to hosts per second", lines: core ? lines(core, [["entered", "entered"], ["delivered", "delivered"]]) : lines(seconds!, [["packets", "packets"]]), show: (v) => si(v) }),
     ),
     isReal && late.length > 0 && h("div", null, h("h3", null, "Late episodes by second"), new Table<Late>({
-      label: "late seconds", rows: late, choose: (l) => zoom(Math.max(0, l.from_s - 0.5), Math.min(context.end_s, l.to_s + 0.5), context.end_s),
+      label: "late seconds", rows: late, choose: (l) => zoom(l.from_s - 0.5, l.to_s + 0.5, context.end_s),
       columns: [
         { name: "second", text: (l) => at(l.from_s, 1), value: (l) => l.from_s },
         { name: "packets", figure: true, text: (l) => count(Math.round(l.packets)), value: (l) => l.packets },

@@ -7,14 +7,14 @@ import cytoscape from "cytoscape";
 import type { Pipe, Run } from "./data";
 import { h, replace } from "./dom";
 import { at, count, NONE, ns, percent, seconds, si } from "./format";
-import { overall, PipeSeries, valueAt, type Thing } from "./series";
+import { overall, valueAt, type PipeSeries, type Thing } from "./series";
 import { colour, moment, theme } from "./state";
 import { facts, Table } from "./table";
 
-export type Shade = "load" | "loss" | "queue";
+type Shade = "load" | "loss" | "queue";
 
 /** What a pipe did, over the run or at a moment. */
-export interface Doing {
+interface Doing {
   rate: number | null;
   load: number | null;
   loss: number | null;
@@ -28,7 +28,7 @@ export interface LinkOf {
 }
 
 /** The links of a run, each with its pipes' numbers. */
-export function links(run: Run): LinkOf[] {
+function links(run: Run): LinkOf[] {
   const byName = new Map<string, LinkOf>();
   run.pipes.forEach((pipe, number) => {
     const name = pipe.params?.link ?? pipe.name;
@@ -41,7 +41,7 @@ export function links(run: Run): LinkOf[] {
 
 const ratio = (part: number, whole: number) => (whole > 0 ? part / whole : 0);
 
-export function doing(pipe: Pipe, thing: Thing | null, at_s: number | null, end_s: number): Doing {
+function doing(pipe: Pipe, thing: Thing | null, at_s: number | null, end_s: number): Doing {
   const limited = pipe.params?.rate_bps != null || pipe.counts?.utilisation != null;
   if (at_s == null) {
     const { counts } = pipe;
@@ -80,7 +80,7 @@ function share(doing: Doing, shade: Shade, queueMost: number): number | null {
   return doing.queue == null ? null : doing.queue <= 0.01 ? 0 : Math.min(1, doing.queue / queueMost);
 }
 
-export const SHADES: Record<Shade, { label: string; steps: string[] }> = {
+const SHADES: Record<Shade, { label: string; steps: string[] }> = {
   load: { label: "load", steps: ["idle", "to 20 %", "40 %", "60 %", "80 %", "100 %"] },
   loss: { label: "loss", steps: ["none", "to 0.04 %", "0.16 %", "0.63 %", "2.5 %", "more"] },
   queue: { label: "queue", steps: ["empty", "to 20 % of the longest", "40 %", "60 %", "80 %", "100 %"] },
@@ -92,7 +92,6 @@ const MANY = 600;
 export class Graph {
   readonly element: HTMLElement;
   readonly links: LinkOf[];
-  #series: PipeSeries;
   #things: (Thing | null)[];
   #cy: cytoscape.Core | null = null;
   #shade: Shade = "load";
@@ -100,13 +99,13 @@ export class Graph {
   #legend = h("div", { class: "legend graph-legend" });
   #when = h("output", { class: "when" }, "whole run");
   #said = h("p", { class: "visually-hidden", "aria-live": "polite" });
+  #slider: HTMLInputElement | undefined;
   #chosen = -1;
   #queueMost: number;
 
-  constructor(private run: Run, private choose: (link: LinkOf) => void) {
+  constructor(private run: Run, series: PipeSeries, private choose: (link: LinkOf) => void) {
     this.links = links(run);
-    this.#series = new PipeSeries(run);
-    this.#things = run.pipes.map((pipe) => this.#series.of(pipe.name));
+    this.#things = run.pipes.map((pipe) => series.of(pipe.name));
     const longest = this.#things.flatMap((thing) => thing?.track.lines["queue"]?.mean ?? []);
     this.#queueMost = longest.reduce((most: number, value) => Math.max(most, value ?? 0), 1);
     this.element = h("div", { class: "topology" }, this.#controls(), this.#canvas, this.#legend, this.#said);
@@ -198,10 +197,6 @@ export class Graph {
     return link.pipes.map((number) => doing(this.run.pipes[number]!, this.#things[number] ?? null, moment.value, this.run.end_s));
   }
 
-  thing(pipe: number): Thing | null {
-    return this.#things[pipe] ?? null;
-  }
-
   #recolour(): void {
     const { run } = this;
     this.#cy?.batch(() => {
@@ -221,8 +216,10 @@ export class Graph {
     const wide = "The half of a link at a node is the pipe that leaves it. Width: throughput.";
     replace(this.#legend, h("span", { class: "item" }, `Colour: ${label}`), steps.map((step, number) =>
       h("span", { class: "item" }, h("span", { class: "swatch block", style: { "--swatch": number ? colour(`heat-${number}`) : colour("link-idle") } }), step)), h("span", { class: "item" }, wide));
-    const grid = this.#grid();
-    replace(this.#when, moment.value == null ? "whole run" : `${at(moment.value, (grid?.width_ns ?? 1e9) / 1e9)}, for ${seconds((grid?.width_ns ?? 1e9) / 1e9)}`);
+    const width_s = (this.#grid()?.width_ns ?? 1e9) / 1e9;
+    const when = moment.value == null ? "whole run" : `${at(moment.value, width_s)}, for ${seconds(width_s)}`;
+    replace(this.#when, when);
+    this.#slider?.setAttribute("aria-valuetext", when);
     if (run.nodes.length === 0) this.#canvas.hidden = true;
   }
 
@@ -238,6 +235,7 @@ export class Graph {
       type: "range", min: -1, max: grid.columns - 1, value: -1, step: 1, class: "slider", "aria-label": "moment of the run; leftmost: the whole run",
       on: { input: (event) => this.#slide(Number(event.target.value)) },
     });
+    this.#slider = slider;
     const play = slider && h("button", { type: "button", class: "play", title: "play", "aria-label": "play the run", on: { click: () => this.#play(slider, play as HTMLButtonElement) } }, "▶");
     return h("div", { class: "controls" }, h("label", null, "Colour ", shade), play, slider, this.#when,
       h("button", { type: "button", on: { click: () => this.#fit() } }, "Fit"));
@@ -284,6 +282,11 @@ export class Graph {
     this.choose(link);
   }
 
+  /** Chooses the link of a pipe, where it is drawn. */
+  showPipe(name: string): void {
+    this.show(this.links.findIndex((link) => link.pipes.some((pipe) => this.run.pipes[pipe]?.name === name)));
+  }
+
   /** Where a link is on the screen; for tests. */
   placeOf(number: number): { x: number; y: number } | null {
     const edge = this.#cy?.getElementById(`l${number}`);
@@ -324,11 +327,17 @@ export class Graph {
   /** The same as a table, at the moment that the topology shows. */
   table(): HTMLElement {
     const details = h("details", { class: "as-table" }, h("summary", null, "As a table"));
+    const when = h("p", { class: "note" });
+    const { nodes } = this.run;
+    const rows = this.links.flatMap((link, number) => link.pipes.map((pipe, place) => ({ number, link, place, pipe: this.run.pipes[pipe]!, now: null as Doing | null })));
+    let table: Table<(typeof rows)[number]> | null = null;
     const fill = () => {
       if (!details.open) return;
-      const nodes = this.run.nodes;
-      const rows = this.links.flatMap((link, number) => this.now(link).map((now, place) => ({ number, link, now, pipe: this.run.pipes[link.pipes[place]!]! })));
-      const table = new Table({
+      const links = this.links.map((link) => this.now(link));
+      for (const row of rows) row.now = links[row.number]![row.place]!;
+      replace(when, moment.value == null ? "Over the whole run." : `At ${at(moment.value)}.`);
+      if (table) return table.fill();
+      table = new Table({
         label: "pipes of the topology",
         rows,
         search: (row) => `${row.pipe.name} ${row.link.name}`,
@@ -337,13 +346,13 @@ export class Graph {
           { name: "pipe", text: (row) => row.pipe.name, value: (row) => row.pipe.name },
           { name: "from", text: (row) => nodes[row.pipe.params?.from ?? -1]?.name ?? "" },
           { name: "to", text: (row) => nodes[row.pipe.params?.to ?? -1]?.name ?? "" },
-          { name: "throughput", figure: true, text: (row) => si(row.now.rate, "bit/s"), value: (row) => row.now.rate },
-          { name: "load", figure: true, text: (row) => percent(row.now.load), value: (row) => row.now.load },
-          { name: "loss", figure: true, text: (row) => percent(row.now.loss, 2), value: (row) => row.now.loss },
-          { name: "queue, mean", figure: true, text: (row) => (row.now.queue == null ? NONE : count(Number(row.now.queue.toFixed(2)))), value: (row) => row.now.queue },
+          { name: "throughput", figure: true, text: ({ now }) => si(now?.rate, "bit/s"), value: ({ now }) => now?.rate },
+          { name: "load", figure: true, text: ({ now }) => percent(now?.load), value: ({ now }) => now?.load },
+          { name: "loss", figure: true, text: ({ now }) => percent(now?.loss, 2), value: ({ now }) => now?.loss },
+          { name: "queue, mean", figure: true, text: ({ now }) => (now?.queue == null ? NONE : count(Number(now.queue.toFixed(2)))), value: ({ now }) => now?.queue },
         ],
       });
-      replace(details, h("summary", null, "As a table"), h("p", { class: "note" }, moment.value == null ? "Over the whole run." : `At ${at(moment.value)}.`), table.element);
+      details.append(when, table.element);
     };
     details.addEventListener("toggle", fill);
     moment.follow(fill);

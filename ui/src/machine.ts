@@ -15,7 +15,7 @@ export function events(context: Context): HTMLElement | null {
   const around = Math.max(context.end_s / 50, 1e-3);
   return section("events", "Events", seen > list.length ? note(`The first ${count(list.length)} of ${count(seen)}.`) : null,
     new Table({
-      label: "events", rows: list, search: (e) => e.event, choose: (e) => zoom(Math.max(0, e.at_s - around), Math.min(context.end_s, e.at_s + 2 * around), context.end_s),
+      label: "events", rows: list, search: (e) => e.event, choose: (e) => zoom(e.at_s - around, e.at_s + 2 * around, context.end_s),
       columns: [
         { name: "when", text: (e) => at(e.at_s), value: (e) => e.at_s },
         { name: "what", text: (e) => e.event, value: (e) => e.event },
@@ -42,8 +42,9 @@ export function machine(context: Context, document: Document): HTMLElement {
       h("div", null, h("h3", null, "Run"), facts([
         ["experiment", run.name], ["clock", summary?.clock], ["seed", summary?.seed == null ? null : String(summary.seed)],
         ["Longhaul", summary?.version], ["experiment time", summary?.simulated_s == null ? null : seconds(summary.simulated_s)],
-        ["real time", summary?.wall_s == null ? null : seconds(summary.wall_s)], ["CPU time of Longhaul", summary?.cpu_s == null ? null : seconds(summary.cpu_s)],
+        ["real time", summary?.wall_s == null ? null : seconds(summary.wall_s)],
         ["of it set-up", summary?.setup_s == null ? null : seconds(summary.setup_s)], ["of it tear-down", summary?.teardown_s == null ? null : seconds(summary.teardown_s)],
+        ["CPU time of Longhaul", summary?.cpu_s == null ? null : seconds(summary.cpu_s)],
         ["speed", summary?.hops_per_s ? `${si(summary.hops_per_s)} packet-hops a second of the drive loop` : null],
         ["trace hash", summary?.trace_hash], ["run folder", summary?.run],
         ["attempts", (summary?.attempts ?? []).map((attempt, n) => `${n + 1} ${attempt.state}`).join(", ")],

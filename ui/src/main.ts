@@ -16,7 +16,7 @@ import { badge, overview } from "./overview";
 import { packets } from "./packets";
 import { pipeCharts, Pipes } from "./pipes";
 import { programs } from "./programs";
-import { PipeSeries, serve } from "./series";
+import { PipeSeries, serve, worstPipe } from "./series";
 import { range, switchTheme, theme } from "./state";
 
 /** What this page can read. */
@@ -65,7 +65,7 @@ function topology(context: Context): [HTMLElement, Graph] {
       h("div", { class: "columns" }, pipes.map((pipe) => h("div", null, h("h4", null, h("bdi", null, pipe.name)), params(pipe)))),
       pipeCharts(context, pipes));
   };
-  const graph = new Graph(run, show);
+  const graph = new Graph(run, context.series, show);
   const kinds = new Map<string, number>();
   for (const node of run.nodes) kinds.set(node.kind, (kinds.get(node.kind) ?? 0) + 1);
   const told = [...kinds].map(([kind, n]) => of(n, kind)).join(", ");
@@ -74,7 +74,7 @@ function topology(context: Context): [HTMLElement, Graph] {
 }
 
 function warnings(run: Run): HTMLElement | null {
-  const list = [...(run.ending === "whole" ? run.notes : run.notes.slice(0)), ...(run.summary?.warnings ?? [])];
+  const list = [...run.notes, ...(run.summary?.warnings ?? [])];
   if (!list.length) return null;
   const shown = list.slice(0, 100).map((text) => h("li", null, text));
   const box = h("details", { class: "warnings", id: "warnings" }, h("summary", null, `${of(list.length, "note")} on this run and page`), h("ul", null, shown));
@@ -83,34 +83,23 @@ function warnings(run: Run): HTMLElement | null {
 }
 
 function ofRun(data: Document, run: Run): void {
-  const list = [...(run.summary?.events ?? [])];
-  let graph: Graph | null = null;
-  let pipes: Pipes | null = null;
   const context: Context = {
     run,
     end_s: Math.max(run.end_s, 1e-6),
-    events: list,
+    events: run.summary?.events ?? [],
     series: new PipeSeries(run),
     choosePipe: (name) => {
-      const link = graph?.links.findIndex((link) => link.pipes.some((number) => run.pipes[number]?.name === name)) ?? -1;
-      if (link >= 0) graph?.show(link);
+      graph?.showPipe(name);
       context.go("topology");
     },
-    go: (id) => document.getElementById(id)?.scrollIntoView({ behavior: "smooth" }),
+    // Smoothly or not, as the style sheet says for those who want less motion.
+    go: (id) => document.getElementById(id)?.scrollIntoView(),
   };
-  const parts: (HTMLElement | null)[] = [overview(context), warnings(run)];
-  let started: Graph | null = null;
-  if (run.nodes_seen > 0) {
-    const [element, made] = topology(context);
-    graph = started = made;
-    parts.push(element);
-  }
-  if (run.pipes.length) {
-    pipes = new Pipes(context);
-    parts.push(pipes.element);
-  }
-  parts.push(flows(context), connections(context), hosts(context), programs(context), drops(context), fidelity(context), packets(context), events(context), machine(context, data));
-  const sections = parts.filter((part): part is HTMLElement => part != null);
+  const [drawn, graph] = run.nodes_seen > 0 ? topology(context) : [null, null];
+  const sections = [
+    overview(context), warnings(run), drawn, run.pipes.length ? new Pipes(context).element : null,
+    flows(context), connections(context), hosts(context), programs(context), drops(context), fidelity(context), packets(context), events(context), machine(context, data),
+  ].filter((part): part is HTMLElement => part != null);
   const nav = sections.filter((part) => part.tagName === "SECTION").map((part): [string, string] => [part.id, NAMES[part.id] ?? part.id]);
   const { summary } = run;
   const about = [
@@ -119,14 +108,13 @@ function ofRun(data: Document, run: Run): void {
   ].filter(Boolean).join(" · ");
   const page = document.getElementById("page")!;
   replace(page, head([h("bdi", null, run.name || run.folder), " ", badge(run)], about, nav, context.end_s), h("main", null, sections));
-  if (started && run.nodes.length) {
-    started.start();
-    const worst = [...run.pipes.keys()].sort((a, b) => (run.pipes[b]!.counts?.drops ?? 0) - (run.pipes[a]!.counts?.drops ?? 0) || (run.pipes[b]!.counts?.bytes ?? 0) - (run.pipes[a]!.counts?.bytes ?? 0))[0];
-    const first = started.links.findIndex((link) => worst != null && link.pipes.includes(worst));
-    started.show(Math.max(0, first));
+  if (graph && run.nodes.length) {
+    graph.start();
+    const worst = worstPipe(run.pipes);
+    if (worst) graph.showPipe(worst.name);
   }
   // For tests: where links are, and what moving costs.
-  Object.assign(window, { longhaul: { graph: started } });
+  Object.assign(window, { longhaul: { graph } });
 }
 
 function ofSeveral(data: Document): void {

@@ -4,28 +4,32 @@ import type { Context } from "./context";
 import { pipeButton } from "./context";
 import type { Run } from "./data";
 import { h } from "./dom";
-import { at, count, ns, of, percent, seconds, sentence, si } from "./format";
-import { most } from "./series";
+import { at, count, ns, of, percent, seconds, sentence } from "./format";
+import { most, worstPipe } from "./series";
 import { colour, theme } from "./state";
 
 type Item = HTMLElement | string;
 
-const SIGNS: Record<string, string> = { faithful: "✓", degraded: "!", broken: "✗" };
+type Level = "good" | "doubtful" | "bad";
+const SIGNS: Record<Level, string> = { good: "✓", doubtful: "!", bad: "✗" };
+
+/** How good a verdict is; none is bad. */
+function levelOf(state: string | undefined): Level {
+  return state === "faithful" ? "good" : state === "degraded" ? "doubtful" : "bad";
+}
 
 /** The run in one word, and how good that is. */
-export function word(run: Run): { text: string; level: "good" | "doubtful" | "bad" } {
+function word(run: Run): { text: string; level: Level } {
   if (run.ending === "under_way") return { text: "under way", level: "doubtful" };
   if (run.ending === "cut_off") return { text: "cut off", level: "bad" };
   const state = run.summary?.verdict?.state;
   if (failures(run).length) return { text: `failed${state ? `, ${state}` : ""}`, level: "bad" };
-  const level = state === "faithful" ? "good" : state === "degraded" ? "doubtful" : "bad";
-  return { text: state ?? "without a verdict", level };
+  return { text: state ?? "without a verdict", level: levelOf(state) };
 }
 
 export function badge(run: Run): HTMLElement {
   const { text, level } = word(run);
-  const sign = level === "good" ? "✓" : level === "doubtful" ? "!" : "✗";
-  return h("span", { class: `badge ${level}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), text);
+  return h("span", { class: `badge ${level}` }, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[level]), text);
 }
 
 /** What went wrong with the run or its programs. */
@@ -60,7 +64,7 @@ function didItWork(context: Context): HTMLElement {
   const go: [string, () => void] | undefined = run.programs.length ? ["programs and their logs", () => context.go("programs")] : undefined;
   if (run.ending !== "whole") {
     const lead = run.ending === "under_way" ? "It goes on." : "It was cut off: nobody wrote its end.";
-    return card("Did it work?", "bad", lead, run.notes.slice(0, 2), go);
+    return card("Did it work?", word(run).level, lead, run.notes.slice(0, 2), go);
   }
   if (wrong.length) {
     const others = wrong.length > 4 ? `and ${wrong.length - 4} more` : null;
@@ -73,8 +77,8 @@ function whatHolds(context: Context): HTMLElement {
   const verdict = context.run.summary?.verdict;
   const go: [string, () => void] = ["lateness and episodes", () => context.go("fidelity")];
   if (!verdict) return card("Which of my figures hold?", "bad", "Nobody has judged this run.", ["Its series are what they were when it ended."], go);
-  const level = { faithful: "good", degraded: "doubtful", broken: "bad" }[verdict.state] ?? "bad";
-  const sign = SIGNS[verdict.state] ?? "✗";
+  const level = levelOf(verdict.state);
+  const sign = SIGNS[level];
   if (!verdict.lateness_ns) {
     return card("Which of my figures hold?", level, `${sign} All: time was virtual, nothing could be late.`, verdict.reasons ?? [], go);
   }
@@ -86,7 +90,7 @@ function whatHolds(context: Context): HTMLElement {
     holds,
     reasons[0] ?? null,
     `Lateness p50 ${ns(verdict.lateness_ns.p50)}, p99 ${ns(verdict.lateness_ns.p99)}, most ${ns(verdict.lateness_ns.max)}`,
-  ], [reasons.length > 1 ? `${of(reasons.length - 1, "more reason")}, lateness and episodes` : "lateness and episodes", () => context.go("fidelity")]);
+  ], [reasons.length > 1 ? `${of(reasons.length - 1, "more reason")}, ${go[0]}` : go[0], go[1]]);
 }
 
 /** A link counts as busy from here on. */
@@ -133,7 +137,7 @@ function whatWasSlow(context: Context): HTMLElement {
   return card("What was slow?", "plain", lead, items.slice(0, 5), ["all pipes", () => context.go("pipes")]);
 }
 
-const CAUSES: Record<string, string> = {
+export const CAUSES: Record<string, string> = {
   queue: "queue full", loss: "loss", link_down: "link down", hop_limit: "hop limit", no_route: "no route",
   too_big: "too big", misdelivered: "wrong host", absorbed: "for a router",
 };
@@ -157,10 +161,10 @@ function whereDidPacketsGo(context: Context): HTMLElement {
   theme.follow(paint);
   const legend = parts.filter(([name, n]) => n > 0 || name === "delivered").slice(0, 6).map(([name, n, tone]) =>
     h("span", { class: "item" }, h("span", { class: "swatch block", style: { "--swatch": `var(--${tone})` } }), `${name} `, h("b", null, count(n)), ` (${percent(n / Math.max(1, all), 2)})`));
-  const worst = [...context.run.pipes].filter((pipe) => pipe.counts?.drops).sort((a, b) => b.counts!.drops - a.counts!.drops)[0];
+  const worst = worstPipe(context.run.pipes);
   const physical = context.run.summary?.verdict?.physical_drops ?? 0;
   const element = card("Where did packets go?", "plain", `Of ${count(all)} packets ${percent(packets.delivered / Math.max(1, all), 2)} reached their hosts.`, [
-    worst ? h("span", null, `Most drops: ${count(worst.counts!.drops)} of ${count(lost)} in `, pipeButton(context, worst.name)) : lost ? null : "None was dropped.",
+    worst?.counts?.drops ? h("span", null, `Most drops: ${count(worst.counts.drops)} of ${count(lost)} in `, pipeButton(context, worst.name)) : lost ? null : "None was dropped.",
     physical ? `This machine lost ${of(physical, "packet")}, which no network did` : null,
     packets.entered + packets.created !== packets.delivered + lost + packets.inside ? "The sum does not close: please report this." : null,
   ], go);
@@ -172,5 +176,3 @@ export function overview(context: Context): HTMLElement {
   return h("section", { id: "overview", "aria-label": "Overview" },
     h("div", { class: "cards" }, didItWork(context), whatHolds(context), whatWasSlow(context), whereDidPacketsGo(context)));
 }
-
-export { CAUSES, si };

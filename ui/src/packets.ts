@@ -2,17 +2,19 @@
 // across between two curves is a packet's time, the way up the packets that wait or are under way.
 
 import uPlot from "uplot";
+import { timeKeys, verticals } from "./chart";
 import type { Context } from "./context";
 import { note, section } from "./context";
 import type { Timeline } from "./data";
 import { h, lazily, replace } from "./dom";
 import { at, count, ns } from "./format";
+import { lowerBound } from "./series";
 import { colour, line, theme } from "./state";
 import { Table } from "./table";
 
 const FATES: Record<string, string> = { out: "came out", queue: "queue full", loss: "lost", link_down: "link down" };
 
-function curves(timeline: Timeline, element: HTMLElement): void {
+function curves(timeline: Timeline, events: Context["events"], element: HTMLElement): void {
   const order = timeline.arrival_ns.map((_, place) => place).sort((a, b) => timeline.arrival_ns[a]! - timeline.arrival_ns[b]!);
   const out = order.filter((place) => timeline.fate[place] === "out");
   const sorted = (times: number[]) => times.slice().sort((a, b) => a - b);
@@ -24,21 +26,14 @@ function curves(timeline: Timeline, element: HTMLElement): void {
   ];
   // Packets that were dropped, at how many had come by then.
   const arrivals = sorted(out.map((place) => timeline.arrival_ns[place]!));
-  const lost = order.filter((place) => timeline.fate[place] !== "out").map((place) => timeline.departure_ns[place]!).sort((a, b) => a - b);
-  const height = (t: number) => {
-    let [low, high] = [0, arrivals.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (arrivals[middle]! <= t) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
-  all.push([lost.map((t) => t / 1e9), lost.map(height)]);
+  const lost = sorted(order.filter((place) => timeline.fate[place] !== "out").map((place) => timeline.departure_ns[place]!));
+  all.push([lost.map((t) => t / 1e9), lost.map((t) => lowerBound(arrivals, t + 1))]);
   const data = uPlot.join(all.filter((table) => table[0].length > 0)) as uPlot.AlignedData;
   const names = ["had come", "had left the queue", "had come out", "dropped"].filter((_, n) => all[n]![0].length > 0);
   const legend = h("div", { class: "legend" });
-  const holder = h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": "packets by number and time; the table has them" });
+  const holder = h("div", { class: "plot", tabindex: 0, role: "application", "aria-label": "Packets by number and time: chart. Arrow keys move, plus and minus zoom, 0 shows all; the table has the packets." });
+  const times = data[0] as number[];
+  const whole: [number, number] = [times[0] ?? 0, times[times.length - 1] ?? 1];
   let plot: uPlot | null = null;
   const draw = () => {
     plot?.destroy();
@@ -53,11 +48,17 @@ function curves(timeline: Timeline, element: HTMLElement): void {
       series: [{}, ...names.map((name, n) => name === "dropped"
         ? { stroke: colour("bad"), width: 0, paths: () => null, points: { show: true, size: 6, stroke: colour("bad"), fill: colour("bad") } }
         : { stroke: line(n), width: 1.5, paths: steps, spanGaps: true, points: { show: false } })],
+      hooks: { draw: [(plot) => verticals(plot, events.map((event) => event.at_s), "event")] },
     }, data, holder);
     replace(legend, names.map((name, n) => h("span", { class: "item" }, h("span", { class: "swatch", style: { "--swatch": name === "dropped" ? colour("bad") : line(n) } }), name)));
   };
   replace(element, legend, holder, h("p", { class: "width" }, "Every packet. Across: what a packet waited and was under way; up: packets that waited or were under way. Drag to zoom, double click for all."));
   draw();
+  const view = (): [number, number] => [plot?.scales["x"]?.min ?? whole[0], plot?.scales["x"]?.max ?? whole[1]];
+  holder.addEventListener("keydown", timeKeys(whole, view, (stretch) => {
+    const [min, max] = stretch ?? whole;
+    plot?.setScale("x", { min, max });
+  }));
   theme.follow(draw);
   new ResizeObserver(() => plot?.setSize({ width: Math.max(220, holder.clientWidth), height: 260 })).observe(holder);
 }
@@ -89,7 +90,7 @@ export function packets(context: Context): HTMLElement | null {
   if (!list.length) return null;
   const drawn = list.map((timeline) => {
     const element = h("figure", { class: "chart wide" });
-    lazily(element, () => curves(timeline, element));
+    lazily(element, () => curves(timeline, context.events, element));
     const shown = timeline.arrival_ns.length;
     return h("div", null, h("h3", null, h("bdi", null, timeline.pipe)),
       timeline.seen > shown ? note(`The first ${count(shown)} of ${count(timeline.seen)} packets; series/packets has all.`) : null,

@@ -6,7 +6,7 @@ import { note, section } from "./context";
 import type { Pipe } from "./data";
 import { h, replace } from "./dom";
 import { count, NONE, ns, percent, si } from "./format";
-import { most, type Thing } from "./series";
+import { most, worstPipe, type Thing } from "./series";
 import { Table } from "./table";
 
 /** Charts of some pipes: those of one link, or one of each of several. */
@@ -84,8 +84,8 @@ export class Pipes {
       note("A pipe is one direction of a link. Choose some to see their charts together; bytes count as the pipe's framing has it."),
       left > 0 ? note(`${count(left)} pipes are not shown; summary.json has them.`) : null,
       this.#charts, this.#table.element);
-    const busiest = [...run.pipes].sort((a, b) => (b.counts?.drops ?? 0) - (a.counts?.drops ?? 0) || (b.counts?.bytes ?? 0) - (a.counts?.bytes ?? 0))[0];
-    if (busiest) this.toggle(busiest.name);
+    const worst = worstPipe(run.pipes);
+    if (worst) this.toggle(worst.name);
   }
 
   toggle(name: string): void {
@@ -94,6 +94,6 @@ export class Pipes {
     while (this.#chosen.size > TOGETHER) this.#chosen.delete([...this.#chosen][0]!);
     const chosen = this.context.run.pipes.filter((pipe) => this.#chosen.has(pipe.name));
     replace(this.#charts, chosen.length ? [h("h3", null, h("bdi", null, chosen.map((pipe) => pipe.name).join(", "))), pipeCharts(this.context, chosen)] : null);
-    this.#table?.fill();
+    this.#table.fill();
   }
 }

@@ -1,6 +1,6 @@
 // Figures of a run over time: coarse columns, replaced by rows of full resolution where the page has them.
 
-import type { Document, Run, SeriesName, Track, Tracks, Window } from "./data";
+import type { Document, Pipe, Run, SeriesName, Track, Tracks, Window } from "./data";
 
 export interface Points {
   /** Where each point begins, in seconds. */
@@ -52,6 +52,32 @@ export class PipeSeries {
   }
 }
 
+const SUMS = new Set(["drops_queue", "drops_loss", "drops_down", "marked", "dropped", "late", "late_stall", "late_overload", "late_other", "stalled", "stolen"]);
+const LARGEST = new Set(["queue_max", "delay_max", "lateness_max", "lateness_p50", "lateness_p99", "lateness_p999", "stall_max"]);
+
+/** What a wide step has of its rows, as `crates/lab/src/report/specs.rs` takes it. */
+export function takenOf(metric: string): "sum" | "largest" | "last" | "mean" {
+  return SUMS.has(metric) ? "sum" : LARGEST.has(metric) ? "largest" : GAUGES.has(metric) ? "last" : "mean";
+}
+
+/** The place of the first of ascending numbers that is no smaller than `least`. */
+export function lowerBound(numbers: number[], least: number): number {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle]! < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The pipe that dropped most, or of those that dropped nothing, carried most. */
+export function worstPipe(pipes: Pipe[]): Pipe | undefined {
+  const figures = ({ counts }: Pipe) => [counts?.drops ?? 0, counts?.bytes ?? 0] as const;
+  const isWorse = ([drops, bytes]: readonly [number, number], than: readonly [number, number]) => drops > than[0] || (drops === than[0] && bytes > than[1]);
+  return pipes.reduce<Pipe | undefined>((worst, pipe) => (!worst || isWorse(figures(pipe), figures(worst)) ? pipe : worst), undefined);
+}
+
 function missing(thing: Thing, metric: string): number | null {
   if (SAMPLED.has(thing.series) || OF_PACKETS.has(metric) || GAUGES.has(metric)) return null;
   return 0;
@@ -73,22 +99,10 @@ function* columns(thing: Thing, metric: string, from_ns: number, to_ns: number):
   const none = missing(thing, metric);
   const first = Math.max(0, Math.floor(from_ns / grid.width_ns) - 1);
   const last = Math.min(grid.columns - 1, Math.ceil(to_ns / grid.width_ns));
-  let place = 0;
+  let place = own ? lowerBound(own, first) : 0;
   let was = false;
-  if (own) {
-    // The first of the columns that are not before the stretch.
-    let high = own.length;
-    while (place < high) {
-      const middle = (place + high) >> 1;
-      if ((own[middle] ?? 0) < first) place = middle + 1;
-      else high = middle;
-    }
-  }
   for (let column = first; column <= last; column++) {
-    let at: number | null = column;
-    if (own) {
-      at = own[place] === column ? place++ : null;
-    }
+    const at = !own ? column : own[place] === column ? place++ : null;
     const mean = at == null ? none : (lines?.mean[at] ?? (lines ? null : none));
     if (at == null && none == null) {
       // A gap, once: lines end here.
@@ -211,23 +225,14 @@ export function sum(thing: Thing, metric: string): number {
 }
 
 /** A figure in the column of a moment. */
-export function valueAt(thing: Thing, metric: string, at_s: number, part: "mean" | "max" = "mean"): number | null {
+export function valueAt(thing: Thing, metric: string, at_s: number): number | null {
   const { grid } = thing.tracks;
   const column = Math.min(grid.columns - 1, Math.floor((at_s * 1e9) / grid.width_ns));
   const own = thing.track.columns;
   const lines = thing.track.lines[metric];
-  let place = column;
-  if (own) {
-    let [low, high] = [0, own.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((own[middle] ?? 0) < column) low = middle + 1;
-      else high = middle;
-    }
-    if (own[low] !== column) return missing(thing, metric);
-    place = low;
-  }
-  return lines?.[part]?.[place] ?? lines?.mean[place] ?? missing(thing, metric);
+  const place = own ? lowerBound(own, column) : column;
+  if (own && own[place] !== column) return missing(thing, metric);
+  return lines?.mean[place] ?? missing(thing, metric);
 }
 
 // The page's own server, where it has one: it reads rows from the run folder.

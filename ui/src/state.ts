@@ -3,7 +3,7 @@
 
 type Listener<T> = (value: T) => void;
 
-export class Shared<T> {
+class Shared<T> {
   #listeners = new Set<Listener<T>>();
   constructor(public value: T) {}
 
@@ -28,7 +28,7 @@ export const range = new Shared<[number, number] | null>(null);
 /** The second that the topology shows; null for the whole run. */
 export const moment = new Shared<number | null>(null);
 
-export type Theme = "light" | "dark";
+type Theme = "light" | "dark";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const chosen = (): Theme | null => {
   try {

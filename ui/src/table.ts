@@ -13,7 +13,7 @@ export interface Column<T> {
   title?: string;
 }
 
-export interface TableOptions<T> {
+interface TableOptions<T> {
   label: string;
   columns: Column<T>[];
   rows: T[];
@@ -36,6 +36,7 @@ export class Table<T> {
   #body = h("tbody", null);
   #more = h("p", { class: "note" });
   #shown = STEP;
+  #drawn: T[] = [];
   #sort: [string, boolean] | null;
   #word = "";
 
@@ -52,7 +53,7 @@ export class Table<T> {
 
   #head(column: Column<T>): HTMLElement {
     if (!column.value) return h("th", { scope: "col", class: column.figure ? "n" : "" }, column.name);
-    const button = h("button", { type: "button", title: column.title ?? "sort" , on: { click: () => this.#by(column.name) } }, column.name);
+    const button = h("button", { type: "button", title: column.title ?? "sort", on: { click: () => this.#by(column.name) } }, column.name);
     return h("th", { scope: "col", class: column.figure ? "n" : "", "data-column": column.name }, button);
   }
 
@@ -83,11 +84,13 @@ export class Table<T> {
     return rows;
   }
 
-  /** Shows the rows as they are now. */
+  /** Shows the rows as they are now. The keyboard stays where it is: at the button of the same row. */
   fill(): void {
     const rows = this.#rows();
     const { options } = this;
-    replace(this.#body, rows.slice(0, this.#shown).map((row) => {
+    const focused = this.#drawn[[...this.#body.children].findIndex((row) => row.contains(document.activeElement))];
+    this.#drawn = rows.slice(0, this.#shown);
+    replace(this.#body, this.#drawn.map((row) => {
       const cells = options.columns.map((column, place) => {
         const text = column.text(row);
         const content = place === 0 && options.choose
@@ -98,14 +101,27 @@ export class Table<T> {
       const isChosen = options.chosen?.(row) ?? false;
       return h("tr", { class: `${options.class?.(row) ?? ""}${isChosen ? " chosen" : ""}`, "aria-selected": isChosen ? "true" : null }, cells);
     }));
+    if (focused) this.#focus(focused);
     for (const head of this.element.querySelectorAll<HTMLElement>("th[data-column]")) {
       const isSorted = head.dataset["column"] === this.#sort?.[0];
       head.setAttribute("aria-sort", isSorted ? (this.#sort?.[1] ? "descending" : "ascending") : "none");
     }
     const left = rows.length - this.#shown;
     replace(this.#more, left > 0
-      ? [`${count(this.#shown)} of ${count(rows.length)} rows. `, h("button", { type: "button", on: { click: () => { this.#shown += 5 * STEP; this.fill(); } } }, "show more")]
+      ? [`${count(this.#shown)} of ${count(rows.length)} rows. `, h("button", { type: "button", on: { click: () => this.#grow() } }, "show more")]
       : null);
+  }
+
+  /** Shows more rows; the keyboard goes on at the first of them. */
+  #grow(): void {
+    const next = this.#rows()[this.#shown];
+    this.#shown += 5 * STEP;
+    this.fill();
+    if (next) this.#focus(next);
+  }
+
+  #focus(row: T): void {
+    this.#body.children[this.#drawn.indexOf(row)]?.querySelector("button")?.focus({ preventScroll: true });
   }
 }
 

@@ -176,8 +176,25 @@ async function virtual() {
   await page.pdf({ path: join(scratch, "virtual.pdf") });
   check((await page.getAttribute("html", "data-theme")) === "dark", "printing changes nothing");
   for (const id of ["pipes", "flows", "connections", "drops", "fidelity", "packets", "events", "machine"]) check((await page.locator(`#${id}`).count()) === 1, `section ${id}`);
-  check((await page.locator("#packets canvas").count()) + 1 > 0 && (await page.textContent("#packets")).includes("g>h"), "packets one by one");
+  check((await page.textContent("#packets")).includes("g>h"), "packets one by one");
   await quiet("virtual", opened);
+  // Keys move the packets' chart too.
+  const drawing = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(document.querySelector("#packets canvas").toDataURL())))));
+  const whole = await drawing();
+  await page.locator("#packets .plot").focus();
+  for (const [key, changes] of [["+", true], ["0", false]]) {
+    await page.keyboard.press(key);
+    check((await drawing()) !== whole === changes, `the packets' chart after ${key}`);
+  }
+  // Steps of what is counted have sums, others means.
+  check((await page.textContent("#drops .chart .width")).includes("the line is the sum of its rows"), "drops of a step are summed");
+  check((await page.textContent("#pipes .chart .width")).includes("the line is the mean of its rows"), "rates of a step are means");
+  // A row that is chosen by a key keeps the keyboard.
+  const button = page.locator("#pipes tbody tr button").nth(3);
+  const pipe = await button.textContent();
+  await button.focus();
+  await page.keyboard.press("Enter");
+  check((await page.evaluate(() => document.activeElement.textContent)) === pipe, "the keyboard stays at the row");
   await opened.close();
   const dark = await open(file("virtual/report.html"), { theme: "dark", size: { width: 420, height: 800 } });
   check((await dark.page.getAttribute("html", "data-theme")) === "dark", "dark where the system is");
@@ -285,6 +302,9 @@ async function large() {
   await page.evaluate((number) => longhaul.graph.show(number), place);
   check((await page.locator(".beside h3").count()) >= 1, "a link of many is shown");
   check((await page.locator("#pipes tbody tr").count()) === 50, "the table of pipes begins with 50");
+  await page.locator("#pipes .table > .note button").focus();
+  await page.keyboard.press("Enter");
+  check(await page.evaluate(() => document.activeElement.closest("#pipes tbody tr")?.rowIndex === 51), "after more rows the keyboard is at the first of them");
   await quiet("large", opened);
   await opened.close();
 }

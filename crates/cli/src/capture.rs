@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Where in the pipe: what comes to it, or what comes out of it
+    /// Where in the pipe: entry (what comes to it) or exit (what comes out of it)
     #[arg(long, default_value = "exit", value_parser = point)]
     at: CapturePoint,
     /// How many bytes of each packet; all if absent

@@ -22,14 +22,14 @@ Examples:
 Exit codes:
   2  the command line is wrong, or a folder holds no run that has ended
   1  the runs differ: flows beyond the tolerance, and the median lateness does not explain it,
-     or drops and segments sent again beyond it and beyond chance; of three runs and more, any
-     figure beyond the noise of repeats
-  0  they agree, or, of three runs and more, nothing is known of noise";
+     or drops and segments sent again beyond it and beyond chance; with three runs or more, any
+     figure beyond the noise of repeats; or the page could not be written
+  0  they agree, or, with three runs or more and no repeats, nothing is known of noise";
 
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 20;
 
-/// Compare two runs: flows, pipes, verdicts and trace hashes
+/// Compare runs: verdicts, flows, pipes, drops, and whether repeats differ as much
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -8,8 +8,9 @@ use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\
-A host is busy while any process is on it. USED is CPU time over the last second: 1.00 is a whole CPU, and
-100 % all that the host has.
+A host is busy while any process is on it. USED is CPU time over the last second: 1.00 is a whole
+CPU, and 100 % all that the host has.
+
 Programs on hosts ask the same: `curl --unix-socket $LONGHAUL_INFO http://localhost/hosts`.
 
 Examples:

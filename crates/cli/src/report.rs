@@ -21,7 +21,8 @@ Examples:
 
 Exit codes, the first that applies:
   2  there is no such run, or its summary cannot be read
-  1  the run has no summary: it was killed, or is under way
+  1  the run has no summary: it was killed, or is under way (--html and --serve show it all the
+     same), or the page could not be written or served
   0  shown, whatever the verdict";
 
 /// Show what came of a run: verdict, programs, flows, busiest pipes, drops, and where the rest lies

@@ -358,7 +358,7 @@ fn packets(packets: &SavedPackets) -> String {
         ("too_big", "too big"),
         ("misdelivered", "no such address"),
     ];
-    let dropped = known(packets.dropped.as_ref(), |dropped| {
+    let dropped = packets.dropped.as_ref().map(|dropped| {
         let causes = dropped.iter().filter(|(name, _)| *name != "absorbed");
         let mut causes: Vec<(&String, u64)> = causes.map(|(name, n)| (name, *n)).collect();
         let rank = |name: &str| WORDS.iter().position(|(word, _)| *word == name);
@@ -378,10 +378,7 @@ fn packets(packets: &SavedPackets) -> String {
         };
         format!("{} dropped by the network{causes}", style::grouped(total))
     });
-    let dropped = match packets.dropped {
-        Some(_) => dropped,
-        None => format!("{UNKNOWN} how many dropped by the network"),
-    };
+    let dropped = dropped.unwrap_or_else(|| format!("{UNKNOWN} how many dropped by the network"));
     let inside = match packets.inside {
         Some(0) => String::new(),
         inside => format!(", {} inside at the end", known(inside, style::grouped)),

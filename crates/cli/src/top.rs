@@ -15,11 +15,11 @@ use crate::style;
 
 const EXAMPLES: &str = "\
 Headroom is the share of the last second in which the core had nothing to do: at 0 % it cannot
-carry more, and packets come late. Of a run in virtual time it shows the speed, and what its cores and
-pipes have done since it began.
+carry more, and packets come late. Of a run in virtual time it shows the speed, and what its cores
+and pipes have done since it began.
 
-On a terminal it is a screen: r, u, d and b sort the pipes, the arrows scroll, ? shows all keys, q ends it.
-Into a pipe or file it writes a page a second.
+On a terminal it is a screen: r, u, d and b sort the pipes, the arrows scroll, ? shows all keys, q
+ends it; the run goes on. Into a pipe or file it writes a page a second.
 
 Examples:
   longhaul top                                 the only run, until it ends

@@ -1,5 +1,6 @@
 //! The binary as its users meet it, without a run: help, codes, messages, `check`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -73,23 +74,24 @@ fn assert_refused(args: &[&str], part: &str) {
 fn every_command_has_help() {
     let all = stdout(&longhaul(&["--help"]));
     assert!(all.contains("Examples:") && all.contains("Exit codes"));
-    for command in [
-        "run",
-        "check",
-        "exec",
-        "set",
-        "list",
-        "hosts",
-        "topology",
-        "traffic",
-        "doctor",
-        "calibrate",
-        "completions",
-    ] {
-        assert!(all.contains(&format!("\n  {command} ")), "{command}");
+    // Names stand two columns from the edge, what is said of them further in.
+    let lines = all.lines().skip_while(|line| *line != "Commands:");
+    let lines = lines.skip(1).take_while(|line| !line.is_empty());
+    let named = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let named: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
+    let (last, commands) = named.split_last().unwrap();
+    assert_eq!(*last, "help");
+    let page = include_str!("../../../docs/cli.md");
+    let table = page.split("```").nth(1).unwrap().lines();
+    let described = table.filter_map(|line| line.strip_prefix("longhaul ")?.split(' ').next());
+    let described: BTreeSet<&str> = described.collect();
+    assert_eq!(described, commands.iter().copied().collect(), "docs/cli.md");
+    for command in commands {
         let help = longhaul(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0));
         assert!(stdout(&help).contains("Usage: longhaul"));
+        let is_long = |line: &&str| line.chars().count() > 100;
+        assert_eq!(stdout(&help).lines().find(is_long), None, "{command}");
     }
     assert!(
         !all.contains("\n  load "),

@@ -1,11 +1,16 @@
 //! The page in a real browser, which `ui/tests/run.mjs` drives, and the commands that make pages.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
+#[path = "common/scratch.rs"]
+#[allow(dead_code)]
+mod scratch;
 #[path = "../../../tests/skip.rs"]
 mod skip;
+
+use scratch::{Scratch, text};
 
 const EXPERIMENT: &str = "\
 name: pair
@@ -16,37 +21,13 @@ traffic: { bulk: { from: a, to: b, bytes: 500 kB } }
 measure: { every: 1 ms }
 ";
 
-/// A folder of its own, with runs of the experiment.
-struct Scratch(PathBuf);
-
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("longhaul-page-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        fs::write(path.join("pair.yaml"), EXPERIMENT).unwrap();
-        Self(path)
-    }
-
-    fn longhaul(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(args).current_dir(&self.0).output().unwrap()
-    }
-
+    /// Runs the experiment into a folder, changed by `set`.
     fn run(&self, out: &str, set: &str) {
-        let output = self.longhaul(&["run", "pair.yaml", "--out", out, "-q", "--set", set]);
+        let file = self.write("pair.yaml", EXPERIMENT);
+        let output = self.longhaul(&["run", &file, "--out", out, "-q", "--set", set]);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

@@ -393,8 +393,14 @@ impl fmt::Display for Bytes {
 }
 
 impl fmt::Display for Probability {
+    /// The shortest decimal that is read as this probability; where none is, that of its fraction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", self.as_f64() * 100.0)
+        let value = self.as_f64() * 100.0;
+        let mut texts = (0..=18).map(|digits| format!("{value:.digits$} %"));
+        match texts.find(|text| text.parse() == Ok(*self)) {
+            Some(exact) => f.write_str(&exact),
+            None => write!(f, "{value} %"),
+        }
     }
 }
 
@@ -449,6 +455,17 @@ mod tests {
             "0.01 %".parse::<Probability>(),
             Ok(Probability::from_ratio(1, 10_000).unwrap())
         );
+    }
+
+    #[test]
+    fn probabilities_are_shown_as_they_are_read() {
+        for text in ["0 %", "0.01 %", "0.7 %", "12.5 %", "99.999 %", "100 %"] {
+            assert_eq!(text.parse::<Probability>().unwrap().to_string(), text);
+        }
+        // No decimal is a third.
+        let third = Probability::from_ratio(1, 3).unwrap();
+        let read: Probability = third.to_string().parse().unwrap();
+        assert!((read.as_f64() - third.as_f64()).abs() < 1e-15, "{third}");
     }
 
     #[test]

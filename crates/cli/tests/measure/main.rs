@@ -7,6 +7,9 @@ mod python;
 #[path = "../../../capture/tests/common/reader.rs"]
 #[allow(dead_code)]
 mod reader;
+#[path = "../common/scratch.rs"]
+#[allow(dead_code)]
+mod scratch;
 mod series;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
@@ -16,8 +19,8 @@ mod table;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use scratch::{Scratch, text};
 use serde_json::Value;
 use table::Row;
 
@@ -46,61 +49,34 @@ events:
   - { at: 4 s, link: [g-h, a0-g], set: { rate: 50 Mbit/s } }
 ";
 
-/// A folder of its own for each test.
-struct Scratch(PathBuf);
-
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let name = format!("longhaul-measure-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
     /// Runs [`EXPERIMENT`] with such fields of `measure`.
     fn run(&self, measure: &str, more: &[&str]) -> Run {
         self.run_file(&format!("{EXPERIMENT}measure: {{ {measure} }}\n"), more)
     }
 
-    fn run_file(&self, text: &str, more: &[&str]) -> Run {
+    fn run_file(&self, experiment: &str, more: &[&str]) -> Run {
         let runs = fs::read_dir(&self.0).unwrap().count();
-        let file = self.0.join("experiment.yaml");
-        fs::write(&file, text).unwrap();
-        let folder = self.0.join(format!("run-{runs}"));
-        let mut args = vec!["run", file.to_str().unwrap(), "--json", "--quiet", "--out"];
-        args.push(folder.to_str().unwrap());
-        args.extend(more);
-        let output = longhaul(&args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let file = self.write("experiment.yaml", experiment);
+        let out = self.path(&format!("run-{runs}"));
+        let args = ["run", &file, "--json", "--quiet", "--out", &out];
+        let output = self.longhaul(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let summary = serde_json::from_slice(&output.stdout).unwrap();
+        let folder = out.into();
         Run { folder, summary }
     }
 
     /// A file that splits [`EXPERIMENT`] over so many cores.
     fn partition(&self, cores: usize) -> String {
-        let file = self.0.join("whole.yaml");
-        fs::write(&file, EXPERIMENT).unwrap();
-        let saved = self.0.join(format!("{cores}.json"));
-        let saved = saved.to_str().unwrap().to_owned();
+        let file = self.write("whole.yaml", EXPERIMENT);
+        let saved = self.path(&format!("{cores}.json"));
         let cores = cores.to_string();
-        let file = file.to_str().unwrap();
-        let args = ["partition", file, "--cores", &cores, "--method", "random"];
-        let output = longhaul(&[&args[..], &["--save", &saved]].concat());
+        let args = ["partition", &file, "--cores", &cores, "--method", "random"];
+        let output = self.longhaul(&[&args[..], &["--save", &saved]].concat());
         assert!(output.status.success(), "{output:?}");
         saved
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn longhaul(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args(args).output().unwrap()
 }
 
 /// A run that is over.

@@ -7,7 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use crate::{EXPERIMENT, Run, Scratch, longhaul};
+use crate::{EXPERIMENT, Run, Scratch};
 
 /// The columns of pipes that are counters of the summary, too.
 const COUNTERS: [&str; 10] = [
@@ -274,13 +274,14 @@ fn a_series_that_cannot_be_written_ends_measuring_alone() {
         }
     }
     assert_eq!(
-        longhaul(&[
-            "compare",
-            folder.to_str().unwrap(),
-            folder.to_str().unwrap()
-        ])
-        .status
-        .code(),
+        scratch
+            .longhaul(&[
+                "compare",
+                folder.to_str().unwrap(),
+                folder.to_str().unwrap()
+            ])
+            .status
+            .code(),
         Some(0)
     );
 }

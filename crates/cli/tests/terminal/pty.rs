@@ -99,6 +99,14 @@ impl Terminal {
         }
     }
 
+    /// Waits until all of these are on the screen. Output comes in pieces, so a screen may be half drawn: one part
+    /// says nothing of another.
+    pub(crate) fn until_all(&mut self, parts: &[&str]) {
+        self.until(&parts.join(", "), |screen| {
+            parts.iter().all(|part| screen.contains(part))
+        });
+    }
+
     /// Waits for the end of the command, which must leave the terminal as it was, and gives its exit code.
     pub(crate) fn end(&mut self) -> i32 {
         let contents = self.until("end", |screen| {

@@ -8,19 +8,18 @@ const SIZE: (u16, u16) = (40, 120);
 #[test]
 fn keys_sort_scroll_help_and_quit() {
     let scratch = Scratch::new("keys");
-    let _run = scratch.start();
+    let _run = scratch.begin();
     let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
-    let screen = terminal.until("pipes", |screen| screen.contains("g>h"));
-    for part in [
+    let whole = [
         "small",
         "faithful",
         "packet-hops/s",
         "times real time",
         "BYTES ▼",
+        "g>h",
         "q quit",
-    ] {
-        assert!(screen.contains(part), "{part}: {screen}");
-    }
+    ];
+    terminal.until_all(&whole);
     for (key, column) in [
         ("d", "DROPS ▼"),
         ("b", "BACKLOG ▼"),
@@ -28,17 +27,15 @@ fn keys_sort_scroll_help_and_quit() {
         ("r", "BYTES ▼"),
     ] {
         terminal.keys(key);
-        terminal.until(column, |screen| screen.contains(column));
+        terminal.until_all(&[column]);
     }
     terminal.keys("?");
     terminal.until("help", |screen| screen.contains("sort them by backlog"));
     terminal.keys("?");
     terminal.until("no help", |screen| !screen.contains("sort them by backlog"));
-    // Room for few pipes: the first goes when the table is scrolled.
+    // Room for few pipes: the first goes when the table is scrolled. The last line comes with the screen's new size.
     terminal.resize(12, 80);
-    terminal.until("a small table", |screen| {
-        screen.contains("g>h") && screen.lines().count() <= 12
-    });
+    terminal.until_all(&["BYTES ▼", "g>h", "q quit"]);
     terminal.keys("\x1b[F");
     terminal.until("the last pipes", |screen| {
         screen.contains("BYTES ▼") && !screen.contains("g>h ")
@@ -48,9 +45,7 @@ fn keys_sort_scroll_help_and_quit() {
         std::thread::sleep(std::time::Duration::from_millis(150));
     }
     terminal.keys("\x1b[H");
-    terminal.until("all again", |screen| {
-        screen.contains("g>h") && screen.contains("q quit")
-    });
+    terminal.until_all(&whole);
     terminal.keys("q");
     assert_eq!(terminal.end(), 0);
 }
@@ -58,16 +53,16 @@ fn keys_sort_scroll_help_and_quit() {
 #[test]
 fn the_terminal_is_restored_whatever_ends_it() {
     let scratch = Scratch::new("restored");
-    let run = scratch.start();
+    let run = scratch.begin();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         let mut terminal =
             Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
-        terminal.until("pipes", |screen| screen.contains("g>h"));
+        terminal.until_all(&["g>h"]);
         kill(signal, terminal.pid());
         assert_eq!(terminal.end(), code);
     }
     let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
-    terminal.until("pipes", |screen| screen.contains("g>h"));
+    terminal.until_all(&["g>h"]);
     terminal.keys("\x03");
     assert_eq!(terminal.end(), 0);
     // Tests build with debug assertions, which know this fault.
@@ -77,7 +72,7 @@ fn the_terminal_is_restored_whatever_ends_it() {
     assert!(String::from_utf8_lossy(&terminal.bytes).contains("a planted fault"));
     // The run ends while it is watched.
     let mut terminal = Terminal::start(&scratch, SIZE, "longhaul top --run longhaul-runs/small");
-    terminal.until("pipes", |screen| screen.contains("g>h"));
+    terminal.until_all(&["g>h"]);
     drop(run);
     terminal.until("last words", |screen| {
         screen.contains("small: the run has ended, after")
@@ -88,10 +83,10 @@ fn the_terminal_is_restored_whatever_ends_it() {
 #[test]
 fn colours_are_for_terminals_that_want_them() {
     let scratch = Scratch::new("colours");
-    let _run = scratch.start();
+    let _run = scratch.begin();
     let coloured = |command: &str| {
         let mut terminal = Terminal::start(&scratch, SIZE, command);
-        terminal.until("pipes", |screen| screen.contains("g>h"));
+        terminal.until_all(&["g>h"]);
         terminal.keys("q");
         assert_eq!(terminal.end(), 0);
         text(&terminal.bytes).contains("\x1b[38;")

@@ -8,8 +8,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use longhaul_core::units::Probability;
-
 use super::{Kind, Sketch, SketchLabels, SketchLink, SketchPipe};
 use crate::text::error::Pos;
 use crate::text::tree::{Key, Node, Value};
@@ -308,7 +306,7 @@ fn pipe(pipe: &SketchPipe) -> Fields {
     if pipe.delay != longhaul_core::Span::ZERO {
         fields.push(("delay", pipe.delay.to_string()));
     }
-    fields.extend(pipe.loss.map(|loss| ("loss", percent(loss))));
+    fields.extend(pipe.loss.map(|loss| ("loss", loss.to_string())));
     fields.extend(pipe.queue.map(|queue| ("queue", queue.to_string())));
     fields
 }
@@ -324,22 +322,12 @@ fn back_fields(forward: &SketchPipe, back: &SketchPipe) -> Fields {
         fields.push(("delay", back.delay.to_string()));
     }
     if back.loss != forward.loss {
-        fields.push(("loss", percent(back.loss.unwrap_or_default())));
+        fields.push(("loss", back.loss.unwrap_or_default().to_string()));
     }
     if back.queue != forward.queue {
         fields.push(("queue", back.queue.unwrap_or_default().to_string()));
     }
     fields
-}
-
-/// The shortest decimal that is read as this probability.
-fn percent(probability: Probability) -> String {
-    let value = probability.as_f64() * 100.0;
-    let texts = (0..=18).map(|digits| format!("{value:.digits$} %"));
-    let exact = texts
-        .into_iter()
-        .find(|text| text.parse() == Ok(probability));
-    exact.unwrap_or_else(|| format!("{value:.18} %"))
 }
 
 /// A coordinate to a thousandth, without zeros at the end.
