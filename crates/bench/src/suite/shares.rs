@@ -3,6 +3,9 @@
 //! Each host runs one program that wants all the time, and says which part of it it had. As root control groups keep
 //! hosts to their shares, else a duty cycle; the summary says which. Packets cross the network meanwhile only
 //! from a probe, so that the verdict has something to judge.
+//!
+//! Then what shares do to round trips: one program asks, another on a host with a share answers, alone or
+//! beside a program that wants all.
 
 use serde_json::{Value, json};
 
@@ -18,6 +21,11 @@ const TOGETHER: [u32; 3] = [1, 10, 80];
 const TOGETHER_PERCENT: f64 = 80.0;
 /// How long each program wants all, in seconds.
 const SECONDS: u32 = 10;
+/// Shares of the host that asks, and of the one that answers.
+const TALKERS: [&str; 2] = ["40 %", "50 %"];
+/// Questions, so many a second.
+const QUESTIONS: u32 = 2000;
+const A_SECOND: u32 = 200;
 /// How far a share may be from what was asked.
 const NEAR: f64 = 0.03;
 
@@ -30,10 +38,82 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
         title: title.to_owned(),
         setups,
     };
+    let questions = if lab.quick { A_SECOND } else { QUESTIONS };
+    let talks = [(false, false), (false, true), (true, false), (true, true)];
+    let talks = talks.map(|(busy, shares)| talk(busy, shares, questions));
     vec![
         group("one host with a share of a CPU", alone.into()),
         group("hosts that share 80 % of a CPU", together.into()),
+        group("round trips between hosts with shares", talks.into()),
     ]
+}
+
+/// Round trips over a link of 1 ms, with shares or without.
+fn talk(busy: bool, shares: bool, questions: u32) -> Setup {
+    let beside = if busy {
+        "beside a busy program"
+    } else {
+        "alone"
+    };
+    let with = if shares { "with shares" } else { "without" };
+    let [asks, answers] = TALKERS.map(|share| {
+        if shares {
+            format!("{{ cpu: {share} }}")
+        } else {
+            "{}".to_owned()
+        }
+    });
+    let python =
+        |program: String| serde_json::to_string(&["python3", "-c", &program]).expect("texts");
+    let answer = python(
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 7))\n\
+         while True:\n    d, a = s.recvfrom(64)\n    s.sendto(d, a)\n"
+            .to_owned(),
+    );
+    let ask = python(format!(
+        "import json, socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.settimeout(1)\n\
+         s.connect(('b', 7))\nall, lost = [], 0\n\
+         for n in range({questions}):\n    began = time.monotonic()\n    s.send(b'?')\n    try:\n        s.recv(64)\n        \
+         all.append((time.monotonic() - began) * 1e3)\n    except OSError:\n        lost += 1\n    \
+         time.sleep(1 / {A_SECOND})\n\
+         all.sort()\nprint(json.dumps({{'p50': all[len(all) // 2], 'p99': all[len(all) * 99 // 100], 'lost': lost}}))\n"
+    ));
+    let spin = if busy {
+        "  spin: { on: b, run: [python3, -c, 'while True: pass'], service: true }\n"
+    } else {
+        ""
+    };
+    let experiment = format!(
+        "name: talk\nduration: {} s\ntopology:\n  nodes: {{ a: {asks}, b: {answers} }}\n  \
+         links: [ {{ ends: [a, b], delay: 1 ms }} ]\nprograms:\n  \
+         answer: {{ on: b, run: {answer}, ready: 1 s, service: true }}\n{spin}  ask: {{ on: a, run: {ask}, after: answer }}\n",
+        questions / A_SECOND * 4 + 20
+    );
+    let ms = |name, pointer| Figure::new(name, "ms", at(pointer));
+    Setup {
+        name: format!("{beside}, {with}"),
+        command: format!(
+            "longhaul run with {questions} questions and answers over 1 ms, hosts {with} of {} and {}",
+            TALKERS[0], TALKERS[1]
+        ),
+        reference: false,
+        run: Box::new(move |lab| {
+            let folder = lab.folder()?;
+            let run = emulated::run(lab, &folder, &experiment)?;
+            let text = std::fs::read_to_string(folder.join("run/logs/ask.out"))?;
+            let trips: Value = serde_json::from_str(&text)?;
+            lab.done_with(&folder);
+            Ok(Outcome {
+                data: json!({ "trips": trips, "by": by(&run.summary), "summary": run.summary }),
+                health: Some(run.health),
+            })
+        }),
+        figures: vec![
+            ms("median", "/trips/p50"),
+            ms("p99", "/trips/p99"),
+            Figure::new("lost", "", at("/trips/lost")),
+        ],
+    }
 }
 
 fn setup(hosts: u32, percent: f64, seconds: u32) -> Setup {
