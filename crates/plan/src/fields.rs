@@ -1,11 +1,11 @@
 //! The fields of links: one row each, and all that this crate knows about a field is in its row.
 //!
 //! A link of the file, its way `back`, the `set` and `ramp` of an event and the command `set` take
-//! the same fields. The table hands its rows to other macros. Of them are made: what the file is
-//! decoded to, with the JSON Schema (`spec!` in `file/link.rs`); the [`Patch`] that changes a pipe's
-//! parameters, how it is read, applied and brought about in steps (`members!` in
-//! `fields/members.rs`); and [`FIELDS`], by which descriptions, ramps and the tables of
-//! docs/format.md go through all rows.
+//! the same fields. `link_fields!` is the table, and hands its rows to two other macros:
+//!
+//! - `spec!` (`file/link.rs`) makes the types that the file is decoded to, with the JSON Schema;
+//! - `members!` (`fields/members.rs`) makes the [`Patch`] that changes a pipe's parameters, and
+//!   [`FIELDS`], by which descriptions, ramps and the table of docs/format.md go through all rows.
 //!
 //! A row reads
 //!
@@ -71,7 +71,8 @@ macro_rules! link_fields {
         }
 
         /// Propagation delay, one way.
-        delay: Either<Quantity<Span>, At<DelaySpec>> => (Span, Option<Arc<Jitter>>), default "0 s" {
+        delay: Either<Quantity<Span>, At<DelaySpec>> => (Span, Option<Arc<Jitter>>),
+        default "0 s" {
             form: "time or [delay](#delay)",
             read: |delay, by| pipe::delay::read(delay, by.context, by.faults),
             put: |delay, params| (params.delay, params.jitter) = delay,
@@ -100,7 +101,8 @@ macro_rules! link_fields {
 
         /// What may wait, in packets, bytes or time, and by which discipline; the packet in service
         /// does not count.
-        queue: Either<Quantity<QueueWord>, At<QueueSpec>> => (QueueLimit, Discipline), default "1000 packets" {
+        queue: Either<Quantity<QueueWord>, At<QueueSpec>> => (QueueLimit, Discipline),
+        default "1000 packets" {
             form: "queue or [discipline](#queues)",
             read: |queue, by| pipe::queue::read(queue, by.faults),
             put: |queue, params| (params.queue, params.discipline) = queue,
@@ -118,8 +120,8 @@ macro_rules! link_fields {
             ramp: None,
         }
 
-        /// The probability that a bit is wrong; its packet is then lost. Longer packets are lost more
-        /// often.
+        /// The probability that a bit is wrong; its packet is then lost. Longer packets are lost
+        /// more often.
         bit_errors: Quantity<BitErrors> => Probability, default "0" {
             form: "number such as `1e-9`, or probability",
             read: |errors, by| Some(errors.get(by.faults)?.0),
@@ -185,7 +187,9 @@ macro_rules! link_fields {
             form: "[name](elements.md) or `none`",
             read: |name, by| pipe::element(name, by.context.elements, by.faults),
             put: |element, params| params.element = element,
-            show: |params| described::or(params.element.as_ref().map(|element| &element.name), "none"),
+            show: |params| {
+                described::or(params.element.as_ref().map(|element| &element.name), "none")
+            },
             ramp: None,
         }
     } {

@@ -17,7 +17,10 @@ use crate::table::table;
 use crate::{folder, wrong};
 
 /// What lies in the reference between the marks, which are lines of their own.
-const MARKS: [&str; 2] = ["<!-- link-fields:begin -->\n", "<!-- link-fields:end -->\n"];
+const MARKS: [&str; 2] = [
+    "<!-- link-fields:begin -->\n\n",
+    "\n<!-- link-fields:end -->\n",
+];
 
 /// Belongs to the link as a whole, and has the experiment's as its default.
 const OF_THE_LINK: &str = "framing";
@@ -39,8 +42,8 @@ fn markdown() -> String {
         ..
     } in FIELDS
     {
-        let ramp = if ramp.is_some() { "yes" } else { "" };
-        text += &format!("| `{name}` | {form} | {default} | {ramp} | {meaning} |\n");
+        let ramp = if ramp.is_some() { " yes " } else { " " };
+        text += &format!("| `{name}` | {form} | {default} |{ramp}| {meaning} |\n");
     }
     text
 }
