@@ -317,7 +317,7 @@ fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) ->
     if let Some(what) = FIELDS.iter().find_map(|field| (field.refuses)(&to)) {
         let message = format!("no straight line leads to `{what}`");
         let takes: Vec<&str> = FIELDS.iter().filter_map(|field| field.ramp).collect();
-        let (last, others) = takes.split_last()?;
+        let (last, others) = takes.split_last().expect("fields that ramps change");
         let takes = others.join(", ");
         let hint = format!("a ramp takes {takes} and {last}; use `set` for the rest");
         faults.add(place, message, hint);

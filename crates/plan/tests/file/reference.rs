@@ -103,6 +103,22 @@ fn defaults_are_what_they_are_called() {
     }
 }
 
+/// Nothing that the engine can do to packets is out of reach: a parameter is called as its row is,
+/// or goes with one.
+#[test]
+fn every_parameter_has_a_row() {
+    let with_others = ["discipline", "jitter"];
+    let shown = format!("{:#?}", PipeParams::default());
+    let lines = shown.lines().filter_map(|line| line.strip_prefix("    "));
+    let members = lines.filter(|line| line.starts_with(char::is_alphabetic));
+    let names = members.filter_map(|line| Some(line.split_once(':')?.0));
+    let mut names: Vec<&str> = names.filter(|name| !with_others.contains(name)).collect();
+    let mut rows: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    names.sort_unstable();
+    rows.sort_unstable();
+    assert_eq!(names, rows);
+}
+
 /// A value of a field that is not its default.
 fn other_value(field: &Field) -> &'static str {
     match field.name {
