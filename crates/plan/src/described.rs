@@ -9,28 +9,15 @@ use longhaul_core::params::{Discipline, Distribution, PipeParams, Which};
 use longhaul_core::trace::Series;
 use longhaul_core::units::{Probability, QueueLimit};
 
+use crate::fields::FIELDS;
 use crate::patch::Patch;
 
 /// Every field with its value, in the order of the reference.
 pub fn fields(params: &PipeParams) -> Vec<(&'static str, String)> {
-    vec![
-        ("rate", or(params.rate, "unlimited")),
-        ("delay", delay(params)),
-        ("loss", params.loss.to_string()),
-        ("queue", queue(params.queue, &params.discipline)),
-        ("burst", or(params.burst, "none")),
-        ("bit_errors", errors(params.bit_errors)),
-        ("duplicate", params.duplicate.to_string()),
-        ("corrupt", params.corrupt.to_string()),
-        ("reorder", reorder(params)),
-        ("overtake", params.overtake.to_string()),
-        ("trace", trace(params)),
-        (
-            "element",
-            or(params.element.as_ref().map(|e| &e.name), "none"),
-        ),
-        ("framing", params.framing.to_string()),
-    ]
+    let shown = FIELDS
+        .iter()
+        .map(|field| (field.name, (field.show)(params)));
+    shown.collect()
 }
 
 /// The fields that are not as they are by default.
@@ -44,46 +31,15 @@ pub fn unusual(params: &PipeParams) -> Vec<(&'static str, String)> {
 
 /// What a patch changes: `delay 50 ms, loss 1 %`.
 pub fn patch(patch: &Patch) -> String {
-    let Patch {
-        rate,
-        burst,
-        framing,
-        queue,
-        delay,
-        overtake,
-        loss,
-        bit_errors,
-        duplicate,
-        corrupt,
-        reorder,
-        trace,
-        element,
-    } = patch;
-    let named = [
-        ("rate", rate.is_some()),
-        ("burst", burst.is_some()),
-        ("framing", framing.is_some()),
-        ("queue", queue.is_some()),
-        ("delay", delay.is_some()),
-        ("overtake", overtake.is_some()),
-        ("loss", loss.is_some()),
-        ("bit_errors", bit_errors.is_some()),
-        ("duplicate", duplicate.is_some()),
-        ("corrupt", corrupt.is_some()),
-        ("reorder", reorder.is_some()),
-        ("trace", trace.is_some()),
-        ("element", element.is_some()),
-    ];
-    let changed = |name: &str| named.iter().any(|(field, there)| *there && *field == name);
-    let all = fields(&patch.apply(&PipeParams::default())).into_iter();
-    let shown = all.filter(|(name, _)| changed(name));
-    let shown: Vec<String> = shown
-        .map(|(name, value)| format!("{name} {value}"))
+    let params = patch.apply(&PipeParams::default());
+    let changed = FIELDS.iter().filter(|field| (field.changes)(patch));
+    let shown: Vec<String> = changed
+        .map(|field| format!("{} {}", field.name, (field.show)(&params)))
         .collect();
     shown.join(", ")
 }
 
-fn or(value: Option<impl Display>, absent: &str) -> String {
+pub(crate) fn or(value: Option<impl Display>, absent: &str) -> String {
     value.map_or(absent.to_owned(), |value| value.to_string())
 }
 
@@ -96,7 +52,7 @@ fn time(ns: f64) -> String {
     format!("{rounded} {unit}")
 }
 
-fn delay(params: &PipeParams) -> String {
+pub(crate) fn delay(params: &PipeParams) -> String {
     let Some(jitter) = &params.jitter else {
         return params.delay.to_string();
     };
@@ -156,7 +112,7 @@ fn delay(params: &PipeParams) -> String {
     format!("{spread}{correlation}{order}")
 }
 
-fn queue(limit: QueueLimit, discipline: &Discipline) -> String {
+pub(crate) fn queue(limit: QueueLimit, discipline: &Discipline) -> String {
     let ecn = |ecn: bool| if ecn { ", ECN" } else { "" };
     let unit = |length: u64| match limit {
         QueueLimit::Packets(_) => format!("{length} packets"),
@@ -188,7 +144,7 @@ fn queue(limit: QueueLimit, discipline: &Discipline) -> String {
     }
 }
 
-fn errors(probability: Probability) -> String {
+pub(crate) fn errors(probability: Probability) -> String {
     // A rate is held to a multiple of 2^-64: what it was meant to be shows to six digits.
     let rounded = format!("{:.5e}", probability.as_f64());
     match rounded.parse::<f64>() {
@@ -198,7 +154,7 @@ fn errors(probability: Probability) -> String {
     }
 }
 
-fn reorder(params: &PipeParams) -> String {
+pub(crate) fn reorder(params: &PipeParams) -> String {
     match params.reorder {
         None => "none".to_owned(),
         Some(reorder) => match reorder.which {
@@ -208,7 +164,7 @@ fn reorder(params: &PipeParams) -> String {
     }
 }
 
-fn trace(params: &PipeParams) -> String {
+pub(crate) fn trace(params: &PipeParams) -> String {
     let Some(trace) = &params.trace else {
         return "none".to_owned();
     };

@@ -11,6 +11,7 @@ pub mod assign;
 pub mod card;
 pub mod described;
 pub mod elements;
+pub mod fields;
 pub mod file;
 pub mod limits;
 pub mod measure;

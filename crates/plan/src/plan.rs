@@ -22,7 +22,7 @@ mod measure;
 mod network;
 mod nodes;
 mod paths;
-mod pipe;
+pub(crate) mod pipe;
 mod positions;
 mod programs;
 mod queues;

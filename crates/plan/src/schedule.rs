@@ -30,6 +30,7 @@ use longhaul_core::topology::{PipeId, Topology};
 use longhaul_core::{Span, Time};
 
 use crate::patch::Patch;
+pub(crate) use ramp::Line;
 pub use ramp::Ramp;
 
 /// The most moments at which routes are to follow; beyond it the last one is put off instead.

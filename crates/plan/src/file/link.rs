@@ -1,128 +1,64 @@
 //! The fields of links: what a direction of a link does to packets, as a person writes it.
 //!
-//! A link, its way `back`, the `set` of an event and the command `set` take the same fields, so
-//! they are written down once, in `link_like!`. Several fields are a text where a text says
-//! enough (`5 ms`) and a map where it does not (`{ normal: { … } }`): [`Either`].
+//! A link, its way `back`, the `set` of an event and the command `set` take the same fields: those
+//! of the table in [`crate::fields`], beside those that stand here. Several fields are a text where
+//! a text says enough (`5 ms`) and a map where it does not (`{ normal: { … } }`): [`Either`].
 
 use longhaul_core::Span;
 use longhaul_core::units::{Bytes, Framing, Probability, QueueLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wrap::{
-    At, BitErrors, BurstOrNone, Either, LabelsSpec, Mtu, Named, OneOrMany, Outage, Quantity,
-    QueueWord, RateOrUnlimited, Scalar,
-};
+use super::wrap::{At, Either, LabelsSpec, Mtu, Named, OneOrMany, Outage, Quantity, Scalar};
+use crate::fields::types::*;
+use crate::fields::{Wishes, link_fields};
 
 /// One end of a link.
 pub(crate) type EndSpec = Either<At<String>, OneOrMany>;
 
-/// What is said of one direction of a link; what is `None` is not said.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wishes<'a> {
-    pub(crate) rate: Option<&'a Quantity<RateOrUnlimited>>,
-    pub(crate) burst: Option<&'a Quantity<BurstOrNone>>,
-    pub(crate) framing: Option<&'a Quantity<Framing>>,
-    pub(crate) delay: Option<&'a Either<Quantity<Span>, At<DelaySpec>>>,
-    pub(crate) overtake: Option<bool>,
-    pub(crate) loss: Option<&'a Either<Quantity<Probability>, At<LossSpec>>>,
-    pub(crate) bit_errors: Option<&'a Quantity<BitErrors>>,
-    pub(crate) duplicate: Option<&'a Quantity<Probability>>,
-    pub(crate) corrupt: Option<&'a Quantity<Probability>>,
-    pub(crate) reorder: Option<&'a Either<At<String>, At<ReorderSpec>>>,
-    pub(crate) queue: Option<&'a Either<Quantity<QueueWord>, At<QueueSpec>>>,
-    pub(crate) trace: Option<&'a Either<At<String>, At<TraceSpec>>>,
-    pub(crate) element: Option<&'a At<String>>,
-}
-
-impl Wishes<'_> {
-    /// Whether nothing is said.
-    pub(crate) fn is_empty(&self) -> bool {
-        let Self {
-            rate: None,
-            burst: None,
-            framing: None,
-            delay: None,
-            overtake: None,
-            loss: None,
-            bit_errors: None,
-            duplicate: None,
-            corrupt: None,
-            reorder: None,
-            queue: None,
-            trace: None,
-            element: None,
-        } = self
-        else {
-            return false;
-        };
-        true
-    }
-}
-
-/// Defines a type that has the fields of a direction beside its own.
-macro_rules! link_like {
-    ($(#[$meta:meta])* $name:ident { $($own:tt)* } framing: $framing:ident) => {
+/// Defines a type that has the fields of a direction beside its own; `default` says what is meant
+/// where one is absent: what its row says, or something else.
+macro_rules! spec {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $($own:tt)* } default: $by:tt, of_link: $of_link:tt
+        { $(
+            $(#[doc = $meaning:literal])+
+            $field:ident: $written:ty => $value:ty, default $default:literal $row:tt
+        )* }
+        { $(
+            $(#[doc = $_meaning:literal])+
+            $whole:ident: $_written:ty => $_value:ty, default $_default:literal $_row:tt
+        )* }
+    ) => {
         $(#[$meta])*
         #[serde(deny_unknown_fields)]
         pub(crate) struct $name {
             $($own)*
-            /// Serialisation rate, or `unlimited`. Default: unlimited.
-            pub(crate) rate: Option<Quantity<RateOrUnlimited>>,
-            /// Propagation delay, one way: a time or a distribution. Default: none.
-            pub(crate) delay: Option<Either<Quantity<Span>, At<DelaySpec>>>,
-            /// Which packets are lost. Default: none.
-            pub(crate) loss: Option<Either<Quantity<Probability>, At<LossSpec>>>,
-            /// What may wait, in packets, bytes or time, and by which discipline.
-            /// Default: 1000 packets.
-            pub(crate) queue: Option<Either<Quantity<QueueWord>, At<QueueSpec>>>,
-            /// Bytes that may pass at once: the depth of a token bucket that fills at the rate.
-            /// Default: `none`, even gaps.
-            pub(crate) burst: Option<Quantity<BurstOrNone>>,
-            /// The probability that a bit is wrong; its packet is then lost. Default: 0.
-            pub(crate) bit_errors: Option<Quantity<BitErrors>>,
-            /// The probability that a packet comes out twice. Default: 0 %.
-            pub(crate) duplicate: Option<Quantity<Probability>>,
-            /// The probability that a bit of a packet's payload is flipped. Default: 0 %.
-            pub(crate) corrupt: Option<Quantity<Probability>>,
-            /// Packets that are held back longer than the others. Default: `none`.
-            pub(crate) reorder: Option<Either<At<String>, At<ReorderSpec>>>,
-            /// Whether packets may overtake others when the delay falls during a run.
-            /// Default: false.
-            pub(crate) overtake: Option<bool>,
-            /// A recorded series that the link follows. Default: `none`.
-            pub(crate) trace: Option<Either<At<String>, At<TraceSpec>>>,
-            /// Code of one's own in the path of packets, by the name that the program which
-            /// embeds Longhaul gives it. Default: `none`.
-            pub(crate) element: Option<At<String>>,
+            $(
+                $(#[doc = $meaning])+
+                #[doc = spec!(@default $by $default)]
+                pub(crate) $field: Option<$written>,
+            )*
         }
 
         impl $name {
             /// What is said of the direction.
             pub(crate) fn wishes(&self) -> Wishes<'_> {
                 Wishes {
-                    rate: self.rate.as_ref(),
-                    burst: self.burst.as_ref(),
-                    framing: link_like!(@framing $framing self),
-                    delay: self.delay.as_ref(),
-                    overtake: self.overtake,
-                    loss: self.loss.as_ref(),
-                    bit_errors: self.bit_errors.as_ref(),
-                    duplicate: self.duplicate.as_ref(),
-                    corrupt: self.corrupt.as_ref(),
-                    reorder: self.reorder.as_ref(),
-                    queue: self.queue.as_ref(),
-                    trace: self.trace.as_ref(),
-                    element: self.element.as_ref(),
+                    $($field: self.$field.as_ref(),)*
+                    $($whole: spec!(@of_link $of_link self $whole),)*
                 }
             }
         }
     };
-    (@framing own $self:ident) => { $self.framing.as_ref() };
-    (@framing none $self:ident) => { None };
+    (@default row $default:literal) => { concat!("Default: ", $default, ".") };
+    (@default $stated:literal $default:literal) => { concat!("Default: ", $stated, ".") };
+    (@of_link here $self:ident $field:ident) => { $self.$field.as_ref() };
+    (@of_link nowhere $self:ident $field:ident) => { None };
 }
 
-link_like! {
+link_fields! { spec
     /// A duplex link.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "a link, like `{ ends: [a, b], rate: 1 Gbit/s, delay: 5 ms }`")]
@@ -149,18 +85,18 @@ link_like! {
         /// What differs in the direction from the second end to the first.
         pub(crate) back: Option<Box<Back>>,
     }
-    framing: own
+    default: row, of_link: here
 }
 
-link_like! {
+link_fields! { spec
     /// The direction from a link's second end to its first. What is absent is as forward.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "what differs on the way back, like `{ rate: 100 Mbit/s }`")]
     Back {}
-    framing: none
+    default: "as forward", of_link: nowhere
 }
 
-link_like! {
+link_fields! { spec
     /// What changes about a link while the experiment runs. What is absent stays.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "what changes, like `{ delay: 50 ms }`")]
@@ -168,7 +104,7 @@ link_like! {
         /// Which bytes of a packet use up its rate.
         pub(crate) framing: Option<Quantity<Framing>>,
     }
-    framing: own
+    default: "as it is", of_link: here
 }
 
 /// Which of several equally short ways a packet takes.

@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use longhaul_core::params::{LossModel, PipeParams};
 use longhaul_core::topology::PipeId;
 use longhaul_core::units::Framing;
 use longhaul_core::{Span, Time, Topology};
@@ -14,6 +13,7 @@ use longhaul_core::{Span, Time, Topology};
 use super::network::Network;
 use super::pipe::{self, Context};
 use crate::described;
+use crate::fields::{FIELDS, Field};
 use crate::file::link::{ChangeSpec, EventSpec};
 use crate::file::spec::Experiment;
 use crate::file::wrap::{At, OneOrMany, Quantity};
@@ -314,29 +314,12 @@ fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) ->
         None => Some(STEP),
     };
     let to = to?;
-    let constant = |loss: &LossModel| matches!(loss, LossModel::Independent(_));
-    let refused = [
-        ("rate: unlimited", to.rate == Some(None)),
-        (
-            "a distribution of delays",
-            to.delay.as_ref().is_some_and(|d| d.1.is_some()),
-        ),
-        (
-            "a model of loss",
-            to.loss.as_ref().is_some_and(|loss| !constant(loss)),
-        ),
-        ("burst", to.burst.is_some()),
-        ("framing", to.framing.is_some()),
-        ("queue", to.queue.is_some()),
-        ("overtake", to.overtake.is_some()),
-        ("reorder", to.reorder.is_some()),
-        ("trace", to.trace.is_some()),
-        ("element", to.element.is_some()),
-    ];
-    if let Some((what, _)) = refused.iter().find(|(_, there)| *there) {
+    if let Some(what) = FIELDS.iter().find_map(|field| (field.refuses)(&to)) {
         let message = format!("no straight line leads to `{what}`");
-        let hint = "a ramp takes a rate, a delay, a loss, `bit_errors`, `duplicate` and \
-                    `corrupt`; use `set` for the rest";
+        let takes: Vec<&str> = FIELDS.iter().filter_map(|field| field.ramp).collect();
+        let (last, others) = takes.split_last().expect("fields that ramps change");
+        let takes = others.join(", ");
+        let hint = format!("a ramp takes {takes} and {last}; use `set` for the rest");
         faults.add(place, message, hint);
         return None;
     }
@@ -389,43 +372,40 @@ fn targets(
 
 /// A ramp needs a value to begin with, from the file or from an event.
 fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
-    let mut set: [HashSet<PipeId>; 3] = Default::default();
+    let ramps = || {
+        drafts.iter().filter_map(|draft| match &draft.event.action {
+            Action::Ramp { pipes, ramp } => Some((draft.at, pipes, &ramp.to)),
+            _ => None,
+        })
+    };
+    // Of each field that ramps change, the pipes that events give a value.
+    let ramped = |field: &&Field| ramps().any(|(.., to)| (field.changes)(to));
+    let fields = FIELDS.iter().filter(ramped);
+    let mut fields: Vec<(&Field, HashSet<PipeId>)> =
+        fields.map(|field| (field, HashSet::new())).collect();
     for draft in drafts {
         if let Action::Set { pipes, patch } = &draft.event.action {
-            let given = [
-                patch.rate.is_some(),
-                patch.delay.is_some(),
-                patch.loss.is_some(),
-            ];
-            let known = set.iter_mut().zip(given).filter(|(_, given)| *given);
-            known.for_each(|(known, _)| known.extend(pipes));
+            let given = fields
+                .iter_mut()
+                .filter(|(field, _)| (field.changes)(patch));
+            given.for_each(|(_, known)| known.extend(pipes));
         }
     }
-    for draft in drafts {
-        let Action::Ramp { pipes, ramp } = &draft.event.action else {
-            continue;
-        };
-        let missing = |pipe: &PipeId, params: &PipeParams| {
-            let [rate, delay, loss] = &set;
-            if ramp.to.rate.is_some() && params.rate.is_none() && !rate.contains(pipe) {
-                return Some("rate");
-            }
-            if ramp.to.delay.is_some() && params.jitter.is_some() && !delay.contains(pipe) {
-                return Some("constant delay");
-            }
-            let independent = matches!(params.loss, LossModel::Independent(_));
-            (ramp.to.loss.is_some() && !independent && !loss.contains(pipe))
-                .then_some("independent loss")
-        };
-        let first = pipes.iter().find_map(|&pipe| {
+    for (at, pipes, to) in ramps() {
+        let missing = |pipe: PipeId| {
             let params = &topology.pipe(pipe).params;
-            missing(&pipe, params).map(|what| (pipe, what))
-        });
-        if let Some((pipe, what)) = first {
+            let changed = fields
+                .iter()
+                .filter(|(field, known)| (field.changes)(to) && !known.contains(&pipe));
+            let mut lacks = changed.filter_map(|(field, _)| (field.lacks)(params));
+            lacks.next()
+        };
+        let mut first = pipes.iter().map(|pipe| (*pipe, missing(*pipe)));
+        if let Some((pipe, Some(what))) = first.find(|(_, what)| what.is_some()) {
             let name = &topology.pipe(pipe).name;
             let message = format!("`{name}` has no {what} for a ramp to begin with");
             let hint = "give the link one, or use `set`";
-            faults.add(draft.at, message, hint);
+            faults.add(at, message, hint);
         }
     }
 }

@@ -4,10 +4,10 @@
 //! means the same wherever it stands. Files that a link names (traces, tables, patterns) are
 //! read here, relative to the experiment file.
 
-mod delay;
-mod loss;
-mod queue;
-mod recorded;
+pub(crate) mod delay;
+pub(crate) mod loss;
+pub(crate) mod queue;
+pub(crate) mod recorded;
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -15,12 +15,13 @@ use std::path::Path;
 use longhaul_core::Span;
 use longhaul_core::element::ElementFactory;
 use longhaul_core::params::{Reorder, Which};
-use longhaul_core::units::{Framing, UnitError};
+use longhaul_core::units::Framing;
 
 pub(crate) use recorded::{Recordings, refuse};
 
 use crate::elements::Elements;
-use crate::file::link::{ReorderSpec, Wishes};
+use crate::fields::{Reading, Wishes};
+use crate::file::link::ReorderSpec;
 use crate::file::wrap::{At, Either, NONE, Quantity};
 use crate::patch::Patch;
 use crate::text::error::{Faults, Pos, near_miss, shown};
@@ -51,39 +52,14 @@ pub(crate) fn patch(
     context: &Context<'_>,
     faults: &mut Faults,
 ) -> Patch {
-    let own = get(wishes.framing, faults);
-    let framing = own.unwrap_or(framing);
-    Patch {
-        rate: get(wishes.rate, faults).map(|rate| rate.0),
-        burst: get(wishes.burst, faults).map(|burst| burst.0),
-        framing: own,
-        queue: wishes.queue.and_then(|queue| queue::read(queue, faults)),
-        delay: wishes
-            .delay
-            .and_then(|delay| delay::read(delay, context, faults)),
-        overtake: wishes.overtake,
-        loss: wishes
-            .loss
-            .and_then(|loss| loss::read(loss, context, faults)),
-        bit_errors: get(wishes.bit_errors, faults).map(|errors| errors.0),
-        duplicate: get(wishes.duplicate, faults),
-        corrupt: get(wishes.corrupt, faults),
-        reorder: wishes.reorder.and_then(|reorder| held(reorder, faults)),
-        trace: wishes
-            .trace
-            .and_then(|trace| recorded::trace(trace, framing, context, faults)),
-        element: wishes
-            .element
-            .and_then(|name| element(name, context.elements, faults)),
-    }
-}
-
-/// A quantity where there is one and it is right.
-fn get<T: std::str::FromStr<Err = UnitError>>(
-    quantity: Option<&Quantity<T>>,
-    faults: &mut Faults,
-) -> Option<T> {
-    quantity.and_then(|quantity| quantity.get(faults))
+    // Traces are read in it; what is wrong with it is told when it is read in its turn.
+    let own = wishes.framing;
+    let own = own.and_then(|framing| framing.get(&mut Faults::default()));
+    wishes.read(&mut Reading {
+        context,
+        framing: own.unwrap_or(framing),
+        faults,
+    })
 }
 
 /// A time above zero.
@@ -111,7 +87,7 @@ fn one_in(number: &At<u32>, faults: &mut Faults) -> Option<NonZeroU32> {
 }
 
 /// Packets that are held back.
-fn held(
+pub(crate) fn held(
     spec: &Either<At<String>, At<ReorderSpec>>,
     faults: &mut Faults,
 ) -> Option<Option<Reorder>> {
@@ -142,7 +118,7 @@ fn held(
 }
 
 /// A user's own element.
-fn element(
+pub(crate) fn element(
     name: &At<String>,
     elements: &Elements,
     faults: &mut Faults,

@@ -30,40 +30,13 @@ impl Ramp {
             passed: passed.as_ns(),
             over: self.over.as_ns(),
         };
-        let to = &self.to;
-        let probability = |from: Probability, to: Option<Probability>| {
-            to.map(|to| line.between_probabilities(from, to))
-        };
-        let loss = |to: &LossModel| match (&from.loss, to) {
-            (LossModel::Independent(from), LossModel::Independent(to)) => {
-                LossModel::Independent(line.between_probabilities(*from, *to))
-            }
-            (_, to) => to.clone(),
-        };
-        let rate = |to: Option<Rate>| match (from.rate, to) {
-            (Some(from), Some(to)) => {
-                Rate::from_bits_per_s(line.between(from.bits_per_s(), to.bits_per_s()))
-            }
-            (_, to) => to,
-        };
-        Arc::new(Patch {
-            rate: to.rate.map(rate),
-            delay: to.delay.as_ref().map(|(to, jitter)| {
-                let delay = line.between(from.delay.as_ns(), to.as_ns());
-                (Span::from_ns(delay), jitter.clone())
-            }),
-            loss: to.loss.as_ref().map(loss),
-            bit_errors: probability(from.bit_errors, to.bit_errors),
-            duplicate: probability(from.duplicate, to.duplicate),
-            corrupt: probability(from.corrupt, to.corrupt),
-            ..Patch::default()
-        })
+        Arc::new(self.to.between(line, from))
     }
 }
 
 /// How far a line has come.
 #[derive(Clone, Copy)]
-struct Line {
+pub(crate) struct Line {
     passed: u64,
     over: u64,
 }
@@ -82,11 +55,36 @@ impl Line {
         }
     }
 
+    /// The same for times.
+    pub(crate) fn span(self, from: Span, to: Span) -> Span {
+        Span::from_ns(self.between(from.as_ns(), to.as_ns()))
+    }
+
+    /// The same for rates; without one to begin with, the last one.
+    pub(crate) fn rate(self, from: Option<Rate>, to: Option<Rate>) -> Option<Rate> {
+        match (from, to) {
+            (Some(from), Some(to)) => {
+                Rate::from_bits_per_s(self.between(from.bits_per_s(), to.bits_per_s()))
+            }
+            (_, to) => to,
+        }
+    }
+
     /// The same for probabilities.
-    fn between_probabilities(self, from: Probability, to: Probability) -> Probability {
+    pub(crate) fn probability(self, from: Probability, to: Probability) -> Probability {
         let share = self.passed as f64 / self.over as f64;
         let value = from.as_f64() + (to.as_f64() - from.as_f64()) * share;
         Probability::from_f64(value.clamp(0.0, 1.0)).unwrap_or(to)
+    }
+
+    /// The same for losses that are numbers; of others the last one.
+    pub(crate) fn loss(self, from: &LossModel, to: &LossModel) -> LossModel {
+        match (from, to) {
+            (LossModel::Independent(from), LossModel::Independent(to)) => {
+                LossModel::Independent(self.probability(*from, *to))
+            }
+            (_, to) => to.clone(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod links;
 mod measure;
 mod overrides;
 mod recorded;
+mod reference;
 mod resources;
 mod schema;
 mod sets;

@@ -68,7 +68,7 @@ fn a_file_is_read_once() {
 }
 
 #[derive(Debug)]
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Element for Nothing {
     fn pass(&mut self, _: Time, _: &mut [u8], _: &mut Stream) -> Action {

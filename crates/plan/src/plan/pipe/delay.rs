@@ -23,7 +23,7 @@ enum Asked<'a> {
     Table(&'a At<String>),
 }
 
-pub(super) fn read(
+pub(crate) fn read(
     spec: &Either<Quantity<Span>, At<DelaySpec>>,
     context: &Context<'_>,
     faults: &mut Faults,

@@ -16,7 +16,7 @@ enum Asked<'a> {
     Pattern(&'a At<String>),
 }
 
-pub(super) fn read(
+pub(crate) fn read(
     spec: &Either<Quantity<Probability>, At<LossSpec>>,
     context: &Context<'_>,
     faults: &mut Faults,

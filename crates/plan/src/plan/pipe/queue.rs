@@ -15,7 +15,7 @@ type Queue = (QueueLimit, Discipline);
 /// Linux's `limit` of FQ-CoDel.
 const FQ_CODEL_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
 
-pub(super) fn read(
+pub(crate) fn read(
     spec: &Either<Quantity<QueueWord>, At<QueueSpec>>,
     faults: &mut Faults,
 ) -> Option<Queue> {

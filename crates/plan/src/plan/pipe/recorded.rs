@@ -98,7 +98,7 @@ pub(crate) fn refuse(name: &At<String>, fault: &TraceFault, faults: &mut Faults)
 }
 
 /// A trace, or none.
-pub(super) fn trace(
+pub(crate) fn trace(
     spec: &Either<At<String>, At<TraceSpec>>,
     framing: Framing,
     context: &Context<'_>,
