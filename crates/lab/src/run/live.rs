@@ -4,6 +4,7 @@
 //! nothing but packets; this one, beside the programs, starts and watches them, copies their
 //! logs, serves the control socket, judges each second and tells the observer.
 
+mod backpressure;
 mod callers;
 mod captures;
 mod clock;
@@ -12,7 +13,6 @@ mod drive_thread;
 #[cfg(debug_assertions)]
 mod faults;
 mod govern;
-mod governor;
 mod hosts;
 mod hosts_now;
 mod links;
@@ -25,7 +25,6 @@ mod resources;
 mod steering;
 mod supervise;
 mod top;
-mod trim;
 
 use std::os::fd::AsFd;
 

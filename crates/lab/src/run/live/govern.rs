@@ -10,10 +10,9 @@ use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
 use crate::pace::{Dilation, Pace};
+use crate::run::live::backpressure::{Backpressure, Seen, Strain};
 use crate::run::live::drive::Load;
-use crate::run::live::governor::Governor;
 use crate::run::live::nic::{self, Limit};
-use crate::run::live::trim::{Seen, Trim};
 use longhaul_plan::plan::Plan;
 
 impl Supervisor<'_> {
@@ -27,15 +26,14 @@ impl Supervisor<'_> {
         let (counts, pace) = (&self.core.load, self.core.pace);
         let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
         self.governed = (now, busy, [stale, read]);
-        let load = busy.saturating_sub(busy_then).as_secs_f64() / elapsed.as_secs_f64();
-        let behind = (stale - stale_then) as f64 / (read - read_then).max(1) as f64;
-        let mut changes = self
-            .governor
-            .look(load, behind, elapsed, |host| counts.arrived(host));
-        changes.extend(
-            self.trim
-                .look(load, behind, elapsed, |host| seen(counts, pace, host)),
-        );
+        let strain = Strain {
+            elapsed,
+            load: busy.saturating_sub(busy_then).as_secs_f64() / elapsed.as_secs_f64(),
+            behind: (stale - stale_then) as f64 / (read - read_then).max(1) as f64,
+        };
+        let changes = self
+            .backpressure
+            .look(strain, |host| seen(counts, pace, host));
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
                 // The host has died, and its event says so.
@@ -82,20 +80,18 @@ pub(super) fn card(plan: &Plan, host: usize, known: &Known, offload: bool) -> Li
     nic::limit(&nic, host.mtu, offload, Dilation::of(plan.clock))
 }
 
-/// A governor of the hosts that the machine limits at first.
-pub(super) fn governor(plan: &Plan, offload: bool) -> Governor {
-    let machine = |host: &usize| card(plan, *host, &Known::default(), offload) == Limit::Machine;
-    let governed = (0..plan.hosts.len()).filter(machine);
-    let frame = |host: usize| nic::longest_frame(plan.hosts[host].mtu, offload);
-    Governor::new(governed.map(|host| (host, frame(host))), offload)
+/// The most bytes of a host's packets, and of its frames.
+pub(super) fn lengths(plan: &Plan, host: usize, offload: bool) -> (u32, u32) {
+    let mtu = plan.hosts[host].mtu;
+    (mtu, nic::longest_frame(mtu, offload))
 }
 
-/// The trim of the hosts whose links limit them at first.
-pub(super) fn trim(plan: &Plan, offload: bool) -> Trim {
-    let mut trim = Trim::default();
+/// The buckets that hosts have at first.
+pub(super) fn backpressure(plan: &Plan, offload: bool) -> Backpressure {
+    let mut backpressure = Backpressure::default();
     for host in 0..plan.hosts.len() {
         let limit = card(plan, host, &Known::default(), offload);
-        trim.follow(host, limit, plan.hosts[host].mtu, Seen::default());
+        backpressure.follow(host, limit, lengths(plan, host, offload), Seen::default());
     }
-    trim
+    backpressure
 }

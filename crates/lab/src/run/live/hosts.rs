@@ -15,7 +15,7 @@ use longhaul_plan::plan::{HostPlan, Plan};
 use longhaul_proto::names::DOMAIN;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::governor::Governor;
+use super::backpressure::SPEED_START;
 use super::nic::{self, Limit};
 use super::placement::Placement;
 use crate::folder::RunFolder;
@@ -122,7 +122,7 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 Limit::Link { shaper, .. } => shaper,
                 Limit::Machine => {
                     let frame = nic::longest_frame(host.mtu, offload);
-                    nic::machine_shaper(Governor::first_speed(), frame)
+                    nic::machine_shaper(SPEED_START, frame)
                 }
             }),
             segments: if offload { limit.segments() } else { 1 },

@@ -15,11 +15,11 @@ use longhaul_emulation::{Applied, Look};
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
-use super::govern::{card, seen};
+use super::govern::{card, lengths, seen};
 use super::supervise::Supervisor;
 use crate::control::{PipeNow, Reply};
 use crate::run::live::drive::Command;
-use crate::run::live::nic::{self, Limit};
+use crate::run::live::nic::Limit;
 use crate::summary::PipeCounts;
 use longhaul_plan::{assign, described};
 
@@ -235,20 +235,9 @@ impl Supervisor<'_> {
             if now == before {
                 continue;
             }
-            let mtu = self.plan.hosts[host].mtu;
-            self.trim
-                .follow(host, now, mtu, seen(&self.core.load, self.core.pace, host));
-            let shaper = match now {
-                Limit::Link { shaper, .. } => {
-                    self.governor.remove(host);
-                    shaper
-                }
-                Limit::Machine => {
-                    let arrived = self.core.load.arrived(host);
-                    let frame = nic::longest_frame(self.plan.hosts[host].mtu, self.offload);
-                    self.governor.add(host, frame, arrived)
-                }
-            };
+            let lengths = lengths(self.plan, host, self.offload);
+            let seen = seen(&self.core.load, self.core.pace, host);
+            let shaper = self.backpressure.follow(host, now, lengths, seen);
             self.sandbox.set_shaper(host, shaper)?;
         }
         Ok(())

@@ -5,12 +5,12 @@
 //!
 //! - Where a host's first link has a rate, the bucket has it too: the backlog in the engine stays
 //!   below the bucket's depth, and exact spacing stays with the engine. Of super-packets the kernel
-//!   counts a few bytes too little or too much, so that bucket has nearly the rate, and `trim.rs`
-//!   sees to the rest.
+//!   counts a few bytes too little or too much, so that bucket has nearly the rate, and
+//!   `backpressure/link.rs` sees to the rest.
 //! - Where a discipline manages the link's queue, the queue must build up where the discipline
 //!   sees it, in the engine: then, too, the machine is the card.
 //! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
-//!   itself is the card: see `governor.rs`.
+//!   itself is the card: see `backpressure.rs`.
 //!
 //! A link has the experiment's time and a bucket the machine's: where the one passes more slowly,
 //! so does what the bucket lets through.
@@ -78,7 +78,7 @@ pub(crate) enum Limit {
         /// The most segments of a super-packet; 1 for packets one by one.
         segments: u32,
     },
-    /// The machine: the governor decides.
+    /// The machine: `backpressure.rs` finds its speed.
     Machine,
 }
 
@@ -175,7 +175,7 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     }
 }
 
-/// The shaper of a host that the machine limits, at a speed from the governor. Its frames have
+/// The shaper of a host that the machine limits, at this speed. Its frames have
 /// up to `frame` bytes: a super-packet counts as one packet.
 pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     let bytes_per_s = (COST_BYTES_PER_S * speed) as u64;

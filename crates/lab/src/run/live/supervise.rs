@@ -19,21 +19,20 @@ use longhaul_linux::wait_readable;
 
 use super::callers::Caller;
 use super::drive_thread::Core;
-use super::govern::{card, governor, trim};
+use super::govern::{backpressure, card};
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
 use crate::folder::RunFolder;
 use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
+use crate::run::live::backpressure::Backpressure;
 use crate::run::live::drive::Totals;
-use crate::run::live::governor::Governor;
 use crate::run::live::hosts_now::Used;
 use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::resources::Watch;
 use crate::run::live::steering::Steering;
-use crate::run::live::trim::Trim;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
 
@@ -84,9 +83,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) cards: HashMap<PipeId, usize>,
     /// Whether hosts may hand over super-packets.
     pub(super) offload: bool,
-    pub(super) governor: Governor,
-    pub(super) trim: Trim,
-    /// When the governor looked last, and what the core had been through by then.
+    pub(super) backpressure: Backpressure,
+    /// When backpressure was looked at last, and what the core had been through by then.
     pub(super) governed: (MachineTime, Duration, [u64; 2]),
     /// None where the kernel does not allow it.
     pub(super) steering: Option<Steering>,
@@ -161,8 +159,7 @@ impl<'a> Supervisor<'a> {
             used_at: began,
             stolen_seen_ns: cpu::stolen_ns(),
             cards: cards.collect(),
-            governor: governor(plan, offload),
-            trim: trim(plan, offload),
+            backpressure: backpressure(plan, offload),
             offload,
             governed: (began, Duration::ZERO, [0; 2]),
             steering: Some(Steering::new(plan.hosts.len())),
@@ -396,7 +393,7 @@ impl<'a> Supervisor<'a> {
         }
         let segments = self.segments.iter().max().copied().unwrap_or(1);
         report.second.drops.ring *= segments;
-        report.second.rate_left = self.trim.left();
+        report.second.rate_left = self.backpressure.left();
         let stolen_ns = cpu::stolen_ns();
         report.second.stolen = Duration::from_nanos(stolen_ns.saturating_sub(self.stolen_seen_ns));
         self.stolen_seen_ns = stolen_ns;

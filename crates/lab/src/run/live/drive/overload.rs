@@ -23,7 +23,7 @@ use longhaul_linux::clock::MachineTime;
 
 /// A stall of the machine makes the first stale frame older than this at once; in a flood frames
 /// become stale little by little.
-const STALL: Duration = Duration::from_millis(1);
+pub(super) const STALL: Duration = Duration::from_millis(1);
 /// How much of each second the loop may spend catching up before it sheds datagrams: of those that
 /// enter, 99 in 100 are then in time.
 const PATIENCE: Duration = Duration::from_millis(5);

@@ -1,18 +1,17 @@
 //! Tells a loop that cannot keep up from one that makes a stall of the machine good: only for the
-//! former hosts are held back (`governor.rs`, `trim.rs`).
+//! former hosts are held back (`backpressure.rs`).
 
 use std::time::Duration;
 
 use longhaul_linux::clock::MachineTime;
 
-/// A stall makes the first frame that has waited too long older than this at once; in a flood frames
-/// get old little by little.
-const STALL: Duration = Duration::from_millis(1);
+use super::overload::STALL;
+
 /// A core that has a load of 0.85 needs nearly seven times the length of a stall to make it good.
 const MADE_GOOD_IN: u32 = 8;
 
 /// Tells a loop that cannot keep up from one that makes a stall good: only of the former hosts
-/// are to be held back (`governor.rs`, `trim.rs`).
+/// are to be held back (`backpressure.rs`).
 #[derive(Debug)]
 pub(super) struct Overrun {
     is_behind: bool,

@@ -1,0 +1,316 @@
+//! How fast hosts may send, so that programs that can wait never overrun the machine.
+//!
+//! A host sends through a token bucket (`nic.rs`). Where its link limits it, the bucket has the link's
+//! rate; where only the machine does, it has the machine's, which nobody knows and which changes.
+//!
+//! One law finds it ([`Allowance`]). It works as TCP finds a path's rate: the allowance grows by large
+//! steps until the core falls behind for the first time, shrinks whenever it does, and then grows by
+//! small steps only (slow start and congestion avoidance, RFC 5681; steps in proportion, since a
+//! machine's speed spans three orders of magnitude). The signal is the part of arrivals that had
+//! waited too long at the core's door. It is looked at every 20 ms, and counts the second time in a row.
+//! Nothing grows that would overload the core if all hosts filled their buckets: a window of TCP does
+//! so within one round trip.
+//!
+//! The law holds for all hosts alike. From the first time that the core falls behind it also limits hosts
+//! whose links are faster: then no packet is lost that a slower network would have carried. Such a link
+//! is slower than it claims, and the verdict says so ([`Backpressure::left`]).
+//!
+//! All of it is the machine's time: the core's load, what a bucket lets through, and how long that takes.
+//!
+//! Left out: hosts behind links that send packets one by one. What the core cannot carry of theirs
+//! is shed at its door (`drive/overload.rs`).
+
+mod link;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use longhaul_core::packet::ETHERNET_LEN;
+use longhaul_linux::sandbox::{Shaper, Traffic};
+
+use self::link::LinkBucket;
+use crate::run::live::nic::{COST_BYTES_PER_S, Limit, PACKET_COST_BYTES, machine_shaper};
+
+/// Allowances stay within these bounds, as multiples of [`COST_BYTES_PER_S`]; the first one lets most
+/// machines keep up at once.
+const SPEED_MIN: f64 = 0.02;
+pub(crate) const SPEED_START: f64 = 0.3;
+const SPEED_MAX: f64 = 16.0;
+/// The core falls behind where more than this part of arrivals had waited too long while it was
+/// busy for more than that part of the time. With a tenth the 99th percentile of lateness was three
+/// times as high where hosts hand over super-packets, which come in bursts.
+const BEHIND: f64 = 0.02;
+const BUSY: f64 = 0.5;
+/// Allowances do not grow where the core's load would be more than this if all filled their buckets.
+const FULL: f64 = 0.85;
+/// What an overload leaves, each 20 ms; with 0.8 twenty hops carried a fifth less.
+const SHRINK: f64 = 0.9;
+/// Growth in 20 ms: twofold in 100 ms at first, in 700 ms later.
+const GROW: f64 = 1.15;
+const GROW_CAREFUL: f64 = 1.02;
+/// A host that uses less of its bucket than this only acknowledges, and will not fill it.
+const BULK: f64 = 0.1;
+/// A host that uses more than this part of its bucket is held back by it: the kernel refills a bucket late,
+/// and what overflows meanwhile is lost.
+const HELD_BACK: f64 = 0.4;
+/// A bucket is changed when it is off by more than this part: of the machine's speed nobody knows more,
+/// and a link's rate is promised.
+const WORTH_A_CHANGE: f64 = 0.04;
+const WORTH_A_CHANGE_OF_LINK: f64 = 0.002;
+/// Most buckets changed at a time.
+const CHANGES_MAX: usize = 32;
+
+/// The buckets of hosts that the machine may have to hold back.
+#[derive(Debug, Default)]
+pub(crate) struct Backpressure {
+    allowance: Allowance,
+    hosts: Vec<Host>,
+    /// What hosts that wanted all of their links had of them, summed up over so many looks, since
+    /// somebody asked.
+    left: (f64, u32),
+}
+
+#[derive(Debug)]
+struct Host {
+    number: usize,
+    bucket: Bucket,
+    /// Bytes per second that its bucket lets through at present.
+    applied: f64,
+    /// What had come from it at the last look.
+    seen: Seen,
+}
+
+#[derive(Debug)]
+enum Bucket {
+    /// Only the machine limits the host, whose longest frame has so many bytes.
+    Machine {
+        frame: u32,
+        /// The part of its bucket that a host uses which always sends.
+        most: f64,
+    },
+    /// Its link does.
+    Link(LinkBucket),
+}
+
+/// What has come from a host so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// How long those packets had to wait for others in the link, all together.
+    pub(crate) waited: Duration,
+}
+
+/// What the core went through since the last look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Strain {
+    pub(crate) elapsed: Duration,
+    /// The part of that time in which it was busy.
+    pub(crate) load: f64,
+    /// The part of arrivals that had waited too long.
+    pub(crate) behind: f64,
+}
+
+impl Backpressure {
+    /// The bucket of a host that `limit` limits from now on, whose packets have at most `mtu` bytes and
+    /// whose frames at most `frame`.
+    pub(crate) fn follow(
+        &mut self,
+        number: usize,
+        limit: Limit,
+        (mtu, frame): (u32, u32),
+        seen: Seen,
+    ) -> Shaper {
+        self.hosts.retain(|host| host.number != number);
+        let (bucket, shaper) = match limit {
+            Limit::Machine => {
+                let most = if frame > mtu + ETHERNET_LEN as u32 {
+                    1.0
+                } else {
+                    HELD_BACK
+                };
+                let shaper = machine_shaper(self.allowance.speed, frame);
+                (Bucket::Machine { frame, most }, shaper)
+            }
+            Limit::Link { shaper, .. } if shaper.traffic == Traffic::SuperPackets => {
+                (Bucket::Link(LinkBucket::new(shaper, mtu)), shaper)
+            }
+            Limit::Link { shaper, .. } => return shaper,
+        };
+        self.hosts.push(Host {
+            number,
+            bucket,
+            applied: shaper.bytes_per_s as f64,
+            seen,
+        });
+        shaper
+    }
+
+    /// Looks at what the core has been through, and at what has come from each host so far; says
+    /// which buckets are to change.
+    pub(crate) fn look(
+        &mut self,
+        strain: Strain,
+        seen: impl Fn(usize) -> Seen,
+    ) -> Vec<(usize, Shaper)> {
+        let mut came = Vec::new();
+        let mut wanted = Wanted::default();
+        for (index, host) in self.hosts.iter_mut().enumerate() {
+            let now = seen(host.number);
+            let then = std::mem::replace(&mut host.seen, now);
+            let new = Seen {
+                packets: now.packets - then.packets,
+                bytes: now.bytes - then.bytes,
+                waited: now.waited.saturating_sub(then.waited),
+            };
+            if new.packets > 0 {
+                came.push((index, new));
+                wanted.take(host, &new, strain.elapsed);
+            }
+        }
+        if let Some(rate) = wanted.held_back {
+            let left = self.allowance.of_links() / rate;
+            self.left = (self.left.0 + left.min(1.0), self.left.1 + 1);
+        }
+        if came.is_empty() {
+            return Vec::new();
+        }
+        self.allowance.look(&strain, &wanted);
+        self.change(&came)
+    }
+
+    /// The new buckets of hosts from which something came.
+    fn change(&mut self, came: &[(usize, Seen)]) -> Vec<(usize, Shaper)> {
+        let mut changes = Vec::new();
+        for (index, new) in came {
+            let host = &mut self.hosts[*index];
+            let (shaper, worth) = match &host.bucket {
+                Bucket::Machine { frame, .. } => {
+                    let shaper = machine_shaper(self.allowance.speed, *frame);
+                    (shaper, WORTH_A_CHANGE)
+                }
+                Bucket::Link(link) => {
+                    let shaper = link.shaper(new, self.allowance.of_links());
+                    (shaper, WORTH_A_CHANGE_OF_LINK)
+                }
+            };
+            let rate = shaper.bytes_per_s as f64;
+            if (rate / host.applied - 1.0).abs() > worth {
+                host.applied = rate;
+                changes.push((host.number, shaper));
+            }
+            if changes.len() == CHANGES_MAX {
+                // The others first the next time.
+                self.hosts.rotate_left(index + 1);
+                break;
+            }
+        }
+        changes
+    }
+
+    /// The part of their links' rates that the machine left to hosts that wanted all of it, on
+    /// average since this was asked last; of several hosts at a time the worst counts.
+    pub(crate) fn left(&mut self) -> Option<f64> {
+        let (sum, looks) = std::mem::take(&mut self.left);
+        (looks > 0).then(|| sum / f64::from(looks))
+    }
+}
+
+/// What hosts want of their buckets.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Whether something came from a host that only the machine limits.
+    machine: bool,
+    /// What those of them have used that do more than acknowledge, and what they would have used, had
+    /// they always sent.
+    used: f64,
+    most: f64,
+    /// The rate of the fastest link from which something came, in bytes per second.
+    fastest: f64,
+    /// The same of those whose hosts are held back by their buckets.
+    held_back: Option<f64>,
+}
+
+impl Wanted {
+    fn take(&mut self, host: &Host, new: &Seen, elapsed: Duration) {
+        let allowed = host.applied * elapsed.as_secs_f64();
+        match &host.bucket {
+            Bucket::Machine { most, .. } => {
+                self.machine = true;
+                let used = (new.bytes + new.packets * PACKET_COST_BYTES) as f64;
+                if used > BULK * allowed {
+                    self.used += used;
+                    self.most += most * allowed;
+                }
+            }
+            Bucket::Link(link) => {
+                self.fastest = self.fastest.max(link.rate());
+                if new.bytes as f64 > HELD_BACK * allowed {
+                    let fastest = self.held_back.unwrap_or(0.0);
+                    self.held_back = Some(fastest.max(link.rate()));
+                }
+            }
+        }
+    }
+
+    /// The core's load if all that is wanted came.
+    fn load(&self, load: f64) -> f64 {
+        if self.used > 0.0 {
+            load * (self.most / self.used).max(1.0)
+        } else {
+            load
+        }
+    }
+}
+
+/// What the machine allows each host.
+#[derive(Debug)]
+struct Allowance {
+    /// As a multiple of [`COST_BYTES_PER_S`].
+    speed: f64,
+    was_behind: bool,
+    /// Whether the core has fallen behind before.
+    is_careful: bool,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            speed: SPEED_START,
+            was_behind: false,
+            is_careful: false,
+        }
+    }
+}
+
+impl Allowance {
+    /// In bytes per second of hosts whose links limit them: the core has to fall behind first.
+    fn of_links(&self) -> f64 {
+        if self.is_careful {
+            self.speed * COST_BYTES_PER_S
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    fn look(&mut self, strain: &Strain, wanted: &Wanted) {
+        let is_behind = strain.behind > BEHIND && strain.load > BUSY;
+        let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
+        if is_behind && was_behind {
+            // What was too much is what hosts were allowed: a core that is overrun takes less.
+            if !wanted.machine && !self.is_careful {
+                self.speed = wanted.fastest / COST_BYTES_PER_S;
+            }
+            self.speed *= SHRINK;
+            self.is_careful = true;
+        }
+        let has_machine = wanted.used > 0.0;
+        let has_link = wanted.held_back.is_some_and(|rate| self.of_links() < rate);
+        let has_room = !is_behind && wanted.load(strain.load) < FULL;
+        if has_room && (has_machine || has_link) {
+            self.speed *= if self.is_careful { GROW_CAREFUL } else { GROW };
+        }
+        self.speed = self.speed.clamp(SPEED_MIN, SPEED_MAX);
+    }
+}
