@@ -181,6 +181,6 @@ fn experiment(hosts: u32, percent: f64, seconds: u32) -> String {
          probe: {{}}\n    hub: {{ kind: router }}\n  links:\n    - {{ ends: [h, hub], delay: 1 ms }}\n    \
          - {{ ends: [probe, hub], delay: 1 ms }}\nprograms:\n  spin: {{ on: h, run: {run} }}\n  \
          ping: {{ on: probe, run: ping -q -i 0.05 -w {seconds} h0 }}\n",
-        3 * seconds + 10
+        3 * seconds + 30
     )
 }
