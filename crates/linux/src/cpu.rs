@@ -3,6 +3,8 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::{fs, io};
 
+use rustix::time::ClockId;
+
 use crate::sys::check;
 
 /// The CPUs that this thread may use.
@@ -214,12 +216,12 @@ fn stolen_ticks(stat: &str) -> Option<u64> {
 
 /// CPU time that all threads of this process have used, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID)
+    crate::clock::read(ClockId::ProcessCPUTime)
 }
 
 /// CPU time that the calling thread has used, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_THREAD_CPUTIME_ID)
+    crate::clock::read(ClockId::ThreadCPUTime)
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
 use crate::clock::MachineTime;
 
 /// Turns the kernel's −1 into its error.
@@ -206,30 +209,29 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Reads and forgets what a signalfd or eventfd holds; returns the first signal number.
+/// Reads and forgets what a signalfd holds; returns the first signal number.
 pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
     let mut first = None;
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
-    loop {
-        // SAFETY: the buffer is valid for its length; the descriptor is non-blocking.
-        let read = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        if read <= 0 {
-            return first;
-        }
+    while rustix::io::read(fd, &mut buffer).is_ok_and(|read| read > 0) {
         let signal = u32::from_ne_bytes(buffer[..4].try_into().expect("four bytes"));
         first = first.or(Some(signal as i32));
     }
+    first
 }
 
 /// Waits until one of `fds` can be read (or is closed), at most `timeout`; says which.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let fds: Vec<_> = fds.iter().map(|fd| (*fd, libc::POLLIN)).collect();
-    wait_for(&fds, timeout)
+    let mut polls: Vec<_> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    wait_for(&mut polls, timeout)
 }
 
 /// Waits until something can be written to `fd`, or nobody can read it any more.
 pub fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
-    wait_for(&[(fd, libc::POLLOUT)], None).map(drop)
+    wait_for(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(drop)
 }
 
 /// Waits like [`wait_readable`], or until nobody can read any more what is written to `outlet`; says of that last.
@@ -238,47 +240,27 @@ pub fn wait_readable_or_unread(
     outlet: BorrowedFd<'_>,
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
-    let fds = fds.iter().map(|fd| (*fd, libc::POLLIN));
-    let fds: Vec<_> = fds.chain([(outlet, 0)]).collect(); // errors are told without being asked for
-    wait_for(&fds, timeout)
+    let fds = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+    // Errors are told without being asked for.
+    let outlet = PollFd::new(&outlet, PollFlags::empty());
+    wait_for(&mut fds.chain([outlet]).collect::<Vec<_>>(), timeout)
 }
 
-fn wait_for(
-    fds: &[(BorrowedFd<'_>, libc::c_short)],
-    timeout: Option<Duration>,
-) -> io::Result<Vec<bool>> {
-    let mut polls: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|(fd, events)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: *events,
-            revents: 0,
-        })
-        .collect();
-    let timeout = timeout.map(timespec);
-    let timeout = timeout
-        .as_ref()
-        .map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both pointers are valid for the call.
-    let result = unsafe {
-        libc::ppoll(
-            polls.as_mut_ptr(),
-            polls.len() as libc::nfds_t,
-            timeout,
-            std::ptr::null(),
-        )
+fn wait_for(polls: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    match poll(polls, timeout.map(timespec).as_ref()) {
+        // The answers of an interrupted call mean nothing.
+        Err(Errno::INTR) => return Ok(vec![false; polls.len()]),
+        result => result?,
     };
-    match check(result) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-        Err(_) => return Ok(vec![false; fds.len()]),
-        Ok(_) => {}
-    }
-    Ok(polls.iter().map(|poll| poll.revents != 0).collect())
+    Ok(polls
+        .iter()
+        .map(|poll| !poll.revents().is_empty())
+        .collect())
 }
 
-pub(crate) fn timespec(span: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: span.as_secs().min(1 << 40) as libc::time_t,
+pub(crate) fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: span.as_secs().min(1 << 40) as i64,
         tv_nsec: span.subsec_nanos().into(),
     }
 }
@@ -495,7 +477,11 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
                 chore();
                 done = MachineTime::now();
             }
-            timespec((done + period).since(MachineTime::now()))
+            let left = (done + period).since(MachineTime::now());
+            libc::timespec {
+                tv_sec: left.as_secs() as libc::time_t,
+                tv_nsec: left.subsec_nanos().into(),
+            }
         });
         let timeout = timeout
             .as_ref()
