@@ -1,8 +1,9 @@
 //! CPUs: which ones there are, and keeping the core and the programs apart.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::{fs, io};
 
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::time::ClockId;
 
 use crate::sys::check;
@@ -84,29 +85,10 @@ pub fn claim_core_cpu() -> Option<CoreCpu> {
 }
 
 fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero address is valid; the name is cut to the room that there is; the
-    // descriptor is owned at once.
-    unsafe {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        let fd = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let room = address.sun_path.len() - 1;
-        for (to, from) in address.sun_path[1..]
-            .iter_mut()
-            .zip(name.bytes().take(room))
-        {
-            *to = from as libc::c_char;
-        }
-        let len = size_of::<libc::sa_family_t>() + 1 + name.len().min(room);
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-        check(libc::bind(
-            raw,
-            (&raw const address).cast(),
-            len as libc::socklen_t,
-        ))?;
-        Ok(fd)
-    }
+    let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    net::bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    Ok(fd)
 }
 
 /// How the kernel schedules a core's thread.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::clock::MachineTime;
 
@@ -328,23 +329,9 @@ pub(crate) fn new_session() {
 
 /// The number of an interface of this network namespace.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
-    let name = cstring(name.as_bytes())?;
-    // SAFETY: a NUL-terminated string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
-}
-
-/// A pair of connected sockets that keep message boundaries.
-pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: the array has room for two descriptors, owned at once.
-    unsafe {
-        check(libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()))?;
-        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
-    }
+    let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let any = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(net::netdevice::name_to_index(any, name)?)
 }
 
 /// A pipe whose ends are closed by `exec`.

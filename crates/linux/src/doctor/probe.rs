@@ -10,6 +10,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use rustix::net::{self, AddressFamily, SocketType};
 use serde::{Deserialize, Serialize};
 
 use crate::ethtool;
@@ -248,9 +249,12 @@ fn cable(report: &mut Report) {
     const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OWN_END: u32 = 1000;
-    let Ok(mut netlink) = Netlink::open() else {
-        report.attempt(Step::Veth, || Err(io::Error::last_os_error()));
-        return;
+    let mut netlink = match Netlink::open() {
+        Ok(netlink) => netlink,
+        Err(error) => {
+            report.attempt(Step::Veth, || Err(error));
+            return;
+        }
     };
     let laid = report.attempt(Step::Veth, || {
         netlink.request(netlink::new_veth(&VethPair {
@@ -306,11 +310,8 @@ fn cable(report: &mut Report) {
 
 fn ring(report: &mut Report) {
     let socket = report.attempt(Step::PacketSocket, || {
-        // SAFETY: no pointers; the result is checked and closed at once.
-        unsafe {
-            let fd = sys::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0))?;
-            sys::check(libc::close(fd)).map(drop)
-        }
+        drop(net::socket(AddressFamily::PACKET, SocketType::RAW, None)?);
+        Ok(())
     });
     if socket {
         report.attempt(Step::PacketRing, || {

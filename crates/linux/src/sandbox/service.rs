@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use self::clients::Clients;
 use super::Sandbox;
-use crate::channel::Channel;
+use crate::channel::{self, Channel};
 use crate::clock::MachineTime;
 use crate::epoll::{Epoll, Interest};
 use crate::sys::{self, Fork};
@@ -148,8 +148,8 @@ pub(super) struct Service {
 impl Service {
     /// Forks the service; returns it and the run's end of its channel.
     pub(super) fn fork(answers: impl Answers) -> io::Result<(Self, OwnedFd)> {
-        let (feed, taken) = sys::socket_pair()?;
-        let (ours, runs) = sys::socket_pair()?;
+        let (feed, taken) = channel::pair()?;
+        let (ours, runs) = channel::pair()?;
         // SAFETY: the box has one thread.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {
