@@ -8,8 +8,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::CWD;
 use rustix::io::Errno;
+use rustix::mount::{
+    self, FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags,
+};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::clock::MachineTime;
 
@@ -83,45 +89,11 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Leaves namespaces (`CLONE_NEW*`) for new ones.
-pub(crate) fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::unshare(flags) }).map(drop)
-}
-
-/// Enters the namespaces `flags` of the process behind `pidfd`, or the one that `fd` names.
-pub(crate) fn setns(fd: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::setns(fd.as_raw_fd(), flags) }).map(drop)
-}
-
-/// `mount(2)`; `source` and `kind` may be empty where the kernel ignores them.
-pub(crate) fn mount(
-    source: &Path,
-    target: &Path,
-    kind: &str,
-    flags: libc::c_ulong,
-    data: &str,
-) -> io::Result<()> {
-    let (source, target) = (cpath(source)?, cpath(target)?);
-    let (kind, data) = (cstring(kind.as_bytes())?, cstring(data.as_bytes())?);
-    // SAFETY: four NUL-terminated strings that outlive the call.
-    let result = unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            flags,
-            data.as_ptr().cast(),
-        )
-    };
-    check(result).map(drop)
-}
-
-/// Sets the host name of this UTS namespace.
-pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
-    // SAFETY: the buffer is valid for its length.
-    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }).map(drop)
+/// Leaves namespaces for new ones.
+pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    // SAFETY: only with a table of descriptors of its own could a thread use those of another.
+    unsafe { unshare_unsafe(namespaces.difference(UnshareFlags::FILES)) }?;
+    Ok(())
 }
 
 /// Sends a signal to the process behind a handle.
@@ -344,73 +316,40 @@ pub(crate) fn pipe() -> io::Result<(File, File)> {
     }
 }
 
-/// Detaches what is mounted at a folder.
-pub(crate) fn unmount(target: &Path) -> io::Result<()> {
-    let target = cpath(target)?;
-    // SAFETY: a NUL-terminated string.
-    check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) }).map(drop)
-}
-
 /// A detached copy of the mounts at a folder, to be attached elsewhere.
 pub(crate) fn clone_tree(folder: &Path) -> io::Result<OwnedFd> {
-    const OPEN_TREE_CLONE: libc::c_uint = 1;
-    let path = cpath(folder)?;
-    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32 | libc::AT_RECURSIVE as u32;
-    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags);
-        Ok(OwnedFd::from_raw_fd(check(fd as i32)?))
-    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(mount::open_tree(CWD, folder, flags)?)
 }
 
 /// Attaches a detached tree at a folder.
 pub(crate) fn attach_tree(tree: &OwnedFd, folder: &Path) -> io::Result<()> {
-    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
-    let path = cpath(folder)?;
-    // SAFETY: NUL-terminated strings.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            MOVE_MOUNT_F_EMPTY_PATH,
-        )
-    };
-    check(result as i32).map(drop)
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(mount::move_mount(tree, c"", CWD, folder, flags)?)
 }
 
 /// A sysfs that is attached nowhere and shows the caller's network namespace. There is one file
 /// system for each namespace, so that only a mount of it is made read-only, not the whole.
 pub(crate) fn mount_sysfs(read_only: bool) -> io::Result<OwnedFd> {
-    const CLOEXEC: libc::c_uint = 1;
-    const CREATE: libc::c_uint = 6;
-    const RDONLY: libc::c_uint = 1;
-    const NOSUID_NODEV_NOEXEC: libc::c_uint = 2 | 4 | 8;
-    let attributes = NOSUID_NODEV_NOEXEC | if read_only { RDONLY } else { 0 };
-    let null = std::ptr::null::<libc::c_char>();
-    // SAFETY: a NUL-terminated string and null pointers; results are checked and owned at once.
-    unsafe {
-        let context = libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), CLOEXEC);
-        let context = OwnedFd::from_raw_fd(check(context as i32)?);
-        let raw = context.as_raw_fd();
-        let created = libc::syscall(libc::SYS_fsconfig, raw, CREATE, null, null, 0);
-        check(created as i32)?;
-        let mount = libc::syscall(libc::SYS_fsmount, raw, CLOEXEC, attributes);
-        Ok(OwnedFd::from_raw_fd(check(mount as i32)?))
-    }
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
+    let context = mount::fsopen(c"sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    mount::fsconfig_create(&context)?;
+    Ok(mount::fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
-/// Opens a file below a folder for writing.
-pub(crate) fn open_below(folder: &OwnedFd, path: &str) -> io::Result<File> {
-    let path = cpath(Path::new(path))?;
-    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
-    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::openat(folder.as_raw_fd(), path.as_ptr(), flags);
-        Ok(File::from_raw_fd(check(fd)?))
-    }
+/// Makes all mounts of this namespace its own: others see no changes.
+pub(crate) fn make_mounts_private() -> io::Result<()> {
+    let all = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    Ok(mount::mount_change("/", all)?)
 }
 
 /// Leaves it to the result of a write that nobody reads any more, instead of a signal.

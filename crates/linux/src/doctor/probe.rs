@@ -8,9 +8,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 
+use rustix::mount::{MountFlags, mount};
 use rustix::net::{self, AddressFamily, SocketType};
+use rustix::system::sethostname;
+use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::ethtool;
@@ -211,25 +213,16 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// The second child: what hosts and their cables need.
 fn as_host(report: &mut Report) {
-    let private = libc::MS_NOSUID | libc::MS_NODEV;
-    report.attempt(Step::PrivateMounts, || {
-        let root = Path::new("/");
-        sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
-    });
+    let private = MountFlags::NOSUID | MountFlags::NODEV;
+    report.attempt(Step::PrivateMounts, sys::make_mounts_private);
     report.attempt(Step::MountProc, || {
-        let flags = private | libc::MS_NOEXEC;
-        sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
+        let flags = private | MountFlags::NOEXEC;
+        Ok(mount("proc", "/proc", "proc", flags, c"")?)
     });
     report.attempt(Step::MountTmpfs, || {
-        sys::mount(
-            Path::new("tmpfs"),
-            Path::new("/tmp"),
-            "tmpfs",
-            private,
-            "mode=1777",
-        )
+        Ok(mount("tmpfs", "/tmp", "tmpfs", private, c"mode=1777")?)
     });
-    report.attempt(Step::Hostname, || sys::set_hostname("probe"));
+    report.attempt(Step::Hostname, || Ok(sethostname(b"probe")?));
     report.attempt(Step::NetSysctls, || {
         write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 8388608")?;
         write("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 8388608")?;
@@ -238,7 +231,7 @@ fn as_host(report: &mut Report) {
     cable(report);
     ring(report);
     report.attempt(Step::InnerUser, || {
-        sys::unshare(libc::CLONE_NEWUSER)?;
+        sys::unshare(UnshareFlags::NEWUSER)?;
         write("/proc/self/setgroups", "deny").ok();
         write("/proc/self/uid_map", "0 0 1\n")
     });

@@ -10,6 +10,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::thread::{
+    LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags, move_into_link_name_space,
+    move_into_thread_name_spaces,
+};
+
 use super::server::Server;
 use super::{HostConfig, SpawnSpec, groups};
 use crate::cpu;
@@ -55,11 +60,11 @@ pub(super) fn launch(
 /// Forks a child that is a member of the PID namespace of `init`.
 fn fork_into(init: &OwnedFd) -> io::Result<Fork> {
     let own = File::open("/proc/self/ns/pid")?;
-    sys::setns(init.as_fd(), libc::CLONE_NEWPID)?;
+    move_into_thread_name_spaces(init.as_fd(), ThreadNameSpaceType::PROCESS_ID)?;
     // SAFETY: the sandbox has one thread.
     let fork = unsafe { sys::fork(0) };
     if !matches!(fork, Ok(Fork::Child)) {
-        sys::setns(own.as_fd(), libc::CLONE_NEWPID)?;
+        move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     }
     fork
 }
@@ -76,12 +81,16 @@ fn become_program(
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         let config = &server.host(spec.host)?.config;
         accept_limits(config)?;
-        let mut host =
-            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
-        if !config.groups.is_empty() {
-            host |= libc::CLONE_NEWCGROUP;
-        }
-        sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
+        let mut host = ThreadNameSpaceType::NETWORK
+            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+            | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+            | ThreadNameSpaceType::MOUNT;
+        host.set(
+            ThreadNameSpaceType::CONTROL_GROUP,
+            !config.groups.is_empty(),
+        );
+        let entered = move_into_thread_name_spaces(init.as_fd(), host);
+        entered.map_err(|e| step("entering the host")(e.into()))?;
         sys::new_session();
         for (stream, target) in streams.iter().zip(0..) {
             sys::duplicate(stream.as_fd(), target).map_err(step("connecting its streams"))?;
@@ -146,7 +155,7 @@ fn accept_limits(config: &HostConfig) -> Result<(), String> {
 
 /// Maps the caller's own user and group onto the sandbox's user 0 and drops its rights.
 fn become_caller(uid: u32, gid: u32) -> io::Result<()> {
-    sys::unshare(libc::CLONE_NEWUSER)?;
+    sys::unshare(UnshareFlags::NEWUSER)?;
     sys::write_file("/proc/self/setgroups", "deny")?;
     sys::write_file("/proc/self/uid_map", &format!("{uid} 0 1\n"))?;
     sys::write_file("/proc/self/gid_map", &format!("{gid} 0 1\n"))
@@ -182,9 +191,9 @@ pub(super) fn inside_network_of<T>(
 ) -> io::Result<T> {
     let own = File::open("/proc/self/ns/net")?;
     let other = open_pidfd(pid)?;
-    sys::setns(other.as_fd(), libc::CLONE_NEWNET)?;
+    move_into_thread_name_spaces(other.as_fd(), ThreadNameSpaceType::NETWORK)?;
     let result = work();
-    sys::setns(own.as_fd(), libc::CLONE_NEWNET)?;
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Network))?;
     result
 }
 

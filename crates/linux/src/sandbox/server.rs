@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::time::Duration;
 
 use super::boot::{Given, Sysctl};
@@ -154,9 +153,7 @@ fn serve<A: Answers>(
 impl Server {
     fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        let root = Path::new("/");
-        sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
-            .map_err(step("making mounts private"))?;
+        sys::make_mounts_private().map_err(step("making mounts private"))?;
         boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
         boot::bind_names(&config.hosts_file, config.domain.as_deref())
             .map_err(step("giving hosts their names"))?;
