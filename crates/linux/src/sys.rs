@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mount::{
     self, FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags,
 };
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::process::{
+    Pid, Resource, Rlimit, WaitOptions, getgid, getrlimit, getuid, setrlimit, wait, waitpid,
+};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::clock::MachineTime;
@@ -77,12 +80,6 @@ pub(crate) unsafe fn fork(flags: i32) -> io::Result<Fork> {
     }
 }
 
-/// Names the process for `ps` and `/proc/PID/comm` (15 bytes at most).
-pub(crate) fn set_name(name: &CStr) {
-    // SAFETY: the name is NUL-terminated and outlives the call. A failure is harmless.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
-
 /// Ends the process at once, without running anything of its parent's.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: always allowed.
@@ -96,19 +93,12 @@ pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a signal to the process behind a handle.
-pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
-    // SAFETY: a null siginfo is allowed.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            signal,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
-    check(result as i32).map(drop)
+/// Waits for a child of ours to end.
+pub(crate) fn wait_for_child(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // An error says that somebody has done so before.
+        retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
+    }
 }
 
 /// A child that has ended.
@@ -240,8 +230,7 @@ pub(crate) fn timespec(span: Duration) -> Timespec {
 
 /// The process's real user and group.
 pub fn user_and_group() -> (u32, u32) {
-    // SAFETY: always succeed.
-    unsafe { (libc::getuid(), libc::getgid()) }
+    (getuid().as_raw(), getgid().as_raw())
 }
 
 /// Writes `text` to a file of `/proc` with one call, as the kernel wants it.
@@ -250,12 +239,6 @@ pub(crate) fn write_file(path: &str, text: &str) -> io::Result<()> {
     let open = std::fs::OpenOptions::new().write(true).open(path);
     open.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
-}
-
-/// Makes `target` a copy of `fd` that survives `exec`.
-pub(crate) fn duplicate(fd: BorrowedFd<'_>, target: RawFd) -> io::Result<()> {
-    // SAFETY: no pointers; `target` is one of the standard streams.
-    check(unsafe { libc::dup2(fd.as_raw_fd(), target) }).map(drop)
 }
 
 /// Replaces this process by a program. Returns only on failure.
@@ -291,12 +274,6 @@ pub(crate) fn close_on_exec_from_3() {
     // SAFETY: no pointers. Every kernel since 5.11 has the call; descriptors that we open are
     // marked one by one anyway.
     unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
-}
-
-/// Moves this process into a session of its own, away from the terminal.
-pub(crate) fn new_session() {
-    // SAFETY: fails only for a session leader, which then is one already.
-    unsafe { libc::setsid() };
 }
 
 /// The number of an interface of this network namespace.
@@ -395,8 +372,7 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
     };
     let mut done = MachineTime::now();
     loop {
-        // SAFETY: a null pointer asks for nothing.
-        unsafe { while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {} }
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         // Children that end in quick succession neither bring the chore forward nor put it off.
         let timeout = period.map(|period| {
             if MachineTime::now().since(done) >= period {
@@ -426,20 +402,10 @@ pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
 }
 
 /// Raises our limit of open files to what is allowed, and returns the old one.
-pub fn raise_open_files() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: both structures outlive the calls.
-    unsafe {
-        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
-        let raised = libc::rlimit {
-            rlim_cur: limit.rlim_max,
-            ..limit
-        };
-        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
-    }
+pub fn raise_open_files() -> io::Result<Rlimit> {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit })?;
     Ok(limit)
 }
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use rustix::mount::{MountFlags, mount};
 use rustix::net::{self, AddressFamily, SocketType};
 use rustix::system::sethostname;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{UnshareFlags, set_name};
 use serde::{Deserialize, Serialize};
 
 use crate::ethtool;
@@ -142,14 +142,9 @@ fn try_all() -> io::Result<Vec<Outcome>> {
         .filter_map(|line| serde_json::from_str(&line).ok())
         .collect();
     if let Ok(Fork::Parent { pid, .. }) = child {
-        wait_for(pid);
+        sys::wait_for_child(pid);
     }
     Ok(outcomes)
-}
-
-fn wait_for(pid: i32) {
-    // SAFETY: our own child; no status is asked for.
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
 }
 
 /// Where the outcomes go.
@@ -172,7 +167,7 @@ impl Report {
 
 /// The first child: becomes user 0 and makes the second one.
 fn in_user_namespace(report: &mut Report, uid: u32, gid: u32) {
-    sys::set_name(c"longhaul-doctor");
+    set_name(c"longhaul-doctor").ok();
     sys::reset_signals();
     report.attempt(Step::UserNamespace, || Ok(()));
     let mapped = report.attempt(Step::IdMap, || {
@@ -199,7 +194,7 @@ fn in_user_namespace(report: &mut Report, uid: u32, gid: u32) {
             as_host(report);
             sys::exit_now(0)
         }
-        Ok(Fork::Parent { pid, .. }) => wait_for(pid),
+        Ok(Fork::Parent { pid, .. }) => sys::wait_for_child(pid),
     }
 }
 

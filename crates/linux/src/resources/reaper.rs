@@ -8,9 +8,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use rustix::process::{Signal, pidfd_send_signal, setsid};
+use rustix::thread::set_name;
 
 use crate::sys::{self, Fork};
 
@@ -51,17 +54,15 @@ impl Reaper {
 
     /// Ends it: the groups have been removed.
     pub(super) fn stop(&self) {
-        let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
-        let mut status = 0;
-        // SAFETY: our own child; the pointer outlives the call.
-        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+        sys::wait_for_child(self.pid);
     }
 }
 
 fn main(mut ended: File, folders: &[PathBuf]) -> ! {
-    sys::set_name(c"longhaul-reaper");
+    set_name(c"longhaul-reaper").ok();
     // Away from the terminal: Ctrl-C is for the run.
-    sys::new_session();
+    setsid().ok();
     sys::ignore_endings();
     sys::close_all_but(0, &mut [ended.as_raw_fd()]);
     // Nothing is ever written: this returns at the end of the last that holds the other end.

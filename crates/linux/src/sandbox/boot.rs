@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::system::sethostname;
+use rustix::thread::set_name;
 
 use super::identity::{self, Meminfo};
 use super::service::{self, NAME_SERVER};
@@ -78,7 +79,7 @@ pub(super) struct Given<'a> {
 
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
 pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut report: File) -> ! {
-    sys::set_name(c"longhaul-host");
+    set_name(c"longhaul-host").ok();
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
     let result = boot(config, given, &mut go);

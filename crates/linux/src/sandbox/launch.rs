@@ -7,9 +7,11 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Pid, PidfdFlags, Resource, pidfd_open, setrlimit, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{
     LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags, move_into_link_name_space,
     move_into_thread_name_spaces,
@@ -91,11 +93,10 @@ fn become_program(
         );
         let entered = move_into_thread_name_spaces(init.as_fd(), host);
         entered.map_err(|e| step("entering the host")(e.into()))?;
-        sys::new_session();
-        for (stream, target) in streams.iter().zip(0..) {
-            sys::duplicate(stream.as_fd(), target).map_err(step("connecting its streams"))?;
-        }
-        super::usage::restore_open_files(&server.open_files);
+        setsid().ok();
+        connect(streams).map_err(step("connecting its streams"))?;
+        // Lowering a soft limit cannot fail.
+        setrlimit(Resource::Nofile, server.open_files).ok();
         if !spec.as_root && server.uid != 0 {
             become_caller(server.uid, server.gid).map_err(step("becoming the caller's user"))?;
         }
@@ -138,6 +139,17 @@ fn become_program(
         ),
         _ => format!("cannot start `{name}`: {error}"),
     }
+}
+
+/// Makes copies of `streams` the standard streams, which survive `exec`.
+fn connect(streams: &[OwnedFd]) -> io::Result<()> {
+    let [input, output, errors] = streams else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    dup2_stdin(input)?;
+    dup2_stdout(output)?;
+    dup2_stderr(errors)?;
+    Ok(())
 }
 
 /// Keeps the calling process to what its host has; while its control groups can still be seen.
@@ -198,12 +210,6 @@ pub(super) fn inside_network_of<T>(
 }
 
 fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: no pointers; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        let fd = OwnedFd::from_raw_fd(sys::check(fd as i32)?);
-        debug_assert!(fd.as_raw_fd() > 2);
-        Ok(fd)
-    }
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }

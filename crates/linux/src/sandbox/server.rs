@@ -8,6 +8,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::process::{Pid, Rlimit, Signal, kill_process, kill_process_group, setsid};
+use rustix::thread::set_name;
+
 use super::boot::{Given, Sysctl};
 use super::dump::{HostDiag, Round};
 use super::service::{Answers, Service};
@@ -34,9 +37,9 @@ const DIED: &str = "its init died while it booted";
 
 /// The sandbox's main function. Never returns: the process ends here.
 pub(super) fn main<A: Answers>(channel: Channel, uid: u32, gid: u32, answers: Option<A>) -> ! {
-    sys::set_name(c"longhaul-box");
+    set_name(c"longhaul-box").ok();
     // Away from the terminal: Ctrl-C is for the run, which ends us in good order.
-    sys::new_session();
+    setsid().ok();
     sys::reset_signals();
     let code = match serve(&channel, uid, gid, answers) {
         Ok(()) => 0,
@@ -71,7 +74,7 @@ pub(super) struct Server {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) hosts: Vec<Host>,
-    pub(super) open_files: libc::rlimit,
+    pub(super) open_files: Rlimit,
     netlink: Netlink,
     /// The mask of the CPU that all super-packets are led to; none where there is none.
     steering: Option<String>,
@@ -235,9 +238,12 @@ impl Server {
                 Answer::Spawned(ProgramId(pid))
             }
             Request::Signal { id, signal } => {
-                if self.programs.contains_key(&id.0) {
-                    // SAFETY: no pointers; the group is one that we started and not yet reaped.
-                    unsafe { libc::kill(-id.0, signal) };
+                // A group that we started and have not yet reaped.
+                if self.programs.contains_key(&id.0)
+                    && let (Some(group), Some(signal)) =
+                        (Pid::from_raw(id.0), Signal::from_named_raw(signal))
+                {
+                    kill_process_group(group, signal).ok();
                 }
                 Answer::Done
             }
@@ -290,8 +296,10 @@ impl Server {
         // Where they may not it takes longer, no more.
         self.bind(0, &self.all_cpus).ok();
         for host in self.hosts.iter().filter(|host| host.alive) {
-            // SAFETY: no pointers; the number is our child's until we reap it.
-            unsafe { libc::kill(host.pid, libc::SIGKILL) };
+            // The number is our child's until we reap it.
+            if let Some(init) = Pid::from_raw(host.pid) {
+                kill_process(init, Signal::KILL).ok();
+            }
         }
     }
 

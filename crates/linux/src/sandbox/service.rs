@@ -29,6 +29,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::thread::set_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -166,7 +167,7 @@ impl Service {
 
 /// The service's main function: serves until the box ends, and this process with it.
 fn main(answers: impl Answers, feed: OwnedFd, run: OwnedFd) -> ! {
-    sys::set_name(c"longhaul-answer");
+    set_name(c"longhaul-answer").ok();
     sys::reset_signals();
     // Clients hang up when they like.
     sys::ignore_broken_pipes();

@@ -11,6 +11,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::thread::set_name;
+
 use super::boot::PRIVATE;
 use super::server::Host;
 use crate::clock::monotonic_ns;
@@ -128,7 +130,7 @@ struct Work {
 }
 
 fn main(work: Work, cpus: usize, go_on: &File, says: File) -> ! {
-    sys::set_name(c"longhaul-warden");
+    set_name(c"longhaul-warden").ok();
     sys::reset_signals();
     cpu::without_timer_slack();
     Scheduling::ShortSlice.apply();
