@@ -3,12 +3,12 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mount::{
     self, FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
@@ -35,11 +35,6 @@ pub(crate) fn check(result: i32) -> io::Result<i32> {
 pub(crate) fn cstring(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a name"))
-}
-
-fn cpath(path: &Path) -> io::Result<CString> {
-    use std::os::unix::ffi::OsStrExt;
-    cstring(path.as_os_str().as_bytes())
 }
 
 /// Which side of a [`fork`] we are on.
@@ -254,21 +249,6 @@ pub(crate) fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> io::Err
     io::Error::last_os_error()
 }
 
-/// Whether this process may execute `path`.
-pub(crate) fn may_execute(path: &Path) -> bool {
-    let Ok(name) = cpath(path) else { return false };
-    // SAFETY: a NUL-terminated string.
-    let allowed = unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0;
-    allowed && path.is_file()
-}
-
-/// Whether this process may write to a file, or make files in a folder.
-pub(crate) fn may_write(path: &Path) -> bool {
-    let Ok(name) = cpath(path) else { return false };
-    // SAFETY: a NUL-terminated string.
-    unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
-}
-
 /// Marks every descriptor from 3 on to be closed by `exec`.
 pub(crate) fn close_on_exec_from_3() {
     // SAFETY: no pointers. Every kernel since 5.11 has the call; descriptors that we open are
@@ -281,16 +261,6 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
     let any = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     Ok(net::netdevice::name_to_index(any, name)?)
-}
-
-/// A pipe whose ends are closed by `exec`.
-pub(crate) fn pipe() -> io::Result<(File, File)> {
-    let mut fds = [-1; 2];
-    // SAFETY: the array has room for two descriptors, owned at once.
-    unsafe {
-        check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
-        Ok((File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])))
-    }
 }
 
 /// A detached copy of the mounts at a folder, to be attached elsewhere.
@@ -395,10 +365,9 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
 
 /// A pipe for a program's output: our end does not block, the program's does.
 pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
-    let (reader, writer) = pipe()?;
-    // SAFETY: no pointers.
-    check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
-    Ok((reader, writer.into()))
+    let (reader, writer) = io::pipe()?;
+    fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+    Ok((OwnedFd::from(reader).into(), writer.into()))
 }
 
 /// Raises our limit of open files to what is allowed, and returns the old one.
@@ -412,11 +381,7 @@ pub fn raise_open_files() -> io::Result<Rlimit> {
 /// A file in memory with this content, read from its beginning.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::{Seek, Write};
-    // SAFETY: a NUL-terminated name; the result is checked and owned at once.
-    let mut file = unsafe {
-        let fd = libc::memfd_create(c"longhaul".as_ptr(), libc::MFD_CLOEXEC);
-        File::from_raw_fd(check(fd)?)
-    };
+    let mut file = File::from(memfd_create(c"longhaul", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())

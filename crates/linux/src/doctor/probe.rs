@@ -5,8 +5,7 @@
 //! kernel takes the namespaces apart.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::net::{IpAddr, Ipv4Addr};
 
 use rustix::mount::{MountFlags, mount};
@@ -118,7 +117,7 @@ pub(super) fn run() -> Option<Outcomes> {
 
 fn try_all() -> io::Result<Vec<Outcome>> {
     let (uid, gid) = sys::user_and_group();
-    let (read, write) = sys::pipe()?;
+    let (read, write) = io::pipe()?;
     let mut report = Report(write);
     // SAFETY: there is one thread, as just counted.
     let child = unsafe { sys::fork(libc::CLONE_NEWUSER) };
@@ -148,7 +147,7 @@ fn try_all() -> io::Result<Vec<Outcome>> {
 }
 
 /// Where the outcomes go.
-struct Report(File);
+struct Report(PipeWriter);
 
 impl Report {
     /// Tries a step, reports it, and says whether it worked.

@@ -6,8 +6,7 @@
 //! reaper itself is killed, the run removes its groups at its end; where both are, the next run
 //! does ([`Groups`](super::Groups)).
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,13 +25,13 @@ pub(super) struct Reaper {
     pid: i32,
     pidfd: OwnedFd,
     /// Held for as long as the run needs its groups.
-    _alive: File,
+    _alive: PipeWriter,
 }
 
 impl Reaper {
     /// Forks it; the process must have one thread. It will remove `folders`.
     pub(super) fn start(folders: &[PathBuf]) -> io::Result<Self> {
-        let (ended, alive) = sys::pipe()?;
+        let (ended, alive) = io::pipe()?;
         assert_eq!(
             super::super::sandbox::threads(),
             1,
@@ -59,7 +58,7 @@ impl Reaper {
     }
 }
 
-fn main(mut ended: File, folders: &[PathBuf]) -> ! {
+fn main(mut ended: PipeReader, folders: &[PathBuf]) -> ! {
     set_name(c"longhaul-reaper").ok();
     // Away from the terminal: Ctrl-C is for the run.
     setsid().ok();

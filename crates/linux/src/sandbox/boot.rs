@@ -1,8 +1,7 @@
 //! A host's init: makes its namespaces into a host, then reaps orphans until it is killed.
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -78,7 +77,12 @@ pub(super) struct Given<'a> {
 }
 
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
-pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut report: File) -> ! {
+pub(super) fn main(
+    config: &HostConfig,
+    given: &Given<'_>,
+    mut go: PipeReader,
+    mut report: PipeWriter,
+) -> ! {
     set_name(c"longhaul-host").ok();
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
@@ -97,7 +101,11 @@ pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut rep
 }
 
 /// Makes the host; returns what of its identity changes as it goes on.
-fn boot(config: &HostConfig, given: &Given<'_>, go: &mut File) -> Result<Option<Meminfo>, String> {
+fn boot(
+    config: &HostConfig,
+    given: &Given<'_>,
+    go: &mut PipeReader,
+) -> Result<Option<Meminfo>, String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     let named = sethostname(config.name.as_bytes()).map_err(io::Error::from);
     named.map_err(step("setting its name"))?;

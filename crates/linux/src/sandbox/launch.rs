@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, PidfdFlags, Resource, pidfd_open, setrlimit, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{
@@ -38,7 +39,7 @@ pub(super) fn launch(
         return Err("a program needs three standard streams".to_owned());
     }
     let failed = |e: io::Error| format!("cannot start `{name}` on {}: {e}", host.config.name);
-    let (mut report_read, mut report_write) = sys::pipe().map_err(failed)?;
+    let (mut report_read, mut report_write) = io::pipe().map_err(failed)?;
     let init = open_pidfd(host.pid).map_err(failed)?;
     let child = fork_into(&init).map_err(failed)?;
     let pid = match child {
@@ -173,12 +174,17 @@ fn become_caller(uid: u32, gid: u32) -> io::Result<()> {
     sys::write_file("/proc/self/gid_map", &format!("{gid} 0 1\n"))
 }
 
+/// Whether this process may execute `path`.
+fn may_execute(path: &Path) -> bool {
+    access(path, Access::EXEC_OK).is_ok() && path.is_file()
+}
+
 /// The file of a program, looked up in the `PATH` of `env` as a shell does.
 fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         return match path.metadata() {
-            Ok(_) if sys::may_execute(&path) => Ok(path),
+            Ok(_) if may_execute(&path) => Ok(path),
             Ok(_) => Err(format!("cannot start `{name}`: the file is not executable")),
             Err(error) => Err(format!(
                 "cannot start `{name}`: {error} (each host has a /tmp, /var/tmp, /run and \
@@ -191,7 +197,7 @@ fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
         .find(|(key, _)| key == "PATH")
         .map_or(DEFAULT_PATH, |(_, v)| v.as_str());
     let candidates = path.split(':').map(|folder| Path::new(folder).join(name));
-    candidates.into_iter().find(|file| sys::may_execute(file)).ok_or_else(|| {
+    candidates.into_iter().find(|file| may_execute(file)).ok_or_else(|| {
         format!("cannot start `{name}`: no such program in PATH ({path}); install it or give its path")
     })
 }

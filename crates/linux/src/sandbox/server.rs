@@ -4,7 +4,7 @@
 //! results: when it or its parent dies, everything in it ends.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -345,9 +345,9 @@ impl Server {
         self.bind(first, &self.config.cpus).map_err(binding)
     }
 
-    fn fork_host(&mut self, config: &HostConfig) -> io::Result<(std::fs::File, std::fs::File)> {
-        let (go_read, go_write) = sys::pipe()?;
-        let (report_read, report_write) = sys::pipe()?;
+    fn fork_host(&mut self, config: &HostConfig) -> io::Result<(PipeReader, PipeWriter)> {
+        let (go_read, go_write) = io::pipe()?;
+        let (report_read, report_write) = io::pipe()?;
         let flags = libc::CLONE_NEWNET
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWPID
