@@ -290,4 +290,42 @@ mod tests {
         let long = "x".repeat(108);
         assert!(Listener::bind_abstract(long.as_ref()).is_err());
     }
+
+    #[test]
+    fn as_many_descriptors_arrive_as_are_allowed_and_exec_closes_them() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        let all = [reader.as_fd(); DESCRIPTORS_MAX];
+        ours.send(&"few", &[]).unwrap();
+        ours.send(&"many", &all).unwrap();
+        let (_, none) = theirs.receive::<String>().unwrap().unwrap();
+        assert!(none.is_empty());
+        let (_, fds) = theirs.receive::<String>().unwrap().unwrap();
+        assert_eq!(fds.len(), DESCRIPTORS_MAX);
+        for fd in &fds {
+            let flags = rustix::io::fcntl_getfd(fd).unwrap();
+            assert_eq!(flags, rustix::io::FdFlags::CLOEXEC);
+        }
+        let too_many = [writer.as_fd(); DESCRIPTORS_MAX + 1];
+        let error = ours.send(&"more", &too_many).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        drop(ours);
+        assert!(theirs.receive::<String>().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_no_socket_holds_arrives_with_its_descriptors() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
+        let large = "x".repeat(2 * INLINE_MAX);
+        ours.send(&large, &[reader.as_fd()]).unwrap();
+        let (message, fds) = theirs.receive::<String>().unwrap().unwrap();
+        assert_eq!((message == large, fds.len()), (true, 1));
+    }
+
+    #[test]
+    fn a_path_is_refused_where_the_kernel_would_cut_it() {
+        let error = Listener::bind("/tmp/a\0b".as_ref()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
 }

@@ -70,3 +70,29 @@ impl Epoll {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_an_event_or_after_its_time_and_no_sooner() {
+        let epoll = Epoll::new().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
+        epoll.add(&reader, Interest::Read, 7).unwrap();
+        let (span, begun) = (Duration::from_micros(1_200), Instant::now());
+        assert!(epoll.wait(Some(span)).unwrap().is_empty());
+        assert!(begun.elapsed() >= span);
+        writer.write_all(b"!").unwrap();
+        for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+            assert_eq!(epoll.wait(timeout).unwrap(), [7]);
+        }
+        epoll.change(&reader, Interest::End, 8).unwrap();
+        assert!(epoll.wait(Some(Duration::ZERO)).unwrap().is_empty());
+        drop(writer);
+        assert_eq!(epoll.wait(None).unwrap(), [8]);
+    }
+}
