@@ -128,20 +128,49 @@ pub(crate) fn reap() -> Option<Ended> {
     })
 }
 
-/// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
-pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is used.
+/// A set of `signals`.
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: an all-zero set is valid, and it outlives the calls.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         for &signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
-        check(libc::sigprocmask(
-            libc::SIG_BLOCK,
-            &raw const set,
-            std::ptr::null_mut(),
-        ))?;
+        set
+    }
+}
+
+/// Changes which signals this thread blocks, by one of `SIG_BLOCK` and `SIG_SETMASK`.
+fn mask_signals(how: i32, set: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: the set is valid; the old one is not asked for.
+    check(unsafe { libc::sigprocmask(how, set, std::ptr::null_mut()) }).map(drop)
+}
+
+/// What becomes of a signal without a handler.
+#[derive(Clone, Copy)]
+enum Disposition {
+    Default,
+    Ignore,
+}
+
+fn dispose(signals: &[i32], disposition: Disposition) {
+    let action = match disposition {
+        Disposition::Default => libc::SIG_DFL,
+        Disposition::Ignore => libc::SIG_IGN,
+    };
+    for &signal in signals {
+        // SAFETY: neither action has a handler.
+        unsafe { libc::signal(signal, action) };
+    }
+}
+
+/// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
+pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    mask_signals(libc::SIG_BLOCK, &set)?;
+    // SAFETY: the set is valid; the result is checked and owned at once.
+    unsafe {
         let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         Ok(OwnedFd::from_raw_fd(check(fd)?))
     }
@@ -149,22 +178,16 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
 
 /// Unblocks every signal and gives each its default action, as a new program expects.
 pub(crate) fn reset_signals() {
-    // SAFETY: the set is initialised by sigemptyset; default actions need no handler.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        for signal in [
-            libc::SIGPIPE,
-            libc::SIGINT,
-            libc::SIGTERM,
-            libc::SIGHUP,
-            libc::SIGCHLD,
-            libc::SIGUSR2,
-        ] {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-    }
+    mask_signals(libc::SIG_SETMASK, &signal_set(&[])).ok();
+    let changed = [
+        libc::SIGPIPE,
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGCHLD,
+        libc::SIGUSR2,
+    ];
+    dispose(&changed, Disposition::Default);
 }
 
 /// Reads and forgets what a signalfd holds; returns the first signal number.
@@ -301,45 +324,34 @@ pub(crate) fn make_mounts_private() -> io::Result<()> {
 
 /// Leaves it to the result of a write that nobody reads any more, instead of a signal.
 pub(crate) fn ignore_broken_pipes() {
-    // SAFETY: needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    dispose(&[libc::SIGPIPE], Disposition::Ignore);
 }
 
 /// Closes every descriptor from `first` on but those in `kept`. The caller uses none of them again.
 pub(crate) fn close_all_but(first: RawFd, kept: &mut [RawFd]) {
     kept.sort_unstable();
     let mut first = first as libc::c_uint;
-    for kept in kept.iter().map(|&fd| fd as libc::c_uint) {
-        if kept > first {
+    let kept = kept.iter().map(|&fd| fd as libc::c_uint);
+    // Descriptors end long before.
+    for next in kept.chain([libc::c_uint::MAX]) {
+        if next > first {
             // SAFETY: no pointers; the caller owns nothing there that it will use again.
-            unsafe { libc::close_range(first, kept - 1, 0) };
+            unsafe { libc::close_range(first, next - 1, 0) };
         }
-        first = first.max(kept + 1);
+        first = first.max(next.saturating_add(1));
     }
-    // SAFETY: as above.
-    unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
 }
 
 /// Ignores what usually ends a process; what cannot be ignored still does.
 pub(crate) fn ignore_endings() {
-    // SAFETY: no handlers, no pointers.
-    unsafe {
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
+    let endings = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE];
+    dispose(&endings, Disposition::Ignore);
 }
 
 /// Reaps children for ever, as an init must; does `chore` once in each `period`, if there is one.
 pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) -> ! {
-    // SAFETY: an all-zero set is valid and initialised before use.
-    let set = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        set
-    };
+    let set = signal_set(&[libc::SIGCHLD]);
+    mask_signals(libc::SIG_BLOCK, &set).ok();
     let mut done = MachineTime::now();
     loop {
         while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
