@@ -10,16 +10,18 @@
 //! packet socket takes 16 frames a call, a TAP device one. The figures in docs/fidelity.md are this
 //! program's.
 
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::mem;
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 
 use longhaul_linux::clock::monotonic_ns;
+use rustix::mount::{MountFlags, mount};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Frames of a call, as the drive loop has them at most.
 const BATCH: usize = 16;
@@ -111,18 +113,14 @@ struct PacketWay {
 
 impl PacketWay {
     fn new(interface: &str, frame: Box<[u8]>) -> io::Result<Self> {
-        let name = CString::new(interface)?;
-        // SAFETY: plain calls with valid pointers; results are checked and owned at once.
+        let (family, kind) = (AddressFamily::PACKET, SocketType::RAW);
+        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        let index = net::netdevice::name_to_index(&socket, interface)?;
+        // SAFETY: plain calls with valid pointers; results are checked.
         unsafe {
-            let socket = check(libc::socket(
-                libc::AF_PACKET,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                0,
-            ))?;
-            let socket = OwnedFd::from_raw_fd(socket);
             let mut address: libc::sockaddr_ll = mem::zeroed();
             address.sll_family = libc::AF_PACKET as u16;
-            address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+            address.sll_ifindex = index as i32;
             let len = mem::size_of_val(&address) as u32;
             check(libc::bind(
                 socket.as_raw_fd(),
@@ -270,26 +268,14 @@ fn mac(interface: &str) -> io::Result<[u8; 6]> {
 
 /// A user namespace in which this process is root, a network of its own, and `/sys` to match.
 fn enter_namespaces() -> io::Result<()> {
-    // SAFETY: no pointers; the process has one thread.
-    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
-    let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWNS;
-    // SAFETY: no pointers; the process has one thread.
-    check(unsafe { libc::unshare(flags) })?;
+    let (uid, gid) = longhaul_linux::user_and_group();
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWNS;
+    // SAFETY: the table of descriptors stays shared.
+    unsafe { unshare_unsafe(flags) }?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {gid} 1"))?;
-    let (kind, place) = (c"sysfs", c"/sys");
-    // SAFETY: constant strings; the mount lies in a namespace of its own.
-    check(unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            place.as_ptr(),
-            kind.as_ptr(),
-            0,
-            std::ptr::null(),
-        )
-    })?;
-    Ok(())
+    Ok(mount("sysfs", "/sys", "sysfs", MountFlags::empty(), c"")?)
 }
 
 fn ip(words: &str) -> io::Result<()> {

@@ -3,13 +3,21 @@
 //! A `SOCK_SEQPACKET` pair carries JSON with `SCM_RIGHTS`: either whole messages or none, and
 //! end-of-file when the other side has died, however it died.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::sys::check;
 
 /// The largest message that goes through the socket itself: far below the smallest limit that
 /// kernels have for one (`net.core.wmem_default`).
@@ -36,7 +44,7 @@ impl Channel {
 
     /// A connected pair.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let (a, b) = crate::sys::socket_pair()?;
+        let (a, b) = pair()?;
         Ok((Self::new(a), Self::new(b)))
     }
 
@@ -56,90 +64,46 @@ impl Channel {
             let why = "too many descriptors for one message";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let mut control = Control::default();
-        let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-        let mut part = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
-        // SAFETY: an all-zero msghdr is valid; every pointer set below outlives the call, and
-        // the control buffer has room for DESCRIPTORS_MAX descriptors.
-        let sent = unsafe {
-            let mut header: libc::msghdr = std::mem::zeroed();
-            (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
-            if !raw.is_empty() {
-                let len = (raw.len() * size_of::<RawFd>()) as u32;
-                header.msg_control = control.0.as_mut_ptr().cast();
-                header.msg_controllen = libc::CMSG_SPACE(len) as usize;
-                let first = libc::CMSG_FIRSTHDR(&raw const header);
-                (*first).cmsg_level = libc::SOL_SOCKET;
-                (*first).cmsg_type = libc::SCM_RIGHTS;
-                (*first).cmsg_len = libc::CMSG_LEN(len) as usize;
-                std::ptr::copy_nonoverlapping(
-                    raw.as_ptr().cast::<u8>(),
-                    libc::CMSG_DATA(first),
-                    len as usize,
-                );
-            }
-            libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
-        };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
+        let mut room = [MaybeUninit::uninit(); CONTROL];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        if !fds.is_empty() {
+            // There is room for as many as have just been allowed.
+            control.push(SendAncillaryMessage::ScmRights(fds));
         }
+        let part = [IoSlice::new(bytes)];
+        net::sendmsg(&self.fd, &part, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 
     /// Waits for a message; `None` when the other side is gone.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
         let mut bytes = vec![0u8; INLINE_MAX];
-        let mut control = Control::default();
-        let mut part = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
+        let mut room = [MaybeUninit::uninit(); CONTROL];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let mut part = [IoSliceMut::new(&mut bytes)];
+        let received = net::recvmsg(&self.fd, &mut part, &mut control, RecvFlags::CMSG_CLOEXEC);
+        let read = match received {
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(error) => return Err(error.into()),
+            Ok(received) if received.bytes == 0 => return Ok(None),
+            Ok(received) => received.bytes,
         };
-        let mut fds = Vec::new();
-        // SAFETY: an all-zero msghdr is valid; every pointer outlives the call; descriptors are
-        // owned as soon as they are seen.
-        let read = unsafe {
-            let mut header: libc::msghdr = std::mem::zeroed();
-            (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
-            header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = control.0.len();
-            let read = libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC);
-            if read >= 0 {
-                let mut item = libc::CMSG_FIRSTHDR(&raw const header);
-                while !item.is_null() {
-                    if (*item).cmsg_type == libc::SCM_RIGHTS {
-                        let len = (*item).cmsg_len - libc::CMSG_LEN(0) as usize;
-                        for index in 0..len / size_of::<RawFd>() {
-                            let raw = libc::CMSG_DATA(item).cast::<RawFd>().add(index);
-                            fds.push(OwnedFd::from_raw_fd(raw.read_unaligned()));
-                        }
-                    }
-                    item = libc::CMSG_NXTHDR(&raw const header, item);
-                }
-            }
-            read
-        };
-        match check(i32::try_from(read).unwrap_or(i32::MAX)) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
-            Err(error) => Err(error),
-            Ok(0) => Ok(None),
-            Ok(read) => {
-                let mut bytes = &bytes[..read as usize];
-                let in_memory;
-                if bytes == IN_MEMORY
-                    && self.trusted
-                    && let Some(file) = fds.pop()
-                {
-                    in_memory = crate::sys::read_memory_file(file, MESSAGE_MAX)?;
-                    bytes = &in_memory;
-                }
-                let message = serde_json::from_slice(bytes);
-                Ok(Some((message.map_err(io::Error::other)?, fds)))
-            }
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let mut fds: Vec<OwnedFd> = rights.flatten().collect();
+        let mut bytes = &bytes[..read];
+        let in_memory;
+        if bytes == IN_MEMORY
+            && self.trusted
+            && let Some(file) = fds.pop()
+        {
+            in_memory = crate::sys::read_memory_file(file, MESSAGE_MAX)?;
+            bytes = &in_memory;
         }
+        let message = serde_json::from_slice(bytes);
+        Ok(Some((message.map_err(io::Error::other)?, fds)))
     }
 }
 
@@ -149,14 +113,13 @@ impl AsFd for Channel {
     }
 }
 
-/// Room for the control message of `DESCRIPTORS_MAX` descriptors, aligned as the kernel wants.
-#[repr(align(8))]
-struct Control([u8; 64]);
+/// Room for the control message of `DESCRIPTORS_MAX` descriptors.
+const CONTROL: usize = cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-impl Default for Control {
-    fn default() -> Self {
-        Self([0; 64])
-    }
+/// A pair of connected sockets that keep message boundaries.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// A socket at which other processes of the same user may call.
@@ -167,16 +130,18 @@ pub struct Listener {
     path: Option<std::path::PathBuf>,
 }
 
+/// How many callers may wait at a listener.
+const BACKLOG: i32 = 16;
 /// Room for a socket's path in the kernel's structure.
 const SOCKET_PATH_MAX: usize = 107;
 
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
 /// The address of a socket at `path`. A path that is too long is reached through a descriptor
 /// of its folder, which must stay open until the address has been used.
-fn socket_address(
-    path: &std::path::Path,
-) -> io::Result<(libc::sockaddr_un, Option<std::fs::File>)> {
-    use std::os::unix::ffi::OsStrExt;
-    let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+fn socket_address(path: &Path) -> io::Result<(SocketAddrUnix, Option<std::fs::File>)> {
     let (bytes, folder) = if path.as_os_str().len() <= SOCKET_PATH_MAX {
         (path.as_os_str().as_bytes().to_vec(), None)
     } else {
@@ -191,110 +156,57 @@ fn socket_address(
         bytes.extend_from_slice(name.as_bytes());
         (bytes, Some(folder))
     };
-    // SAFETY: an all-zero address is valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if bytes.len() >= address.sun_path.len() {
+    if bytes.len() > SOCKET_PATH_MAX {
         return Err(invalid("the name of a socket is too long"));
     }
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = from as libc::c_char;
-    }
-    Ok((address, folder))
+    Ok((SocketAddrUnix::new(bytes)?, folder))
 }
 
 /// The address of an abstract name (unix(7)): `path` behind a zero byte. It is no file, and goes with
 /// the socket however its process ends.
-fn abstract_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = path.as_os_str().as_bytes();
-    // SAFETY: an all-zero address is valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if bytes.len() >= address.sun_path.len() {
-        let why = "the name of a socket is too long";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    for (to, from) in address.sun_path[1..].iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + bytes.len();
-    Ok((address, len as libc::socklen_t))
+fn abstract_address(path: &Path) -> io::Result<SocketAddrUnix> {
+    let address = SocketAddrUnix::new_abstract_name(path.as_os_str().as_bytes());
+    address.map_err(|_| invalid("the name of a socket is too long"))
 }
 
 /// The user at the other end of a connection.
 fn peer_uid(fd: &OwnedFd) -> io::Result<u32> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the structure and its length outlive the call.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut len,
-        )
-    })?;
-    Ok(peer.uid)
+    Ok(net::sockopt::socket_peercred(fd)?.uid.as_raw())
 }
 
 /// Our user.
 fn own_uid() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() }
+    geteuid().as_raw()
 }
 
-fn unix_socket(flags: i32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: no pointers; the result is checked and owned at once.
-    unsafe {
-        Ok(OwnedFd::from_raw_fd(check(libc::socket(
-            libc::AF_UNIX,
-            kind,
-            0,
-        ))?))
-    }
+fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let flags = flags | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(family, kind, flags, None)?)
 }
-
-const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
 
 impl Listener {
     /// Listens at `path`, which only the caller's user may use.
-    pub fn bind(path: &std::path::Path) -> io::Result<Self> {
+    pub fn bind(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::PermissionsExt;
         let (address, _folder) = socket_address(path)?;
-        let fd = unix_socket(libc::SOCK_NONBLOCK)?;
-        // SAFETY: the address outlives the call.
-        unsafe {
-            let address = (&raw const address).cast();
-            check(libc::bind(fd.as_raw_fd(), address, ADDRESS_LEN))?;
-        }
+        let fd = unix_socket(SocketFlags::NONBLOCK)?;
+        net::bind(&fd, &address)?;
         let listener = Self {
             fd,
             path: Some(path.to_owned()),
         };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
-        // SAFETY: no pointers.
-        check(unsafe { libc::listen(listener.fd.as_raw_fd(), 16) })?;
+        net::listen(&listener.fd, BACKLOG)?;
         Ok(listener)
     }
 
     /// Listens at the abstract name `path`, for the caller's user and root. Nothing of it is left
     /// where the process is killed, and no other process is needed to see to that.
-    pub fn bind_abstract(path: &std::path::Path) -> io::Result<Self> {
-        let (address, len) = abstract_address(path)?;
-        let fd = unix_socket(libc::SOCK_NONBLOCK)?;
-        // SAFETY: the address outlives the call, and is at least `len` bytes long.
-        unsafe {
-            let address = (&raw const address).cast();
-            check(libc::bind(fd.as_raw_fd(), address, len))?;
-            check(libc::listen(fd.as_raw_fd(), 16))?;
-        }
+    pub fn bind_abstract(path: &Path) -> io::Result<Self> {
+        let fd = unix_socket(SocketFlags::NONBLOCK)?;
+        net::bind(&fd, &abstract_address(path)?)?;
+        net::listen(&fd, BACKLOG)?;
         Ok(Self { fd, path: None })
     }
 
@@ -311,23 +223,10 @@ impl Listener {
     }
 
     fn accept_any(&self) -> io::Result<Option<Channel>> {
-        // SAFETY: the address of the caller is not asked for; the result is owned at once.
-        let fd = unsafe {
-            libc::accept4(
-                self.fd.as_raw_fd(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            )
-        };
-        match check(fd) {
-            Ok(fd) => Ok(Some(Channel {
-                // SAFETY: a descriptor that the kernel has just made for us.
-                fd: unsafe { OwnedFd::from_raw_fd(fd) },
-                trusted: false,
-            })),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+        match net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => Ok(Some(Channel { fd, trusted: false })),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -348,27 +247,18 @@ impl Drop for Listener {
 
 impl Channel {
     /// Calls the listener at `path`.
-    pub fn connect(path: &std::path::Path) -> io::Result<Self> {
+    pub fn connect(path: &Path) -> io::Result<Self> {
         let (address, _folder) = socket_address(path)?;
-        let fd = unix_socket(0)?;
-        // SAFETY: the address outlives the call.
-        unsafe {
-            let address = (&raw const address).cast();
-            check(libc::connect(fd.as_raw_fd(), address, ADDRESS_LEN))?;
-        }
+        let fd = unix_socket(SocketFlags::empty())?;
+        net::connect(&fd, &address)?;
         Ok(Self::new(fd))
     }
 
     /// Calls the listener at the abstract name `path`, which must be of the caller's user unless that
     /// is root: anybody may take such a name.
-    pub fn connect_abstract(path: &std::path::Path) -> io::Result<Self> {
-        let (address, len) = abstract_address(path)?;
-        let fd = unix_socket(0)?;
-        // SAFETY: the address outlives the call, and is at least `len` bytes long.
-        unsafe {
-            let address = (&raw const address).cast();
-            check(libc::connect(fd.as_raw_fd(), address, len))?;
-        }
+    pub fn connect_abstract(path: &Path) -> io::Result<Self> {
+        let fd = unix_socket(SocketFlags::empty())?;
+        net::connect(&fd, &abstract_address(path)?)?;
         if own_uid() != 0 && peer_uid(&fd)? != own_uid() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -399,5 +289,43 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         let long = "x".repeat(108);
         assert!(Listener::bind_abstract(long.as_ref()).is_err());
+    }
+
+    #[test]
+    fn as_many_descriptors_arrive_as_are_allowed_and_exec_closes_them() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        let all = [reader.as_fd(); DESCRIPTORS_MAX];
+        ours.send(&"few", &[]).unwrap();
+        ours.send(&"many", &all).unwrap();
+        let (_, none) = theirs.receive::<String>().unwrap().unwrap();
+        assert!(none.is_empty());
+        let (_, fds) = theirs.receive::<String>().unwrap().unwrap();
+        assert_eq!(fds.len(), DESCRIPTORS_MAX);
+        for fd in &fds {
+            let flags = rustix::io::fcntl_getfd(fd).unwrap();
+            assert_eq!(flags, rustix::io::FdFlags::CLOEXEC);
+        }
+        let too_many = [writer.as_fd(); DESCRIPTORS_MAX + 1];
+        let error = ours.send(&"more", &too_many).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        drop(ours);
+        assert!(theirs.receive::<String>().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_no_socket_holds_arrives_with_its_descriptors() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
+        let large = "x".repeat(2 * INLINE_MAX);
+        ours.send(&large, &[reader.as_fd()]).unwrap();
+        let (message, fds) = theirs.receive::<String>().unwrap().unwrap();
+        assert_eq!((message == large, fds.len()), (true, 1));
+    }
+
+    #[test]
+    fn a_path_is_refused_where_the_kernel_would_cut_it() {
+        let error = Listener::bind("/tmp/a\0b".as_ref()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 }

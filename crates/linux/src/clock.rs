@@ -8,27 +8,25 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Nanoseconds of `clock`.
-pub(crate) fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer outlives the call; these clocks always exist.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
+#[inline]
+pub(crate) fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::Monotonic)
 }
 
 /// Nanoseconds of `CLOCK_REALTIME`, the clock of packet stamps.
 #[inline]
 pub fn realtime_ns() -> u64 {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::Realtime)
 }
 
 /// A moment of `CLOCK_MONOTONIC`. Spans between two are [`Duration`]s.

@@ -1,23 +1,19 @@
 //! CPUs: which ones there are, and keeping the core and the programs apart.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::{fs, io};
 
-use crate::sys::check;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::time::ClockId;
 
 /// The CPUs that this thread may use.
 pub fn allowed() -> io::Result<Vec<usize>> {
-    // SAFETY: an all-zero set is empty, and it outlives the call.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        check(libc::sched_getaffinity(
-            0,
-            size_of::<libc::cpu_set_t>(),
-            &raw mut set,
-        ))?;
-        let all = 0..libc::CPU_SETSIZE as usize;
-        Ok(all.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect())
-    }
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect())
 }
 
 /// Numbers of CPUs as the kernel lists them: in order, neighbours as a range.
@@ -39,19 +35,11 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
 
 /// The same for a thread by its id.
 pub(crate) fn pin_thread(thread: i32, cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: an all-zero set is empty; CPU_SET is given numbers below CPU_SETSIZE.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        check(libc::sched_setaffinity(
-            thread,
-            size_of::<libc::cpu_set_t>(),
-            &raw const set,
-        ))
-        .map(drop)
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
     }
+    Ok(sched_setaffinity(Pid::from_raw(thread), &set)?)
 }
 
 /// A CPU that no other run's core uses, for as long as this value lives.
@@ -82,29 +70,10 @@ pub fn claim_core_cpu() -> Option<CoreCpu> {
 }
 
 fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero address is valid; the name is cut to the room that there is; the
-    // descriptor is owned at once.
-    unsafe {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        let fd = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let room = address.sun_path.len() - 1;
-        for (to, from) in address.sun_path[1..]
-            .iter_mut()
-            .zip(name.bytes().take(room))
-        {
-            *to = from as libc::c_char;
-        }
-        let len = size_of::<libc::sa_family_t>() + 1 + name.len().min(room);
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-        check(libc::bind(
-            raw,
-            (&raw const address).cast(),
-            len as libc::socklen_t,
-        ))?;
-        Ok(fd)
-    }
+    let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    net::bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    Ok(fd)
 }
 
 /// How the kernel schedules a core's thread.
@@ -167,9 +136,8 @@ impl Scheduling {
 
 /// Tells the kernel to wake the calling thread to the microsecond, without timer slack.
 pub fn without_timer_slack() {
-    // SAFETY: no pointers. If it is refused the thread is only less punctual, and lateness
-    // shows it.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // If it is refused the thread is only less punctual, and lateness shows it.
+    set_current_timer_slack(Some(NonZeroU64::MIN)).ok();
 }
 
 /// Nanoseconds that the calling thread has waited for a CPU so far.
@@ -214,12 +182,12 @@ fn stolen_ticks(stat: &str) -> Option<u64> {
 
 /// CPU time that all threads of this process have used, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID)
+    crate::clock::read(ClockId::ProcessCPUTime)
 }
 
 /// CPU time that the calling thread has used, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_THREAD_CPUTIME_ID)
+    crate::clock::read(ClockId::ThreadCPUTime)
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! Waiting for many descriptors at once, at a cost that does not grow with their number.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::sys::check;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::sys::timespec;
 
 /// The most events that one wait returns.
 const EVENTS_MAX: usize = 64;
+/// As long as the kernel's milliseconds go.
+const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +25,12 @@ pub(crate) enum Interest {
 }
 
 impl Interest {
-    const fn bits(self) -> u32 {
-        (match self {
-            Self::Read => libc::EPOLLIN,
-            Self::Write => libc::EPOLLOUT,
-            Self::End => 0,
-        }) as u32
+    const fn flags(self) -> EventFlags {
+        match self {
+            Self::Read => EventFlags::IN,
+            Self::Write => EventFlags::OUT,
+            Self::End => EventFlags::empty(),
+        }
     }
 }
 
@@ -37,61 +43,56 @@ pub(crate) struct Epoll {
 
 impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked and owned at once.
-        unsafe {
-            let fd = check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
-            Ok(Self {
-                fd: OwnedFd::from_raw_fd(fd),
-            })
-        }
+        let fd = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { fd })
     }
 
     pub(crate) fn add(&self, fd: &impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, interest, token)
+        let token = EventData::new_u64(token);
+        Ok(epoll::add(&self.fd, fd, token, interest.flags())?)
     }
 
     /// Waits for something else of a descriptor that is in the set.
     pub(crate) fn change(&self, fd: &impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, interest, token)
+        let token = EventData::new_u64(token);
+        Ok(epoll::modify(&self.fd, fd, token, interest.flags())?)
     }
 
-    fn control(
-        &self,
-        operation: i32,
-        fd: &impl AsFd,
-        interest: Interest,
-        token: u64,
-    ) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: interest.bits(),
-            u64: token,
-        };
-        let raw = fd.as_fd().as_raw_fd();
-        // SAFETY: the event outlives the call.
-        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, raw, &raw mut event) })
-            .map(drop)
-    }
-
-    /// The tokens of what is ready, at most `EVENTS_MAX`; none after `timeout`, or after a signal.
+    /// The tokens of what is ready, at most `EVENTS_MAX`; none after `timeout`, or after a signal. To
+    /// whole milliseconds, rounded up: a deadline has passed when the wait is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<u64>> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        let timeout = timeout.map_or(-1, |timeout| {
-            // Rounded up: a deadline has passed when the wait is over.
-            i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
-        // SAFETY: the array has room for as many events as the call is told.
-        let count = check(unsafe {
-            libc::epoll_wait(
-                self.fd.as_raw_fd(),
-                events.as_mut_ptr(),
-                EVENTS_MAX as i32,
-                timeout,
-            )
-        });
-        match count {
-            Ok(count) => Ok(events[..count as usize].iter().map(|e| e.u64).collect()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
-            Err(error) => Err(error),
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let timeout = timeout.map(|timeout| timespec(timeout.min(TIMEOUT_MAX)));
+        match epoll::wait(&self.fd, spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) => Ok(events.iter().map(|event| event.data.u64()).collect()),
+            Err(Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_an_event_or_after_its_time_and_no_sooner() {
+        let epoll = Epoll::new().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
+        epoll.add(&reader, Interest::Read, 7).unwrap();
+        let (span, begun) = (Duration::from_micros(1_200), Instant::now());
+        assert!(epoll.wait(Some(span)).unwrap().is_empty());
+        assert!(begun.elapsed() >= span);
+        writer.write_all(b"!").unwrap();
+        for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+            assert_eq!(epoll.wait(timeout).unwrap(), [7]);
+        }
+        epoll.change(&reader, Interest::End, 8).unwrap();
+        assert!(epoll.wait(Some(Duration::ZERO)).unwrap().is_empty());
+        drop(writer);
+        assert_eq!(epoll.wait(None).unwrap(), [8]);
     }
 }

@@ -4,7 +4,9 @@
 //! Left out: everything but offloads.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::sys::check;
 
@@ -73,11 +75,8 @@ fn feature_names(interface: &str) -> io::Result<Vec<Vec<u8>>> {
 /// An ioctl on an interface by name; `request` is a structure of ethtool's, as words.
 fn call(interface: &str, request: &mut [u32]) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    // SAFETY: no pointers; owned at once.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        OwnedFd::from_raw_fd(check(fd)?)
-    };
+    let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+    let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     // SAFETY: an all-zero ifreq is valid.
     let mut ioctl: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in ioctl.ifr_name.iter_mut().zip(interface.bytes().take(15)) {

@@ -4,14 +4,16 @@
 //! its parent dies. `unlink` and `_exit` are async-signal-safe (signal-safety(7)); ending the
 //! process 1 of a PID namespace ends everything in it.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::sys::{check, cstring};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::sys::{self, check, cstring};
 
 static REMOVE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
@@ -22,13 +24,13 @@ extern "C" fn on_signal(_: i32) {
 /// Removes the file and ends the process, and with it everything in its PID namespace.
 pub(crate) fn now() -> ! {
     let path = REMOVE.load(Ordering::Acquire);
-    // SAFETY: both calls are async-signal-safe; the path is NUL-terminated and never freed.
-    unsafe {
-        if !path.is_null() {
-            libc::unlink(path);
-        }
-        libc::_exit(0)
+    if !path.is_null() {
+        // SAFETY: the path is NUL-terminated and never freed.
+        let path = unsafe { CStr::from_ptr(path) };
+        // No more than the system call, which is async-signal-safe.
+        rustix::fs::unlink(path).ok();
     }
+    sys::exit_now(0)
 }
 
 /// From now on this process removes `path` and ends when its parent dies.
@@ -44,7 +46,6 @@ pub(crate) fn arm(path: &Path) -> io::Result<()> {
             &raw const action,
             ptr::null_mut(),
         ))?;
-        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR2))?;
     }
-    Ok(())
+    Ok(set_parent_process_death_signal(Some(Signal::USR2))?)
 }

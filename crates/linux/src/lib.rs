@@ -6,6 +6,10 @@
 //! ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and memory ([`memory`]), and limits
 //! what hosts have of both ([`resources`]).
 //!
+//! System calls are those of `rustix`, at the place of use. What it lacks goes through `libc`, with a
+//! proof for each `unsafe`: signals, `clone3`, `exec`, packet sockets and their rings, batches of
+//! messages, ioctls. Neither sees the other's errors: `rustix` leaves `errno` alone.
+//!
 //! Left out: what the packets mean (`longhaul-core`) and what a run is (`longhaul-lab`).
 // The one crate that may read clocks.
 #![allow(clippy::disallowed_methods)]

@@ -14,6 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::mm::{Advice, madvise};
+
 use crate::groups::{self, Version};
 use crate::procfs::kib;
 
@@ -41,7 +43,7 @@ fn advise(at: *mut u8, size: usize) {
         let into = start - at as usize;
         // SAFETY: the range lies within an allocation of ours, since it is larger than four pages;
         // the advice changes no byte of it. A kernel without large pages refuses, which is fine.
-        unsafe { libc::madvise(at.add(into).cast(), end - start, libc::MADV_HUGEPAGE) };
+        unsafe { madvise(at.add(into).cast(), end - start, Advice::LinuxHugepage) }.ok();
     }
 }
 

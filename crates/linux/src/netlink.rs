@@ -7,12 +7,12 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 pub(crate) mod diag;
 pub(crate) mod shaper;
-
-use crate::sys::check;
 
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_ACK: u16 = 0x04;
@@ -86,19 +86,13 @@ pub(crate) struct Netlink {
 impl Netlink {
     /// For requests about interfaces, addresses and routes.
     pub(crate) fn open() -> io::Result<Self> {
-        Self::open_protocol(libc::NETLINK_ROUTE)
+        // `NETLINK_ROUTE` is number 0.
+        Self::open_protocol(None)
     }
 
-    fn open_protocol(protocol: i32) -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked and owned at once.
-        let fd = unsafe {
-            let fd = libc::socket(
-                libc::AF_NETLINK,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                protocol,
-            );
-            OwnedFd::from_raw_fd(check(fd)?)
-        };
+    fn open_protocol(protocol: Option<Protocol>) -> io::Result<Self> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
         Ok(Self { fd, sequence: 0 })
     }
 
@@ -107,33 +101,13 @@ impl Netlink {
         let len = u32::try_from(message.bytes.len()).expect("requests here are small");
         message.bytes[0..4].copy_from_slice(&len.to_ne_bytes());
         message.bytes[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
-        // SAFETY: the buffer is valid for its length.
-        let sent = unsafe {
-            libc::send(
-                self.fd.as_raw_fd(),
-                message.bytes.as_ptr().cast(),
-                message.bytes.len(),
-                0,
-            )
-        };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(self.sequence)
-        }
+        net::send(&self.fd, &message.bytes, SendFlags::empty())?;
+        Ok(self.sequence)
     }
 
-    fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
-        // SAFETY: the buffer is valid for its length.
-        let read = unsafe {
-            libc::recv(
-                self.fd.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                flags,
-            )
-        };
-        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+        let (read, _) = net::recv(&self.fd, buffer, flags)?;
+        Ok(read)
     }
 
     /// Sends a request and waits for its acknowledgement.
@@ -160,7 +134,7 @@ impl Netlink {
     ) -> io::Result<()> {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            let read = self.receive(&mut buffer, 0)?;
+            let read = self.receive(&mut buffer, RecvFlags::empty())?;
             for reply in messages(&buffer[..read]) {
                 if reply.sequence == sequence && visit(reply.kind, reply.payload) {
                     return Ok(());

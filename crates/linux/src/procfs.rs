@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::param::{clock_ticks_per_second, page_size};
+
 /// The names of a folder that are numbers: processes in `/proc`, threads in `/proc/PID/task`.
 pub(crate) fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -19,16 +21,12 @@ pub(crate) fn kib(text: &str, key: &str) -> Option<u64> {
 pub(crate) fn resident_bytes(pid: i32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    Some(pages * u64::try_from(page).unwrap_or(4096))
+    Some(pages * page_size() as u64)
 }
 
 /// Nanoseconds of a tick, in which `/proc` counts CPU time.
 pub(crate) fn tick_ns() -> u64 {
-    // SAFETY: no pointers.
-    let per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / u64::try_from(per_s).unwrap_or(100).max(1)
+    1_000_000_000 / clock_ticks_per_second()
 }
 
 #[cfg(test)]

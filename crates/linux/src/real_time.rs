@@ -18,16 +18,19 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_gettime,
+    timerfd_settime,
+};
+
 use crate::clock::monotonic_ns;
 use crate::cpu::Scheduling;
-use crate::sys::{check, timespec};
+use crate::sys::timespec;
 
 /// For so long a thread steps back at a time.
 const WINDOW_NS: u64 = 40_000;
@@ -60,14 +63,10 @@ impl RealTime {
     }
 
     fn with_recall() -> Option<Self> {
-        // SAFETY: no pointers; the descriptor is checked and owned at once.
-        let timer = unsafe {
-            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC);
-            File::from(OwnedFd::from_raw_fd(check(fd).ok()?))
-        };
-        // SAFETY: always allowed.
-        let stepped_back = unsafe { libc::gettid() };
-        let (timer, done) = (Arc::new(timer), Arc::new(AtomicBool::new(false)));
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
+        let stepped_back = rustix::thread::gettid().as_raw_pid();
+        let timer = Arc::new(File::from(timer));
+        let done = Arc::new(AtomicBool::new(false));
         let (fires, ended) = (Arc::clone(&timer), Arc::clone(&done));
         let recall = Builder::new().name("longhaul-recall".to_owned());
         let recall = recall.spawn(move || {
@@ -107,26 +106,18 @@ impl RealTime {
     }
 
     fn has_fired(&self) -> bool {
-        // SAFETY: an all-zero time is valid, and it outlives the call.
-        unsafe {
-            let mut left: libc::itimerspec = std::mem::zeroed();
-            libc::timerfd_gettime(self.timer.as_raw_fd(), &raw mut left);
-            (left.it_value.tv_sec, left.it_value.tv_nsec) == (0, 0)
-        }
+        timerfd_gettime(&self.timer).is_ok_and(|left| left.it_value == timespec(Duration::ZERO))
     }
 
     /// Has the timer fire once, in so many nanoseconds; false where nobody would hear it.
     fn arm(&self, ns: u64) -> bool {
-        let once = libc::itimerspec {
+        let once = Itimerspec {
             it_interval: timespec(Duration::ZERO),
             it_value: timespec(Duration::from_nanos(ns)),
         };
-        // SAFETY: the time outlives the call, which does not return the old one.
-        let result = unsafe {
-            libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const once, ptr::null_mut())
-        };
+        let armed = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).is_ok();
         let listens = self.recall.as_ref().is_some_and(|it| !it.is_finished());
-        result == 0 && listens
+        armed && listens
     }
 }
 

@@ -36,6 +36,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -542,10 +543,8 @@ impl Drop for Sandbox {
     /// Kills the sandbox and waits until every process in it is gone.
     fn drop(&mut self) {
         self.channel = None;
-        let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
-        let mut status = 0;
-        // SAFETY: our own child; the pointer outlives the call.
-        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+        sys::wait_for_child(self.pid);
     }
 }
 

@@ -8,6 +8,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use rustix::net::sockopt;
+
 use crate::sys::check;
 
 /// More than today's structure.
@@ -59,7 +61,7 @@ impl TcpInfo {
     /// Those of `getsockopt`; `Unsupported` on kernels before 3.15.
     pub fn read(socket: &impl AsFd) -> io::Result<Self> {
         let mut buffer = [0; MAX_LEN];
-        let filled = get(socket, libc::TCP_INFO, &mut buffer)?;
+        let filled = tcp_info(socket, &mut buffer)?;
         Self::parse(filled).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
@@ -116,17 +118,7 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
     if name.is_empty() || name.len() >= NAME_MAX {
         return Err(problem(io::Error::from_raw_os_error(libc::ENOENT)));
     }
-    // SAFETY: the pointer and the length describe `name`, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop).map_err(problem)
+    sockopt::set_tcp_congestion(socket, name).map_err(|error| problem(error.into()))
 }
 
 /// The congestion control of a connection.
@@ -134,10 +126,7 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
 /// # Errors
 /// Those of `getsockopt`.
 pub fn congestion(socket: &impl AsFd) -> io::Result<String> {
-    let mut buffer = [0; NAME_MAX];
-    let filled = get(socket, libc::TCP_CONGESTION, &mut buffer)?;
-    let name = filled.split(|&byte| byte == 0).next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(name).into_owned())
+    Ok(sockopt::tcp_congestion(socket)?)
 }
 
 /// Asks for a receive buffer of `bytes`; the kernel gives what the user may have
@@ -146,22 +135,12 @@ pub fn congestion(socket: &impl AsFd) -> io::Result<String> {
 /// # Errors
 /// Those of `setsockopt`.
 pub fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    let value = i32::try_from(bytes).unwrap_or(i32::MAX).to_ne_bytes();
-    // SAFETY: the pointer and the length describe `value`, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUF,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
+    let bytes = bytes.min(i32::MAX as u32) as usize;
+    Ok(sockopt::set_socket_recv_buffer_size(socket, bytes)?)
 }
 
-/// Reads a TCP option into `buffer`; the part that the kernel has filled.
-fn get<'a>(socket: &impl AsFd, name: i32, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+/// Reads `TCP_INFO` into `buffer`; the part that the kernel has filled.
+fn tcp_info<'a>(socket: &impl AsFd, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let mut length = buffer.len() as libc::socklen_t;
     // SAFETY: the pointer and the length describe `buffer`; the kernel writes no more than
     // `length` bytes and then its size.
@@ -169,7 +148,7 @@ fn get<'a>(socket: &impl AsFd, name: i32, buffer: &'a mut [u8]) -> io::Result<&'
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
-            name,
+            libc::TCP_INFO,
             buffer.as_mut_ptr().cast(),
             &raw mut length,
         )

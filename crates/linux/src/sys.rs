@@ -3,9 +3,22 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, MemfdFlags, OFlags, fcntl_setfl, memfd_create};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::mount::{
+    self, FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags,
+};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::process::{
+    Pid, Resource, Rlimit, WaitOptions, getgid, getrlimit, getuid, setrlimit, wait, waitpid,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::clock::MachineTime;
 
@@ -22,11 +35,6 @@ pub(crate) fn check(result: i32) -> io::Result<i32> {
 pub(crate) fn cstring(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a name"))
-}
-
-fn cpath(path: &Path) -> io::Result<CString> {
-    use std::os::unix::ffi::OsStrExt;
-    cstring(path.as_os_str().as_bytes())
 }
 
 /// Which side of a [`fork`] we are on.
@@ -67,72 +75,25 @@ pub(crate) unsafe fn fork(flags: i32) -> io::Result<Fork> {
     }
 }
 
-/// Names the process for `ps` and `/proc/PID/comm` (15 bytes at most).
-pub(crate) fn set_name(name: &CStr) {
-    // SAFETY: the name is NUL-terminated and outlives the call. A failure is harmless.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
-
 /// Ends the process at once, without running anything of its parent's.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: always allowed.
     unsafe { libc::_exit(code) }
 }
 
-/// Leaves namespaces (`CLONE_NEW*`) for new ones.
-pub(crate) fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::unshare(flags) }).map(drop)
+/// Leaves namespaces for new ones.
+pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    // SAFETY: only with a table of descriptors of its own could a thread use those of another.
+    unsafe { unshare_unsafe(namespaces.difference(UnshareFlags::FILES)) }?;
+    Ok(())
 }
 
-/// Enters the namespaces `flags` of the process behind `pidfd`, or the one that `fd` names.
-pub(crate) fn setns(fd: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::setns(fd.as_raw_fd(), flags) }).map(drop)
-}
-
-/// `mount(2)`; `source` and `kind` may be empty where the kernel ignores them.
-pub(crate) fn mount(
-    source: &Path,
-    target: &Path,
-    kind: &str,
-    flags: libc::c_ulong,
-    data: &str,
-) -> io::Result<()> {
-    let (source, target) = (cpath(source)?, cpath(target)?);
-    let (kind, data) = (cstring(kind.as_bytes())?, cstring(data.as_bytes())?);
-    // SAFETY: four NUL-terminated strings that outlive the call.
-    let result = unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            flags,
-            data.as_ptr().cast(),
-        )
-    };
-    check(result).map(drop)
-}
-
-/// Sets the host name of this UTS namespace.
-pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
-    // SAFETY: the buffer is valid for its length.
-    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }).map(drop)
-}
-
-/// Sends a signal to the process behind a handle.
-pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
-    // SAFETY: a null siginfo is allowed.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            signal,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
-    check(result as i32).map(drop)
+/// Waits for a child of ours to end.
+pub(crate) fn wait_for_child(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // An error says that somebody has done so before.
+        retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
+    }
 }
 
 /// A child that has ended.
@@ -167,20 +128,49 @@ pub(crate) fn reap() -> Option<Ended> {
     })
 }
 
-/// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
-pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is used.
+/// A set of `signals`.
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: an all-zero set is valid, and it outlives the calls.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         for &signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
-        check(libc::sigprocmask(
-            libc::SIG_BLOCK,
-            &raw const set,
-            std::ptr::null_mut(),
-        ))?;
+        set
+    }
+}
+
+/// Changes which signals this thread blocks, by one of `SIG_BLOCK` and `SIG_SETMASK`.
+fn mask_signals(how: i32, set: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: the set is valid; the old one is not asked for.
+    check(unsafe { libc::sigprocmask(how, set, std::ptr::null_mut()) }).map(drop)
+}
+
+/// What becomes of a signal without a handler.
+#[derive(Clone, Copy)]
+enum Disposition {
+    Default,
+    Ignore,
+}
+
+fn dispose(signals: &[i32], disposition: Disposition) {
+    let action = match disposition {
+        Disposition::Default => libc::SIG_DFL,
+        Disposition::Ignore => libc::SIG_IGN,
+    };
+    for &signal in signals {
+        // SAFETY: neither action has a handler.
+        unsafe { libc::signal(signal, action) };
+    }
+}
+
+/// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
+pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    mask_signals(libc::SIG_BLOCK, &set)?;
+    // SAFETY: the set is valid; the result is checked and owned at once.
+    unsafe {
         let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         Ok(OwnedFd::from_raw_fd(check(fd)?))
     }
@@ -188,48 +178,41 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
 
 /// Unblocks every signal and gives each its default action, as a new program expects.
 pub(crate) fn reset_signals() {
-    // SAFETY: the set is initialised by sigemptyset; default actions need no handler.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        for signal in [
-            libc::SIGPIPE,
-            libc::SIGINT,
-            libc::SIGTERM,
-            libc::SIGHUP,
-            libc::SIGCHLD,
-            libc::SIGUSR2,
-        ] {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-    }
+    mask_signals(libc::SIG_SETMASK, &signal_set(&[])).ok();
+    let changed = [
+        libc::SIGPIPE,
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGCHLD,
+        libc::SIGUSR2,
+    ];
+    dispose(&changed, Disposition::Default);
 }
 
-/// Reads and forgets what a signalfd or eventfd holds; returns the first signal number.
+/// Reads and forgets what a signalfd holds; returns the first signal number.
 pub(crate) fn drain(fd: BorrowedFd<'_>) -> Option<i32> {
     let mut first = None;
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
-    loop {
-        // SAFETY: the buffer is valid for its length; the descriptor is non-blocking.
-        let read = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        if read <= 0 {
-            return first;
-        }
+    while rustix::io::read(fd, &mut buffer).is_ok_and(|read| read > 0) {
         let signal = u32::from_ne_bytes(buffer[..4].try_into().expect("four bytes"));
         first = first.or(Some(signal as i32));
     }
+    first
 }
 
 /// Waits until one of `fds` can be read (or is closed), at most `timeout`; says which.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let fds: Vec<_> = fds.iter().map(|fd| (*fd, libc::POLLIN)).collect();
-    wait_for(&fds, timeout)
+    let mut polls: Vec<_> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    wait_for(&mut polls, timeout)
 }
 
 /// Waits until something can be written to `fd`, or nobody can read it any more.
 pub fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
-    wait_for(&[(fd, libc::POLLOUT)], None).map(drop)
+    wait_for(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(drop)
 }
 
 /// Waits like [`wait_readable`], or until nobody can read any more what is written to `outlet`; says of that last.
@@ -238,55 +221,34 @@ pub fn wait_readable_or_unread(
     outlet: BorrowedFd<'_>,
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
-    let fds = fds.iter().map(|fd| (*fd, libc::POLLIN));
-    let fds: Vec<_> = fds.chain([(outlet, 0)]).collect(); // errors are told without being asked for
-    wait_for(&fds, timeout)
+    let fds = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+    // Errors are told without being asked for.
+    let outlet = PollFd::new(&outlet, PollFlags::empty());
+    wait_for(&mut fds.chain([outlet]).collect::<Vec<_>>(), timeout)
 }
 
-fn wait_for(
-    fds: &[(BorrowedFd<'_>, libc::c_short)],
-    timeout: Option<Duration>,
-) -> io::Result<Vec<bool>> {
-    let mut polls: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|(fd, events)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: *events,
-            revents: 0,
-        })
-        .collect();
-    let timeout = timeout.map(timespec);
-    let timeout = timeout
-        .as_ref()
-        .map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both pointers are valid for the call.
-    let result = unsafe {
-        libc::ppoll(
-            polls.as_mut_ptr(),
-            polls.len() as libc::nfds_t,
-            timeout,
-            std::ptr::null(),
-        )
+fn wait_for(polls: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    match poll(polls, timeout.map(timespec).as_ref()) {
+        // The answers of an interrupted call mean nothing.
+        Err(Errno::INTR) => return Ok(vec![false; polls.len()]),
+        result => result?,
     };
-    match check(result) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-        Err(_) => return Ok(vec![false; fds.len()]),
-        Ok(_) => {}
-    }
-    Ok(polls.iter().map(|poll| poll.revents != 0).collect())
+    Ok(polls
+        .iter()
+        .map(|poll| !poll.revents().is_empty())
+        .collect())
 }
 
-pub(crate) fn timespec(span: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: span.as_secs().min(1 << 40) as libc::time_t,
+pub(crate) fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: span.as_secs().min(1 << 40) as i64,
         tv_nsec: span.subsec_nanos().into(),
     }
 }
 
 /// The process's real user and group.
 pub fn user_and_group() -> (u32, u32) {
-    // SAFETY: always succeed.
-    unsafe { (libc::getuid(), libc::getgid()) }
+    (getuid().as_raw(), getgid().as_raw())
 }
 
 /// Writes `text` to a file of `/proc` with one call, as the kernel wants it.
@@ -295,12 +257,6 @@ pub(crate) fn write_file(path: &str, text: &str) -> io::Result<()> {
     let open = std::fs::OpenOptions::new().write(true).open(path);
     open.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
-}
-
-/// Makes `target` a copy of `fd` that survives `exec`.
-pub(crate) fn duplicate(fd: BorrowedFd<'_>, target: RawFd) -> io::Result<()> {
-    // SAFETY: no pointers; `target` is one of the standard streams.
-    check(unsafe { libc::dup2(fd.as_raw_fd(), target) }).map(drop)
 }
 
 /// Replaces this process by a program. Returns only on failure.
@@ -316,21 +272,6 @@ pub(crate) fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> io::Err
     io::Error::last_os_error()
 }
 
-/// Whether this process may execute `path`.
-pub(crate) fn may_execute(path: &Path) -> bool {
-    let Ok(name) = cpath(path) else { return false };
-    // SAFETY: a NUL-terminated string.
-    let allowed = unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0;
-    allowed && path.is_file()
-}
-
-/// Whether this process may write to a file, or make files in a folder.
-pub(crate) fn may_write(path: &Path) -> bool {
-    let Ok(name) = cpath(path) else { return false };
-    // SAFETY: a NUL-terminated string.
-    unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
-}
-
 /// Marks every descriptor from 3 on to be closed by `exec`.
 pub(crate) fn close_on_exec_from_3() {
     // SAFETY: no pointers. Every kernel since 5.11 has the call; descriptors that we open are
@@ -338,164 +279,93 @@ pub(crate) fn close_on_exec_from_3() {
     unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
 }
 
-/// Moves this process into a session of its own, away from the terminal.
-pub(crate) fn new_session() {
-    // SAFETY: fails only for a session leader, which then is one already.
-    unsafe { libc::setsid() };
-}
-
 /// The number of an interface of this network namespace.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
-    let name = cstring(name.as_bytes())?;
-    // SAFETY: a NUL-terminated string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
-}
-
-/// A pair of connected sockets that keep message boundaries.
-pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: the array has room for two descriptors, owned at once.
-    unsafe {
-        check(libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()))?;
-        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
-    }
-}
-
-/// A pipe whose ends are closed by `exec`.
-pub(crate) fn pipe() -> io::Result<(File, File)> {
-    let mut fds = [-1; 2];
-    // SAFETY: the array has room for two descriptors, owned at once.
-    unsafe {
-        check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
-        Ok((File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])))
-    }
-}
-
-/// Detaches what is mounted at a folder.
-pub(crate) fn unmount(target: &Path) -> io::Result<()> {
-    let target = cpath(target)?;
-    // SAFETY: a NUL-terminated string.
-    check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) }).map(drop)
+    let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let any = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(net::netdevice::name_to_index(any, name)?)
 }
 
 /// A detached copy of the mounts at a folder, to be attached elsewhere.
 pub(crate) fn clone_tree(folder: &Path) -> io::Result<OwnedFd> {
-    const OPEN_TREE_CLONE: libc::c_uint = 1;
-    let path = cpath(folder)?;
-    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32 | libc::AT_RECURSIVE as u32;
-    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags);
-        Ok(OwnedFd::from_raw_fd(check(fd as i32)?))
-    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(mount::open_tree(CWD, folder, flags)?)
 }
 
 /// Attaches a detached tree at a folder.
 pub(crate) fn attach_tree(tree: &OwnedFd, folder: &Path) -> io::Result<()> {
-    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
-    let path = cpath(folder)?;
-    // SAFETY: NUL-terminated strings.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            MOVE_MOUNT_F_EMPTY_PATH,
-        )
-    };
-    check(result as i32).map(drop)
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(mount::move_mount(tree, c"", CWD, folder, flags)?)
 }
 
 /// A sysfs that is attached nowhere and shows the caller's network namespace. There is one file
 /// system for each namespace, so that only a mount of it is made read-only, not the whole.
 pub(crate) fn mount_sysfs(read_only: bool) -> io::Result<OwnedFd> {
-    const CLOEXEC: libc::c_uint = 1;
-    const CREATE: libc::c_uint = 6;
-    const RDONLY: libc::c_uint = 1;
-    const NOSUID_NODEV_NOEXEC: libc::c_uint = 2 | 4 | 8;
-    let attributes = NOSUID_NODEV_NOEXEC | if read_only { RDONLY } else { 0 };
-    let null = std::ptr::null::<libc::c_char>();
-    // SAFETY: a NUL-terminated string and null pointers; results are checked and owned at once.
-    unsafe {
-        let context = libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), CLOEXEC);
-        let context = OwnedFd::from_raw_fd(check(context as i32)?);
-        let raw = context.as_raw_fd();
-        let created = libc::syscall(libc::SYS_fsconfig, raw, CREATE, null, null, 0);
-        check(created as i32)?;
-        let mount = libc::syscall(libc::SYS_fsmount, raw, CLOEXEC, attributes);
-        Ok(OwnedFd::from_raw_fd(check(mount as i32)?))
-    }
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
+    let context = mount::fsopen(c"sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    mount::fsconfig_create(&context)?;
+    Ok(mount::fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
-/// Opens a file below a folder for writing.
-pub(crate) fn open_below(folder: &OwnedFd, path: &str) -> io::Result<File> {
-    let path = cpath(Path::new(path))?;
-    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
-    // SAFETY: a NUL-terminated string; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::openat(folder.as_raw_fd(), path.as_ptr(), flags);
-        Ok(File::from_raw_fd(check(fd)?))
-    }
+/// Makes all mounts of this namespace its own: others see no changes.
+pub(crate) fn make_mounts_private() -> io::Result<()> {
+    let all = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    Ok(mount::mount_change("/", all)?)
 }
 
 /// Leaves it to the result of a write that nobody reads any more, instead of a signal.
 pub(crate) fn ignore_broken_pipes() {
-    // SAFETY: needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    dispose(&[libc::SIGPIPE], Disposition::Ignore);
 }
 
 /// Closes every descriptor from `first` on but those in `kept`. The caller uses none of them again.
 pub(crate) fn close_all_but(first: RawFd, kept: &mut [RawFd]) {
     kept.sort_unstable();
     let mut first = first as libc::c_uint;
-    for kept in kept.iter().map(|&fd| fd as libc::c_uint) {
-        if kept > first {
+    let kept = kept.iter().map(|&fd| fd as libc::c_uint);
+    // Descriptors end long before.
+    for next in kept.chain([libc::c_uint::MAX]) {
+        if next > first {
             // SAFETY: no pointers; the caller owns nothing there that it will use again.
-            unsafe { libc::close_range(first, kept - 1, 0) };
+            unsafe { libc::close_range(first, next - 1, 0) };
         }
-        first = first.max(kept + 1);
+        first = first.max(next.saturating_add(1));
     }
-    // SAFETY: as above.
-    unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
 }
 
 /// Ignores what usually ends a process; what cannot be ignored still does.
 pub(crate) fn ignore_endings() {
-    // SAFETY: no handlers, no pointers.
-    unsafe {
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
+    let endings = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE];
+    dispose(&endings, Disposition::Ignore);
 }
 
 /// Reaps children for ever, as an init must; does `chore` once in each `period`, if there is one.
 pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) -> ! {
-    // SAFETY: an all-zero set is valid and initialised before use.
-    let set = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        set
-    };
+    let set = signal_set(&[libc::SIGCHLD]);
+    mask_signals(libc::SIG_BLOCK, &set).ok();
     let mut done = MachineTime::now();
     loop {
-        // SAFETY: a null pointer asks for nothing.
-        unsafe { while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {} }
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         // Children that end in quick succession neither bring the chore forward nor put it off.
         let timeout = period.map(|period| {
             if MachineTime::now().since(done) >= period {
                 chore();
                 done = MachineTime::now();
             }
-            timespec((done + period).since(MachineTime::now()))
+            let left = (done + period).since(MachineTime::now());
+            libc::timespec {
+                tv_sec: left.as_secs() as libc::time_t,
+                tv_nsec: left.subsec_nanos().into(),
+            }
         });
         let timeout = timeout
             .as_ref()
@@ -507,38 +377,23 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
 
 /// A pipe for a program's output: our end does not block, the program's does.
 pub fn log_pipe() -> io::Result<(File, OwnedFd)> {
-    let (reader, writer) = pipe()?;
-    // SAFETY: no pointers.
-    check(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
-    Ok((reader, writer.into()))
+    let (reader, writer) = io::pipe()?;
+    fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+    Ok((OwnedFd::from(reader).into(), writer.into()))
 }
 
 /// Raises our limit of open files to what is allowed, and returns the old one.
-pub fn raise_open_files() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: both structures outlive the calls.
-    unsafe {
-        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
-        let raised = libc::rlimit {
-            rlim_cur: limit.rlim_max,
-            ..limit
-        };
-        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised))?;
-    }
+pub fn raise_open_files() -> io::Result<Rlimit> {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit })?;
     Ok(limit)
 }
 
 /// A file in memory with this content, read from its beginning.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::{Seek, Write};
-    // SAFETY: a NUL-terminated name; the result is checked and owned at once.
-    let mut file = unsafe {
-        let fd = libc::memfd_create(c"longhaul".as_ptr(), libc::MFD_CLOEXEC);
-        File::from_raw_fd(check(fd)?)
-    };
+    let mut file = File::from(memfd_create(c"longhaul", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())

@@ -10,12 +10,15 @@
 //! is spun away is taken later, in one piece (docs/fidelity.md has the figures).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
 
 use crate::clock::{MachineTime, monotonic_ns};
 use crate::packet_io::Rings;
-use crate::sys::{self, check, timespec};
+use crate::sys::{self, timespec};
 
 /// The margin at the start, at least and at most, in the order of what wake-ups take: 25 to 40 us on a CPU
 /// that was just busy, some 80 us on an idle virtual one; what takes longer than the most is a stall.
@@ -39,28 +42,19 @@ pub struct Bell {
 impl Bell {
     /// A silent bell.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked and owned at once.
-        let fd = unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            OwnedFd::from_raw_fd(check(fd)?)
-        };
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { fd })
     }
 
     /// Ends the current wait, or the next one.
     pub fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight valid bytes. It can only fail when the bell is ringing already.
-        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // It can only fail when the bell is ringing already.
+        rustix::io::write(&self.fd, &1u64.to_ne_bytes()).ok();
     }
 
     /// Silences the bell; whether it was ringing.
     pub fn take(&self) -> bool {
-        let mut count = [0u8; 8];
-        // SAFETY: room for eight bytes; the descriptor does not block.
-        let read =
-            unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        read == 8
+        rustix::io::read(&self.fd, &mut [0; 8]) == Ok(8)
     }
 }
 
@@ -107,7 +101,7 @@ impl Waiter {
                 return Ok(());
             }
             let wake_at = deadline_ns - self.margin_ns;
-            let fds = [rings.readiness().as_raw_fd(), bell.fd.as_raw_fd()];
+            let fds = [rings.readiness(), bell.as_fd()];
             let [arrived, rung] = sleep_until(wake_at - now, fds)?;
             let woken = monotonic_ns();
             self.slept_ns += woken.saturating_sub(now + TO_SLEEP_NS);
@@ -139,20 +133,13 @@ fn spin(deadline_ns: u64, rings: &mut Rings) {
 }
 
 /// Sleeps until one of `fds` is readable, at most `timeout_ns`; says which are.
-fn sleep_until(timeout_ns: u64, fds: [i32; 2]) -> io::Result<[bool; 2]> {
-    let mut polls = fds.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    });
+fn sleep_until(timeout_ns: u64, fds: [BorrowedFd<'_>; 2]) -> io::Result<[bool; 2]> {
+    let mut polls = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let timeout = timespec(Duration::from_nanos(timeout_ns));
-    // SAFETY: both pointers are valid for the call.
-    let result =
-        unsafe { libc::ppoll(polls.as_mut_ptr(), 2, &raw const timeout, std::ptr::null()) };
-    match check(result) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        Err(_) => Ok([false; 2]),
-        Ok(_) => Ok(polls.map(|poll| poll.revents != 0)),
+    match poll(&mut polls, Some(&timeout)) {
+        Err(Errno::INTR) => Ok([false; 2]),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(polls.map(|poll| !poll.revents().is_empty())),
     }
 }
 

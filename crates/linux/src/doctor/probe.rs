@@ -5,11 +5,13 @@
 //! kernel takes the namespaces apart.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 
+use rustix::mount::{MountFlags, mount};
+use rustix::net::{self, AddressFamily, SocketType};
+use rustix::system::sethostname;
+use rustix::thread::{UnshareFlags, set_name};
 use serde::{Deserialize, Serialize};
 
 use crate::ethtool;
@@ -115,7 +117,7 @@ pub(super) fn run() -> Option<Outcomes> {
 
 fn try_all() -> io::Result<Vec<Outcome>> {
     let (uid, gid) = sys::user_and_group();
-    let (read, write) = sys::pipe()?;
+    let (read, write) = io::pipe()?;
     let mut report = Report(write);
     // SAFETY: there is one thread, as just counted.
     let child = unsafe { sys::fork(libc::CLONE_NEWUSER) };
@@ -139,18 +141,13 @@ fn try_all() -> io::Result<Vec<Outcome>> {
         .filter_map(|line| serde_json::from_str(&line).ok())
         .collect();
     if let Ok(Fork::Parent { pid, .. }) = child {
-        wait_for(pid);
+        sys::wait_for_child(pid);
     }
     Ok(outcomes)
 }
 
-fn wait_for(pid: i32) {
-    // SAFETY: our own child; no status is asked for.
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-}
-
 /// Where the outcomes go.
-struct Report(File);
+struct Report(PipeWriter);
 
 impl Report {
     /// Tries a step, reports it, and says whether it worked.
@@ -169,7 +166,7 @@ impl Report {
 
 /// The first child: becomes user 0 and makes the second one.
 fn in_user_namespace(report: &mut Report, uid: u32, gid: u32) {
-    sys::set_name(c"longhaul-doctor");
+    set_name(c"longhaul-doctor").ok();
     sys::reset_signals();
     report.attempt(Step::UserNamespace, || Ok(()));
     let mapped = report.attempt(Step::IdMap, || {
@@ -196,7 +193,7 @@ fn in_user_namespace(report: &mut Report, uid: u32, gid: u32) {
             as_host(report);
             sys::exit_now(0)
         }
-        Ok(Fork::Parent { pid, .. }) => wait_for(pid),
+        Ok(Fork::Parent { pid, .. }) => sys::wait_for_child(pid),
     }
 }
 
@@ -210,25 +207,16 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// The second child: what hosts and their cables need.
 fn as_host(report: &mut Report) {
-    let private = libc::MS_NOSUID | libc::MS_NODEV;
-    report.attempt(Step::PrivateMounts, || {
-        let root = Path::new("/");
-        sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
-    });
+    let private = MountFlags::NOSUID | MountFlags::NODEV;
+    report.attempt(Step::PrivateMounts, sys::make_mounts_private);
     report.attempt(Step::MountProc, || {
-        let flags = private | libc::MS_NOEXEC;
-        sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
+        let flags = private | MountFlags::NOEXEC;
+        Ok(mount("proc", "/proc", "proc", flags, c"")?)
     });
     report.attempt(Step::MountTmpfs, || {
-        sys::mount(
-            Path::new("tmpfs"),
-            Path::new("/tmp"),
-            "tmpfs",
-            private,
-            "mode=1777",
-        )
+        Ok(mount("tmpfs", "/tmp", "tmpfs", private, c"mode=1777")?)
     });
-    report.attempt(Step::Hostname, || sys::set_hostname("probe"));
+    report.attempt(Step::Hostname, || Ok(sethostname(b"probe")?));
     report.attempt(Step::NetSysctls, || {
         write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 8388608")?;
         write("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 8388608")?;
@@ -237,7 +225,7 @@ fn as_host(report: &mut Report) {
     cable(report);
     ring(report);
     report.attempt(Step::InnerUser, || {
-        sys::unshare(libc::CLONE_NEWUSER)?;
+        sys::unshare(UnshareFlags::NEWUSER)?;
         write("/proc/self/setgroups", "deny").ok();
         write("/proc/self/uid_map", "0 0 1\n")
     });
@@ -248,9 +236,12 @@ fn cable(report: &mut Report) {
     const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OWN_END: u32 = 1000;
-    let Ok(mut netlink) = Netlink::open() else {
-        report.attempt(Step::Veth, || Err(io::Error::last_os_error()));
-        return;
+    let mut netlink = match Netlink::open() {
+        Ok(netlink) => netlink,
+        Err(error) => {
+            report.attempt(Step::Veth, || Err(error));
+            return;
+        }
     };
     let laid = report.attempt(Step::Veth, || {
         netlink.request(netlink::new_veth(&VethPair {
@@ -306,11 +297,8 @@ fn cable(report: &mut Report) {
 
 fn ring(report: &mut Report) {
     let socket = report.attempt(Step::PacketSocket, || {
-        // SAFETY: no pointers; the result is checked and closed at once.
-        unsafe {
-            let fd = sys::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0))?;
-            sys::check(libc::close(fd)).map(drop)
-        }
+        drop(net::socket(AddressFamily::PACKET, SocketType::RAW, None)?);
+        Ok(())
     });
     if socket {
         report.attempt(Step::PacketRing, || {

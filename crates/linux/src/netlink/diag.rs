@@ -9,6 +9,9 @@
 
 use std::io;
 
+use rustix::net::RecvFlags;
+use rustix::net::netlink::SOCK_DIAG;
+
 use super::{Message, NLMSG_ERROR, Netlink, error_of, messages};
 use crate::connections::STATES;
 
@@ -45,7 +48,7 @@ pub(crate) struct Rest {
 
 impl Diag {
     pub(crate) fn open() -> io::Result<Self> {
-        Netlink::open_protocol(libc::NETLINK_SOCK_DIAG).map(Self)
+        Netlink::open_protocol(Some(SOCK_DIAG)).map(Self)
     }
 
     /// Appends the messages of up to `limit` connections to `out`, as the kernel wrote them, and
@@ -84,7 +87,7 @@ impl Diag {
         loop {
             // The kernel writes the next answer while we ask for it, so that none is awaited: a
             // socket without one would never have one.
-            let read = self.0.receive(&mut buffer[..], libc::MSG_DONTWAIT)?;
+            let read = self.0.receive(&mut buffer[..], RecvFlags::DONTWAIT)?;
             let replies = messages(&buffer[..read]).filter(|reply| reply.sequence == sequence);
             for reply in replies {
                 rest.interrupted |= reply.flags & NLM_F_DUMP_INTR != 0;

@@ -1,10 +1,11 @@
 //! A TPACKET_V2 ring: arrivals, in order, without a system call.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use super::{Arrival, FIRST_INTERFACE, VNET_BYTES, VnetHeader};
@@ -115,11 +116,9 @@ pub(super) fn force_send_buffer(fd: &OwnedFd) -> io::Result<()> {
 
 /// A packet socket that receives nothing yet.
 fn socket(offload: bool) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked and owned at once.
-    let fd = unsafe {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?)
-    };
+    let (family, kind) = (AddressFamily::PACKET, SocketType::RAW);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = net::socket_with(family, kind, flags, None)?;
     if offload {
         const PACKET_VNET_HDR: i32 = 15;
         set_option(&fd, libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;

@@ -6,12 +6,13 @@
 //! looked at first.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll;
 
 use super::outbox::Outbox;
 use super::ring::{self, Ring};
 use super::{Arrival, Ask, Departed, Departure, RingConfig};
-use crate::sys::check;
 
 /// One ring or two for arrivals, and a socket for departures: one of its own, so that the kernel's
 /// answers about them wake nobody who waits for arrivals.
@@ -60,24 +61,12 @@ impl Rings {
 
 /// A descriptor that is readable when one of two is.
 fn either(one: &OwnedFd, other: &OwnedFd) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked and owned at once.
-    let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+    let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for fd in [one, other] {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: 0,
-        };
-        // SAFETY: the event outlives the call.
-        check(unsafe {
-            libc::epoll_ctl(
-                epoll.as_raw_fd(),
-                libc::EPOLL_CTL_ADD,
-                fd.as_raw_fd(),
-                &raw mut event,
-            )
-        })?;
+        let nameless = epoll::EventData::new_u64(0);
+        epoll::add(&either, fd, nameless, epoll::EventFlags::IN)?;
     }
-    Ok(epoll)
+    Ok(either)
 }
 
 impl Rings {

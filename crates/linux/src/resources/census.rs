@@ -269,8 +269,7 @@ mod tests {
         assert!(cpu_ns(own).is_some_and(|ns| ns > 0));
         // The harness runs tests in threads; a thread that asks by its own number asks for all.
         let others = numbers_in("/proc/self/task").filter(|&thread| thread != own);
-        // SAFETY: always succeeds.
-        let this = unsafe { libc::gettid() };
+        let this = rustix::thread::gettid().as_raw_pid();
         std::thread::spawn(move || assert_eq!(cpu_ns(this), None))
             .join()
             .unwrap();

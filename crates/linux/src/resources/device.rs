@@ -90,7 +90,7 @@ fn mount_of<'a>(mounts: &'a str, folder: &Path) -> Option<Mount<'a>> {
 
 /// The disk of a block device's number; none where it is not one.
 fn whole_disk(number: u64) -> Option<Device> {
-    let (major, minor) = (libc::major(number), libc::minor(number));
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let folder = fs::canonicalize(link).ok()?;
     let disk = if folder.join("partition").exists() {

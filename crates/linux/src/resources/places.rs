@@ -13,6 +13,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+
 use crate::groups::Version;
 
 /// What a controller limits.
@@ -174,7 +176,7 @@ fn has_word(text: &str, word: &str) -> bool {
 
 /// Whether groups can be made in a group.
 fn writable(group: &Path) -> bool {
-    crate::sys::may_write(group)
+    access(group, Access::WRITE_OK).is_ok()
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@
 //! reaper itself is killed, the run removes its groups at its end; where both are, the next run
 //! does ([`Groups`](super::Groups)).
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use rustix::process::{Signal, pidfd_send_signal, setsid};
+use rustix::thread::set_name;
 
 use crate::sys::{self, Fork};
 
@@ -23,13 +25,13 @@ pub(super) struct Reaper {
     pid: i32,
     pidfd: OwnedFd,
     /// Held for as long as the run needs its groups.
-    _alive: File,
+    _alive: PipeWriter,
 }
 
 impl Reaper {
     /// Forks it; the process must have one thread. It will remove `folders`.
     pub(super) fn start(folders: &[PathBuf]) -> io::Result<Self> {
-        let (ended, alive) = sys::pipe()?;
+        let (ended, alive) = io::pipe()?;
         assert_eq!(
             super::super::sandbox::threads(),
             1,
@@ -51,17 +53,15 @@ impl Reaper {
 
     /// Ends it: the groups have been removed.
     pub(super) fn stop(&self) {
-        let _ = sys::send_signal(self.pidfd.as_fd(), libc::SIGKILL);
-        let mut status = 0;
-        // SAFETY: our own child; the pointer outlives the call.
-        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+        sys::wait_for_child(self.pid);
     }
 }
 
-fn main(mut ended: File, folders: &[PathBuf]) -> ! {
-    sys::set_name(c"longhaul-reaper");
+fn main(mut ended: PipeReader, folders: &[PathBuf]) -> ! {
+    set_name(c"longhaul-reaper").ok();
     // Away from the terminal: Ctrl-C is for the run.
-    sys::new_session();
+    setsid().ok();
     sys::ignore_endings();
     sys::close_all_but(0, &mut [ended.as_raw_fd()]);
     // Nothing is ever written: this returns at the end of the last that holds the other end.

@@ -21,16 +21,17 @@
 //! stacks count in full for `RLIMIT_DATA`: a program with hundreds of threads needs more than it holds.
 
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+
+use rustix::fs::statfs;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use super::census::{Census, cpu_ns};
 use crate::clock::monotonic_ns;
 use crate::cpu::own_cpu_ns;
 use crate::procfs::{kib, resident_bytes};
-use crate::sys::check;
 
 /// Looks are at least so far apart, and at most.
 const LEAST_NS: u64 = 20_000_000;
@@ -151,8 +152,8 @@ impl Watchdog {
         }
         let &(pid, pss) = holds.iter().max_by_key(|(_, pss)| pss.all)?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        // SAFETY: no pointers. The number was read of just now.
-        check(unsafe { libc::kill(pid, libc::SIGKILL) }).ok()?;
+        // The number was read of just now.
+        kill_process(Pid::from_raw(pid)?, Signal::KILL).ok()?;
         Some(Killed {
             host,
             pid,
@@ -170,17 +171,13 @@ impl Watchdog {
 /// # Errors
 /// The kernel refuses.
 pub fn limit_data(bytes: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
+    let limit = getrlimit(Resource::Data);
+    let tighter = |limit: Option<u64>| Some(limit.map_or(bytes, |limit| limit.min(bytes)));
+    let limit = Rlimit {
+        current: tighter(limit.current),
+        maximum: tighter(limit.maximum),
     };
-    // SAFETY: the structure outlives both calls.
-    unsafe {
-        check(libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit))?;
-        limit.rlim_cur = limit.rlim_cur.min(bytes);
-        limit.rlim_max = limit.rlim_max.min(bytes);
-        check(libc::setrlimit(libc::RLIMIT_DATA, &raw const limit)).map(drop)
-    }
+    Ok(setrlimit(Resource::Data, limit)?)
 }
 
 /// What a process holds, shared pages by their parts.
@@ -207,18 +204,12 @@ impl Pss {
 /// What a tmpfs of a host holds; 0 for any other folder.
 pub(crate) fn tmpfs_bytes(init: i32, folder: &std::path::Path) -> u64 {
     let path = format!("/proc/{init}/root{}", folder.display());
-    let Ok(path) = CString::new(path) else {
-        return 0;
-    };
-    // SAFETY: a NUL-terminated string, and an all-zero structure that outlives the call.
-    let (result, stat) = unsafe {
-        let mut stat: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &raw mut stat), stat)
-    };
-    if result != 0 || stat.f_type != libc::TMPFS_MAGIC {
-        return 0;
+    match statfs(path) {
+        Ok(stat) if stat.f_type == libc::TMPFS_MAGIC => {
+            stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs()
+        }
+        _ => 0,
     }
-    stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs()
 }
 
 #[cfg(test)]

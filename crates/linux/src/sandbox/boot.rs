@@ -1,9 +1,13 @@
 //! A host's init: makes its namespaces into a host, then reaps orphans until it is killed.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::ffi::CString;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::system::sethostname;
+use rustix::thread::set_name;
 
 use super::identity::{self, Meminfo};
 use super::service::{self, NAME_SERVER};
@@ -46,6 +50,9 @@ pub(super) const PRIVATE: [(&str, &str); 4] = [
     ("/var/tmp", "1777"),
     ("/dev/shm", "1777"),
 ];
+/// Mounts whose files give nobody other rights, and those that hold no programs at all.
+const UNPRIVILEGED: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+pub(super) const DATA_ONLY: MountFlags = UNPRIVILEGED.union(MountFlags::NOEXEC);
 /// A folder that every host sees as the machine has it, and writes for itself alone.
 const OVERLAID: &str = "/var";
 
@@ -70,8 +77,13 @@ pub(super) struct Given<'a> {
 }
 
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
-pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut report: File) -> ! {
-    sys::set_name(c"longhaul-host");
+pub(super) fn main(
+    config: &HostConfig,
+    given: &Given<'_>,
+    mut go: PipeReader,
+    mut report: PipeWriter,
+) -> ! {
+    set_name(c"longhaul-host").ok();
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
     let result = boot(config, given, &mut go);
@@ -89,9 +101,14 @@ pub(super) fn main(config: &HostConfig, given: &Given<'_>, mut go: File, mut rep
 }
 
 /// Makes the host; returns what of its identity changes as it goes on.
-fn boot(config: &HostConfig, given: &Given<'_>, go: &mut File) -> Result<Option<Meminfo>, String> {
+fn boot(
+    config: &HostConfig,
+    given: &Given<'_>,
+    go: &mut PipeReader,
+) -> Result<Option<Meminfo>, String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-    sys::set_hostname(&config.name).map_err(step("setting its name"))?;
+    let named = sethostname(config.name.as_bytes()).map_err(io::Error::from);
+    named.map_err(step("setting its name"))?;
     groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     let limits = config.limits;
     let keep = &given.shared.keep;
@@ -121,8 +138,7 @@ fn boot(config: &HostConfig, given: &Given<'_>, go: &mut File) -> Result<Option<
 
 /// A `/proc` that shows this PID namespace.
 pub(super) fn mount_proc() -> io::Result<()> {
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    sys::mount(Path::new("proc"), Path::new("/proc"), "proc", flags, "")
+    Ok(mount("proc", "/proc", "proc", DATA_ONLY, c"")?)
 }
 
 /// Puts the run's names in place of `/etc/hosts`, their server into `/etc/resolv.conf`, files and
@@ -131,13 +147,7 @@ pub(super) fn mount_proc() -> io::Result<()> {
 /// stays so.
 pub(super) fn bind_names(hosts_file: &str, domain: Option<&str>) -> io::Result<()> {
     let stage = Path::new("/tmp");
-    sys::mount(
-        Path::new("tmpfs"),
-        stage,
-        "tmpfs",
-        libc::MS_NOSUID | libc::MS_NODEV,
-        "mode=0755",
-    )?;
+    mount("tmpfs", stage, "tmpfs", UNPRIVILEGED, c"mode=0755")?;
     std::fs::write("/tmp/hosts", hosts_file)?;
     let resolver = domain.map_or_else(
         || "# no name server: see /etc/hosts\n".to_owned(),
@@ -151,7 +161,7 @@ pub(super) fn bind_names(hosts_file: &str, domain: Option<&str>) -> io::Result<(
     for name in ["resolv.conf", "nsswitch.conf", "gai.conf"] {
         bind_over(&stage.join(name), &Path::new("/etc").join(name)).ok();
     }
-    sys::unmount(stage)
+    Ok(unmount(stage, UnmountFlags::DETACH)?)
 }
 
 /// Shows `source` in place of the file `target`, and in place of a link itself where it is one:
@@ -189,16 +199,10 @@ fn mount_private(keep: &[std::path::PathBuf], memory: Option<u64>) -> io::Result
         if !is_private(Path::new(folder)) {
             continue;
         }
-        let flags = libc::MS_NOSUID | libc::MS_NODEV;
         let size = memory.map_or(String::new(), |bytes| format!(",size={bytes}"));
         let options = format!("mode={mode}{size}");
-        sys::mount(
-            Path::new("tmpfs"),
-            Path::new(folder),
-            "tmpfs",
-            flags,
-            &options,
-        )?;
+        let options = CString::new(options)?;
+        mount("tmpfs", folder, "tmpfs", UNPRIVILEGED, options.as_c_str())?;
         if folder == "/run" {
             // Where the kernel or the machine's file system does not allow it, /var is shared.
             overlay(OVERLAID).ok();
@@ -225,14 +229,15 @@ fn overlay(folder: &str) -> io::Result<()> {
     }
     let options =
         format!("lowerdir={folder},upperdir={LAYER}/upper,workdir={LAYER}/work,userxattr");
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    sys::mount(
-        Path::new("overlay"),
-        Path::new(folder),
+    let options = CString::new(options)?;
+    mount(
         "overlay",
-        flags,
-        &options,
-    )
+        folder,
+        "overlay",
+        UNPRIVILEGED,
+        options.as_c_str(),
+    )?;
+    Ok(())
 }
 
 fn set_sysctls(config: &HostConfig, pinned: &[Sysctl]) -> io::Result<()> {

@@ -77,7 +77,11 @@ impl Server {
                 bytes: Vec::new(),
                 buffer: diag::buffer(),
                 // Starting programs takes a few descriptors, too.
-                kept: self.open_files.rlim_max as usize / 2,
+                kept: self
+                    .open_files
+                    .maximum
+                    .map_or(usize::MAX, |most| most as usize)
+                    / 2,
             });
         }
         Ok(())

@@ -4,10 +4,15 @@
 //! The host's init makes the namespace while it is in the groups, and then leaves them: it is not
 //! one of the host's programs, and must not be what a host without memory loses.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use rustix::mount::{self, MountFlags};
+use rustix::thread::UnshareFlags;
+
+use super::boot::DATA_ONLY;
 use crate::resources::Membership;
 use crate::sys;
 
@@ -30,7 +35,7 @@ pub(super) fn enter(groups: &[Membership]) -> io::Result<()> {
     // Opened before, since version 2 looks at the namespace that a file was opened in.
     let homes: io::Result<Vec<File>> = groups.iter().map(|group| members(&group.home)).collect();
     join(groups)?;
-    sys::unshare(libc::CLONE_NEWCGROUP)?;
+    sys::unshare(UnshareFlags::NEWCGROUP)?;
     for mut home in homes? {
         home.write_all(b"0")?;
     }
@@ -50,22 +55,17 @@ pub(super) fn mount(groups: &[Membership]) -> io::Result<()> {
     if groups.is_empty() || !trees.is_dir() {
         return Ok(());
     }
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let read_only = DATA_ONLY | MountFlags::RDONLY;
     if groups.iter().any(|group| group.tree.is_none()) {
-        let source = Path::new("cgroup2");
-        return sys::mount(source, trees, "cgroup2", flags | libc::MS_RDONLY, "");
+        mount::mount("cgroup2", trees, "cgroup2", read_only, c"")?;
+        return Ok(());
     }
-    sys::mount(Path::new("tmpfs"), trees, "tmpfs", flags, "mode=0755")?;
+    mount::mount("tmpfs", trees, "tmpfs", DATA_ONLY, c"mode=0755")?;
     for tree in groups.iter().filter_map(|group| group.tree.as_deref()) {
         let folder = trees.join(tree);
         fs::create_dir(&folder)?;
-        sys::mount(
-            Path::new("cgroup"),
-            &folder,
-            "cgroup",
-            flags | libc::MS_RDONLY,
-            tree,
-        )?;
+        let tree = CString::new(tree)?;
+        mount::mount("cgroup", &folder, "cgroup", read_only, tree.as_c_str())?;
     }
     Ok(())
 }

@@ -7,8 +7,16 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, PidfdFlags, Resource, pidfd_open, setrlimit, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::thread::{
+    LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags, move_into_link_name_space,
+    move_into_thread_name_spaces,
+};
 
 use super::server::Server;
 use super::{HostConfig, SpawnSpec, groups};
@@ -31,7 +39,7 @@ pub(super) fn launch(
         return Err("a program needs three standard streams".to_owned());
     }
     let failed = |e: io::Error| format!("cannot start `{name}` on {}: {e}", host.config.name);
-    let (mut report_read, mut report_write) = sys::pipe().map_err(failed)?;
+    let (mut report_read, mut report_write) = io::pipe().map_err(failed)?;
     let init = open_pidfd(host.pid).map_err(failed)?;
     let child = fork_into(&init).map_err(failed)?;
     let pid = match child {
@@ -55,11 +63,11 @@ pub(super) fn launch(
 /// Forks a child that is a member of the PID namespace of `init`.
 fn fork_into(init: &OwnedFd) -> io::Result<Fork> {
     let own = File::open("/proc/self/ns/pid")?;
-    sys::setns(init.as_fd(), libc::CLONE_NEWPID)?;
+    move_into_thread_name_spaces(init.as_fd(), ThreadNameSpaceType::PROCESS_ID)?;
     // SAFETY: the sandbox has one thread.
     let fork = unsafe { sys::fork(0) };
     if !matches!(fork, Ok(Fork::Child)) {
-        sys::setns(own.as_fd(), libc::CLONE_NEWPID)?;
+        move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     }
     fork
 }
@@ -76,17 +84,20 @@ fn become_program(
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         let config = &server.host(spec.host)?.config;
         accept_limits(config)?;
-        let mut host =
-            libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNS;
-        if !config.groups.is_empty() {
-            host |= libc::CLONE_NEWCGROUP;
-        }
-        sys::setns(init.as_fd(), host).map_err(step("entering the host"))?;
-        sys::new_session();
-        for (stream, target) in streams.iter().zip(0..) {
-            sys::duplicate(stream.as_fd(), target).map_err(step("connecting its streams"))?;
-        }
-        super::usage::restore_open_files(&server.open_files);
+        let mut host = ThreadNameSpaceType::NETWORK
+            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+            | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+            | ThreadNameSpaceType::MOUNT;
+        host.set(
+            ThreadNameSpaceType::CONTROL_GROUP,
+            !config.groups.is_empty(),
+        );
+        let entered = move_into_thread_name_spaces(init.as_fd(), host);
+        entered.map_err(|e| step("entering the host")(e.into()))?;
+        setsid().ok();
+        connect(streams).map_err(step("connecting its streams"))?;
+        // Lowering a soft limit cannot fail.
+        setrlimit(Resource::Nofile, server.open_files).ok();
         if !spec.as_root && server.uid != 0 {
             become_caller(server.uid, server.gid).map_err(step("becoming the caller's user"))?;
         }
@@ -131,6 +142,17 @@ fn become_program(
     }
 }
 
+/// Makes copies of `streams` the standard streams, which survive `exec`.
+fn connect(streams: &[OwnedFd]) -> io::Result<()> {
+    let [input, output, errors] = streams else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    dup2_stdin(input)?;
+    dup2_stdout(output)?;
+    dup2_stderr(errors)?;
+    Ok(())
+}
+
 /// Keeps the calling process to what its host has; while its control groups can still be seen.
 fn accept_limits(config: &HostConfig) -> Result<(), String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -146,10 +168,15 @@ fn accept_limits(config: &HostConfig) -> Result<(), String> {
 
 /// Maps the caller's own user and group onto the sandbox's user 0 and drops its rights.
 fn become_caller(uid: u32, gid: u32) -> io::Result<()> {
-    sys::unshare(libc::CLONE_NEWUSER)?;
+    sys::unshare(UnshareFlags::NEWUSER)?;
     sys::write_file("/proc/self/setgroups", "deny")?;
     sys::write_file("/proc/self/uid_map", &format!("{uid} 0 1\n"))?;
     sys::write_file("/proc/self/gid_map", &format!("{gid} 0 1\n"))
+}
+
+/// Whether this process may execute `path`.
+fn may_execute(path: &Path) -> bool {
+    access(path, Access::EXEC_OK).is_ok() && path.is_file()
 }
 
 /// The file of a program, looked up in the `PATH` of `env` as a shell does.
@@ -157,7 +184,7 @@ fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         return match path.metadata() {
-            Ok(_) if sys::may_execute(&path) => Ok(path),
+            Ok(_) if may_execute(&path) => Ok(path),
             Ok(_) => Err(format!("cannot start `{name}`: the file is not executable")),
             Err(error) => Err(format!(
                 "cannot start `{name}`: {error} (each host has a /tmp, /var/tmp, /run and \
@@ -170,7 +197,7 @@ fn find(name: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
         .find(|(key, _)| key == "PATH")
         .map_or(DEFAULT_PATH, |(_, v)| v.as_str());
     let candidates = path.split(':').map(|folder| Path::new(folder).join(name));
-    candidates.into_iter().find(|file| sys::may_execute(file)).ok_or_else(|| {
+    candidates.into_iter().find(|file| may_execute(file)).ok_or_else(|| {
         format!("cannot start `{name}`: no such program in PATH ({path}); install it or give its path")
     })
 }
@@ -182,19 +209,13 @@ pub(super) fn inside_network_of<T>(
 ) -> io::Result<T> {
     let own = File::open("/proc/self/ns/net")?;
     let other = open_pidfd(pid)?;
-    sys::setns(other.as_fd(), libc::CLONE_NEWNET)?;
+    move_into_thread_name_spaces(other.as_fd(), ThreadNameSpaceType::NETWORK)?;
     let result = work();
-    sys::setns(own.as_fd(), libc::CLONE_NEWNET)?;
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Network))?;
     result
 }
 
 fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: no pointers; the result is checked and owned at once.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        let fd = OwnedFd::from_raw_fd(sys::check(fd as i32)?);
-        debug_assert!(fd.as_raw_fd() > 2);
-        Ok(fd)
-    }
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }

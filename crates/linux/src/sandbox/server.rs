@@ -4,10 +4,12 @@
 //! results: when it or its parent dies, everything in it ends.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::time::Duration;
+
+use rustix::process::{Pid, Rlimit, Signal, kill_process, kill_process_group, setsid};
+use rustix::thread::set_name;
 
 use super::boot::{Given, Sysctl};
 use super::dump::{HostDiag, Round};
@@ -35,9 +37,9 @@ const DIED: &str = "its init died while it booted";
 
 /// The sandbox's main function. Never returns: the process ends here.
 pub(super) fn main<A: Answers>(channel: Channel, uid: u32, gid: u32, answers: Option<A>) -> ! {
-    sys::set_name(c"longhaul-box");
+    set_name(c"longhaul-box").ok();
     // Away from the terminal: Ctrl-C is for the run, which ends us in good order.
-    sys::new_session();
+    setsid().ok();
     sys::reset_signals();
     let code = match serve(&channel, uid, gid, answers) {
         Ok(()) => 0,
@@ -72,7 +74,7 @@ pub(super) struct Server {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) hosts: Vec<Host>,
-    pub(super) open_files: libc::rlimit,
+    pub(super) open_files: Rlimit,
     netlink: Netlink,
     /// The mask of the CPU that all super-packets are led to; none where there is none.
     steering: Option<String>,
@@ -154,9 +156,7 @@ fn serve<A: Answers>(
 impl Server {
     fn set_up(config: SandboxConfig, uid: u32, gid: u32) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        let root = Path::new("/");
-        sys::mount(root, root, "", libc::MS_REC | libc::MS_PRIVATE, "")
-            .map_err(step("making mounts private"))?;
+        sys::make_mounts_private().map_err(step("making mounts private"))?;
         boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
         boot::bind_names(&config.hosts_file, config.domain.as_deref())
             .map_err(step("giving hosts their names"))?;
@@ -238,9 +238,12 @@ impl Server {
                 Answer::Spawned(ProgramId(pid))
             }
             Request::Signal { id, signal } => {
-                if self.programs.contains_key(&id.0) {
-                    // SAFETY: no pointers; the group is one that we started and not yet reaped.
-                    unsafe { libc::kill(-id.0, signal) };
+                // A group that we started and have not yet reaped.
+                if self.programs.contains_key(&id.0)
+                    && let (Some(group), Some(signal)) =
+                        (Pid::from_raw(id.0), Signal::from_named_raw(signal))
+                {
+                    kill_process_group(group, signal).ok();
                 }
                 Answer::Done
             }
@@ -293,8 +296,10 @@ impl Server {
         // Where they may not it takes longer, no more.
         self.bind(0, &self.all_cpus).ok();
         for host in self.hosts.iter().filter(|host| host.alive) {
-            // SAFETY: no pointers; the number is our child's until we reap it.
-            unsafe { libc::kill(host.pid, libc::SIGKILL) };
+            // The number is our child's until we reap it.
+            if let Some(init) = Pid::from_raw(host.pid) {
+                kill_process(init, Signal::KILL).ok();
+            }
         }
     }
 
@@ -340,9 +345,9 @@ impl Server {
         self.bind(first, &self.config.cpus).map_err(binding)
     }
 
-    fn fork_host(&mut self, config: &HostConfig) -> io::Result<(std::fs::File, std::fs::File)> {
-        let (go_read, go_write) = sys::pipe()?;
-        let (report_read, report_write) = sys::pipe()?;
+    fn fork_host(&mut self, config: &HostConfig) -> io::Result<(PipeReader, PipeWriter)> {
+        let (go_read, go_write) = io::pipe()?;
+        let (report_read, report_write) = io::pipe()?;
         let flags = libc::CLONE_NEWNET
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWPID

@@ -29,12 +29,13 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::thread::set_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::clients::Clients;
 use super::Sandbox;
-use crate::channel::Channel;
+use crate::channel::{self, Channel};
 use crate::clock::MachineTime;
 use crate::epoll::{Epoll, Interest};
 use crate::sys::{self, Fork};
@@ -148,8 +149,8 @@ pub(super) struct Service {
 impl Service {
     /// Forks the service; returns it and the run's end of its channel.
     pub(super) fn fork(answers: impl Answers) -> io::Result<(Self, OwnedFd)> {
-        let (feed, taken) = sys::socket_pair()?;
-        let (ours, runs) = sys::socket_pair()?;
+        let (feed, taken) = channel::pair()?;
+        let (ours, runs) = channel::pair()?;
         // SAFETY: the box has one thread.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {
@@ -166,7 +167,7 @@ impl Service {
 
 /// The service's main function: serves until the box ends, and this process with it.
 fn main(answers: impl Answers, feed: OwnedFd, run: OwnedFd) -> ! {
-    sys::set_name(c"longhaul-answer");
+    set_name(c"longhaul-answer").ok();
     sys::reset_signals();
     // Clients hang up when they like.
     sys::ignore_broken_pipes();

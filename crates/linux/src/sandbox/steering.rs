@@ -17,6 +17,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, openat};
+
 use super::{Answer, Request, Sandbox, SandboxError, boot, launch, unexpected};
 use crate::sys;
 
@@ -73,7 +75,11 @@ pub(super) fn first_mask(cpus: &[usize], write: impl Fn(&str) -> io::Result<()>)
 /// The file with the mask of a host's interface, by the host's init.
 pub(super) fn open(init: i32) -> io::Result<File> {
     let path = format!("class/net/{}/queues/rx-0/rps_cpus", boot::INTERFACE);
-    launch::inside_network_of(init, || sys::open_below(&sys::mount_sysfs(false)?, &path))
+    launch::inside_network_of(init, || {
+        let sysfs = sys::mount_sysfs(false)?;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        Ok(openat(sysfs, path, flags, Mode::empty())?.into())
+    })
 }
 
 #[cfg(test)]

@@ -149,12 +149,6 @@ fn pid_namespace(pid: i32) -> Option<std::ffi::OsString> {
         .map(Into::into)
 }
 
-/// Gives a program the limit of open files that its caller had.
-pub(super) fn restore_open_files(limit: &libc::rlimit) {
-    // SAFETY: the structure outlives the call; lowering a soft limit cannot fail.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,10 +6,11 @@
 //! killed. When it is asked to end, or finds the sandbox gone, every process goes on. Somebody may kill
 //! it: then the sandbox lets them go on, and tells the run.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+
+use rustix::thread::set_name;
 
 use super::boot::PRIVATE;
 use super::server::Host;
@@ -23,11 +24,11 @@ use crate::sys::{self, Fork};
 pub(super) struct Warden {
     pub(super) pid: i32,
     /// What it says, a line for each process that it has killed.
-    said: File,
+    said: PipeReader,
     /// What it has said of a line.
     partial: Vec<u8>,
     /// Held for as long as it is to go on.
-    _go_on: File,
+    _go_on: PipeWriter,
 }
 
 /// A process that the warden has killed.
@@ -63,8 +64,8 @@ impl Warden {
         if work.shares.is_empty() && work.limits.is_empty() {
             return Ok(None);
         }
-        let (said, says) = sys::pipe()?;
-        let (go_on, held) = sys::pipe()?;
+        let (said, says) = io::pipe()?;
+        let (go_on, held) = io::pipe()?;
         // SAFETY: the sandbox has one thread.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {
@@ -127,8 +128,8 @@ struct Work {
     of_limit: Vec<usize>,
 }
 
-fn main(work: Work, cpus: usize, go_on: &File, says: File) -> ! {
-    sys::set_name(c"longhaul-warden");
+fn main(work: Work, cpus: usize, go_on: &PipeReader, says: PipeWriter) -> ! {
+    set_name(c"longhaul-warden").ok();
     sys::reset_signals();
     cpu::without_timer_slack();
     Scheduling::ShortSlice.apply();
@@ -140,7 +141,7 @@ fn main(work: Work, cpus: usize, go_on: &File, says: File) -> ! {
 }
 
 /// Takes turns until the other end of `go_on` is closed; then everything goes on.
-fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: File) -> io::Result<()> {
+fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: PipeWriter) -> io::Result<()> {
     let of_limit = work.of_limit;
     let duty = (!work.shares.is_empty()).then(|| Controller::new(&work.shares, cpus));
     let watchdog = (!work.limits.is_empty()).then(|| Watchdog::new(work.limits));

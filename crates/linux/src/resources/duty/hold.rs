@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::cpu_ns;
 use super::credit::Credit;
 use crate::clock::monotonic_ns;
@@ -39,11 +41,12 @@ impl Held {
     /// give all others first.
     pub(super) fn send(self, pid: i32) {
         let signal = match self {
-            Self::Stopped => libc::SIGSTOP,
-            Self::Continued => libc::SIGCONT,
+            Self::Stopped => Signal::STOP,
+            Self::Continued => Signal::CONT,
         };
-        // SAFETY: no pointers.
-        unsafe { libc::kill(pid, signal) };
+        if let Some(pid) = Pid::from_raw(pid) {
+            kill_process(pid, signal).ok();
+        }
     }
 }
 

@@ -65,8 +65,8 @@ impl Bench {
         names
             .set_read_timeout(Some(Duration::from_millis(500)))
             .unwrap();
-        let (feed, taken) = sys::socket_pair().unwrap();
-        let (run, ours) = sys::socket_pair().unwrap();
+        let (feed, taken) = channel::pair().unwrap();
+        let (run, ours) = channel::pair().unwrap();
         let feed = Channel::new(feed);
         let opened = Opened { host: 3 };
         feed.send(&opened, &[server.as_fd(), listener.as_fd()])
