@@ -15,7 +15,7 @@ use crate::problem::Problem;
 
 pub use best::Best;
 pub use k_cluster::KCluster;
-pub use metis::{Metis, Way};
+pub use metis::{Metis, Scheme};
 pub use random::Random;
 pub use refine::{Cost, Limits, refine};
 

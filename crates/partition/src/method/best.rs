@@ -9,13 +9,13 @@
 //! expected weights and once with the conservative ones where there are any; each is refined by
 //! Fiduccia-Mattheyses moves under limits of imbalance. The cheapest of all goes through V-cycles
 //! (Walshaw 2004): it is coarsened again by random heavy matchings that respect it, and refined on
-//! the way back; what is no better is dropped.
+//! the scheme back; what is no better is dropped.
 //!
 //! **Bounds.** The number of tries follows the size of the graph, never a clock: the same graph
 //! gives the same partition on a slower machine.
 
 use super::refine::{Limits, refine, work_halves};
-use super::{Draws, Metis, Way};
+use super::{Draws, Metis, Scheme};
 use crate::graph::{Graph, Groups};
 use crate::partition::Partitioner;
 use crate::problem::Problem;
@@ -164,7 +164,7 @@ impl Coarse<'_> {
     fn seeded(&self, number: u32, cut: u64, seed: u64) -> Vec<u16> {
         let metis = Metis {
             imbalance: [30, 100][number as usize / 6 % 2],
-            way: [Way::Bisection, Way::KWay][number as usize / 3 % 2],
+            scheme: [Scheme::Bisection, Scheme::KWay][number as usize / 3 % 2],
             cuts: 1,
         };
         match (number % 3, &self.conservative) {
