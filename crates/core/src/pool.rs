@@ -27,11 +27,11 @@ use buffers::Buffers;
 pub(crate) use descriptor::{BufferId, Descriptor, LOST, MARKED, MAY_FRAGMENT, Origin};
 
 /// What a modelled packet carries.
-static ZEROS: [u8; LONGEST_FRAME] = [0; LONGEST_FRAME];
+static ZEROS: [u8; MAX_FRAME_LEN] = [0; MAX_FRAME_LEN];
 /// The longest IP packet, in bytes: no link takes longer ones, though IPv6, which does not count its
 /// header in 16 bits of length, could have them.
-pub(crate) const LONGEST_PACKET: u32 = u16::MAX as u32;
-pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + LONGEST_PACKET as usize;
+pub(crate) const MAX_PACKET_LEN: u32 = u16::MAX as u32;
+pub(crate) const MAX_FRAME_LEN: usize = ETHERNET_LEN + MAX_PACKET_LEN as usize;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -56,7 +56,7 @@ impl Pool {
     /// A pool of so many slots, and of so many buffers for super-packets.
     pub(crate) fn new(slots: u32, slot_size: usize, buffers: u32) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
-        let slot_size = slot_size.min(LONGEST_FRAME);
+        let slot_size = slot_size.min(MAX_FRAME_LEN);
         Self {
             descriptors: Vec::with_capacity(slots as usize),
             free: NIL,

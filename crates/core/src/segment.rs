@@ -16,7 +16,7 @@
 //!
 //! Left out: tunnels (their inner headers would have to change too: between the IP header and
 //! `start` there may be nothing but extension headers that stay the same), SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
-//! none of ours is refused at the door.
+//! none of ours is refused at the ingress.
 
 use std::ops::Range;
 
@@ -26,13 +26,13 @@ use crate::packet::{
 
 /// More segments than a kernel puts into one super-packet here: hosts are told to stay below
 /// (`gso_max_segs`), and UDP has the same limit (`UDP_MAX_SEGMENTS`).
-pub const MOST_SEGMENTS: usize = 128;
+pub const MAX_SEGMENTS: usize = 128;
 /// The longest super-packet with its Ethernet header.
-pub const LONGEST_SUPER: usize = ETHERNET_LEN + 65_535;
+pub const MAX_SUPER_LEN: usize = ETHERNET_LEN + 65_535;
 /// Memory that a super-packet takes inside, however short it is.
-pub const SUPER_BYTES: usize = LONGEST_SUPER.next_multiple_of(4096);
+pub const SUPER_BYTES: usize = MAX_SUPER_LEN.next_multiple_of(4096);
 /// More bytes of headers than a super-packet has: Ethernet, IPv6 with extensions, TCP.
-const MOST_HEADERS: usize = 192;
+const MAX_HEADERS: usize = 192;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -129,9 +129,9 @@ impl Super {
         let count = payload.div_ceil(usize::from(offload.size).max(1));
         let is_sound = protocol == number
             && header_len >= least
-            && headers <= MOST_HEADERS
+            && headers <= MAX_HEADERS
             && offload.size > 0
-            && (1..=MOST_SEGMENTS).contains(&count);
+            && (1..=MAX_SEGMENTS).contains(&count);
         is_sound.then_some(Self {
             kind: offload.kind,
             is_ipv6,
@@ -275,7 +275,7 @@ fn ipv6_protocol(frame: &[u8], end: usize) -> Option<u8> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const DESTINATION: u8 = 60;
-    if end > MOST_HEADERS {
+    if end > MAX_HEADERS {
         return None;
     }
     let mut protocol = *frame.get(ETHERNET_LEN + 6)?;

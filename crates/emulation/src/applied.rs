@@ -14,7 +14,7 @@ use longhaul_core::topology::PipeId;
 use longhaul_core::{Time, Topology};
 
 /// The most beginnings of events that wait to be told of; more are counted.
-const BEGUN_MAX: usize = 10_000;
+const MAX_BEGUN: usize = 10_000;
 
 /// Changes that have been made since this was last taken.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ impl Applied {
 
     /// An event of the file began.
     pub(crate) fn begin(&mut self, at: Time, event: usize) {
-        if self.begun.len() < BEGUN_MAX {
+        if self.begun.len() < MAX_BEGUN {
             self.begun.push((at, event));
         } else {
             self.begun_more += 1;

@@ -107,7 +107,7 @@ impl ModelledHosts {
             };
             match (packet, timer) {
                 (Some(packet), _) => {
-                    debug_assert_eq!(packet.staleness, Span::ZERO, "a window was too long");
+                    debug_assert_eq!(packet.shift, Span::ZERO, "a window was too long");
                     self.hand_over(engine, packet);
                 }
                 (None, Some(timer)) => self.traffic.handle_timeout(timer),
@@ -184,7 +184,7 @@ impl Emulation {
             from: self.engine.source(&parcel),
             to: parcel.host,
             due: egress.due,
-            shift: egress.staleness,
+            shift: egress.shift,
             path_delay: egress.path_delay,
         };
         hosts.hand_over(&mut self.engine, egress);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::Node;
 
 use crate::icmp::{self, Report};
@@ -33,7 +33,7 @@ const SERVICE: u8 = 0x1c;
 /// Writes the replies of all routers, and the fragments they make.
 ///
 /// Replies have the router's address as source, a TTL of 64, and the MAC addresses of their
-/// cause swapped. A reply that does not fit in the buffer is not written.
+/// reason swapped. A reply that does not fit in the buffer is not written.
 #[derive(Debug, Default, Clone)]
 pub struct RouterReplies {
     /// Next IPv4 identification. Each router counts for itself, so that what one sends does not
@@ -50,7 +50,7 @@ impl RouterReplies {
     fn respond_v4(
         &mut self,
         router: &Node,
-        cause: Cause,
+        reason: PuntReason,
         packet: &V4,
         out: &mut [u8],
     ) -> Option<usize> {
@@ -65,11 +65,11 @@ impl RouterReplies {
             source: router.ipv4,
             destination: packet.source(),
         };
-        let written = match cause {
-            Cause::Local => local_v4(header, packet, out),
-            Cause::HopLimit => report_v4(header, Report::V4_TIME_EXCEEDED, packet, out),
-            Cause::TooBig { mtu } => report_v4(header, Report::v4_too_big(mtu), packet, out),
-            Cause::NoRoute => report_v4(header, Report::V4_NET_UNREACHABLE, packet, out),
+        let written = match reason {
+            PuntReason::Local => local_v4(header, packet, out),
+            PuntReason::HopLimit => report_v4(header, Report::V4_TIME_EXCEEDED, packet, out),
+            PuntReason::TooBig { mtu } => report_v4(header, Report::v4_too_big(mtu), packet, out),
+            PuntReason::NoRoute => report_v4(header, Report::V4_NET_UNREACHABLE, packet, out),
         }?;
         *identification = identification.wrapping_add(1);
         Some(written)
@@ -80,7 +80,7 @@ impl Responder for RouterReplies {
     fn respond(
         &mut self,
         router: &Node,
-        cause: Cause,
+        reason: PuntReason,
         frame: &[u8],
         reply: &mut [u8],
     ) -> Option<usize> {
@@ -91,8 +91,8 @@ impl Responder for RouterReplies {
             return None;
         }
         let written = match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
-            ETHERTYPE_IPV4 => self.respond_v4(router, cause, &V4::read(ip)?, out),
-            ETHERTYPE_IPV6 => respond_v6(router, cause, &V6::read(ip)?, out),
+            ETHERTYPE_IPV4 => self.respond_v4(router, reason, &V4::read(ip)?, out),
+            ETHERTYPE_IPV6 => respond_v6(router, reason, &V6::read(ip)?, out),
             _ => None,
         }?;
         reply_ethernet[..6].copy_from_slice(&ethernet[6..12]);
@@ -145,7 +145,7 @@ fn report_v4(mut header: HeaderV4, report: Report, packet: &V4, out: &mut [u8]) 
     icmp::write_report_v4(&header, report, packet, out)
 }
 
-fn respond_v6(router: &Node, cause: Cause, packet: &V6, out: &mut [u8]) -> Option<usize> {
+fn respond_v6(router: &Node, reason: PuntReason, packet: &V6, out: &mut [u8]) -> Option<usize> {
     if !packet.is_between_nodes() {
         return None;
     }
@@ -155,11 +155,11 @@ fn respond_v6(router: &Node, cause: Cause, packet: &V6, out: &mut [u8]) -> Optio
         source: router.ipv6,
         destination: packet.source(),
     };
-    match cause {
-        Cause::Local => local_v6(header, packet, out),
-        Cause::HopLimit => report_v6(header, Report::V6_TIME_EXCEEDED, packet, out),
-        Cause::TooBig { mtu } => report_v6(header, Report::v6_too_big(mtu), packet, out),
-        Cause::NoRoute => report_v6(header, Report::V6_NO_ROUTE, packet, out),
+    match reason {
+        PuntReason::Local => local_v6(header, packet, out),
+        PuntReason::HopLimit => report_v6(header, Report::V6_TIME_EXCEEDED, packet, out),
+        PuntReason::TooBig { mtu } => report_v6(header, Report::v6_too_big(mtu), packet, out),
+        PuntReason::NoRoute => report_v6(header, Report::V6_NO_ROUTE, packet, out),
     }
 }
 

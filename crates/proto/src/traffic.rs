@@ -60,7 +60,7 @@ pub use report::{
 pub use side::Side;
 pub use source::Source;
 pub use spec::{
-    Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, LEAST_PAYLOAD, Name, Peer,
+    Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, MIN_PAYLOAD, Name, Peer,
     Transport,
 };
 pub use table::FlowTable;

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use crate::packet::Headers;
 use crate::pipe::delay::Moment;
 use crate::pipe::rate::Exact;
-use crate::pool::{LONGEST_PACKET, NIL};
+use crate::pool::{MAX_PACKET_LEN, NIL};
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 
@@ -52,7 +52,7 @@ pub(crate) struct Descriptor {
     /// The node that it goes to; `NIL` for none that exists.
     pub(crate) destination: u32,
     /// By how much it came too late to be served at its stamp, in ns.
-    pub(crate) staleness: u32,
+    pub(crate) shift: u32,
     /// The buffer that holds its bytes, 0 for its own slot; where its checksum is partial, where
     /// that is.
     place: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Origin {
     /// When it entered the network.
     pub(crate) entered: Time,
     /// By how much it came too late to be served at its stamp, in ns.
-    pub(crate) staleness: u32,
+    pub(crate) shift: u32,
 }
 
 impl Descriptor {
@@ -90,7 +90,7 @@ impl Descriptor {
             next: NIL,
             gap: UNKNOWN,
             destination: NIL,
-            staleness: origin.staleness,
+            shift: origin.shift,
             place: 0,
             segment: 0,
             ip_len: 0,
@@ -102,7 +102,7 @@ impl Descriptor {
 
     /// It has such headers.
     pub(super) fn describe(&mut self, headers: &Headers) {
-        debug_assert!(headers.ip_len <= LONGEST_PACKET);
+        debug_assert!(headers.ip_len <= MAX_PACKET_LEN);
         self.ip_len = headers.ip_len as u16;
         self.hop_limit = headers.hop_limit;
         self.put(MAY_FRAGMENT, headers.may_fragment);
@@ -112,7 +112,7 @@ impl Descriptor {
         Origin {
             id: self.id,
             entered: self.entered,
-            staleness: self.staleness,
+            shift: self.shift,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::Emulation;
 
 /// So many rounds and packets at one point in time are a circle: hosts answer each other without
 /// any delay.
-const AT_ONCE_MAX: u64 = 2_000_000;
+const MAX_AT_ONCE: u64 = 2_000_000;
 
 /// One core of a virtual run.
 pub(super) struct Lane {
@@ -112,7 +112,7 @@ impl Lane {
 
     /// Whether time does not pass any more.
     pub(super) fn is_stuck(&self) -> bool {
-        self.at_once > AT_ONCE_MAX
+        self.at_once > MAX_AT_ONCE
     }
 
     /// Whether a packet has found no memory.

@@ -22,7 +22,7 @@ use super::state::Phase;
 
 /// Why a threshold is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum CongestionSignal {
     /// A segment is lost.
     Loss,
     /// A time-out.
@@ -154,8 +154,8 @@ pub trait CongestionControl: Debug + Send {
     /// algorithm that rules alone: each acknowledgement.
     fn avoid(&mut self, ack: &Ack, window: &mut Window);
 
-    /// The threshold after `cause`.
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
+    /// The threshold after `signal`.
+    fn ssthresh(&mut self, window: &Window, signal: CongestionSignal) -> u32;
 
     /// The sender's phase has changed.
     fn phase(&mut self, _now: Time, _phase: Phase, _window: &mut Window) {}

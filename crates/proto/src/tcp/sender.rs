@@ -28,7 +28,7 @@ pub(super) use recovery::ticks;
 pub(super) use timer::Timer;
 
 /// Room for windows that no sender may pass; keeps sums of numbers far from overflow.
-const MOST_WRITTEN: u64 = 1 << 62;
+const MAX_WRITTEN: u64 = 1 << 62;
 
 /// What a timer has decided to send whatever the windows say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl Sender {
         let free = config
             .wmem
             .saturating_sub(used)
-            .min(MOST_WRITTEN - self.written);
+            .min(MAX_WRITTEN - self.written);
         let taken = bytes.min(free);
         if !self.was_cut {
             self.note_idle();

@@ -17,7 +17,7 @@ use longhaul_core::topology::NodeId;
 
 use super::Traffic;
 use super::directory::Address;
-use super::outbox::Way;
+use super::outbox::Ends;
 use super::wire::{Count, Envelope, Socket, Template};
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Flags, Segment, Timestamps};
@@ -65,13 +65,13 @@ impl Traffic {
             }),
             ..Segment::default()
         };
-        let way = Way {
+        let ends = Ends {
             host,
             to: remote.node,
         };
         let template = Template::new(PROTOCOL_TCP, own, remote);
         let write = |out: &mut Vec<u8>| template.write_tcp(&answer, &count, out);
-        self.world.outbox.push(way, now, write);
+        self.world.outbox.push(ends, now, write);
         true
     }
 

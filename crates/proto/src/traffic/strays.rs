@@ -8,13 +8,13 @@
 //! Left out: path MTU discovery. See `docs/traffic-model.md`.
 
 use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::time::Time;
 use longhaul_core::topology::{Node, NodeId, NodeKind};
 
 use super::Traffic;
 use super::directory::Address;
-use super::outbox::Way;
+use super::outbox::Ends;
 use super::slots::{Active, Key};
 use super::spec::{FIRST_PORT, Host};
 use super::wire::Envelope;
@@ -149,7 +149,7 @@ impl Traffic {
         };
         let written = self
             .replies
-            .respond(&host, Cause::Local, &frame, &mut reply);
+            .respond(&host, PuntReason::Local, &frame, &mut reply);
         let Some(reply) = written.and_then(|len| reply.get(..len)) else {
             return;
         };
@@ -160,8 +160,8 @@ impl Traffic {
         let ip_len = (reply.len() - ETHERNET_LEN) as u32;
         let behind = reply.iter().rposition(|&byte| byte != 0).unwrap_or(0) + 1;
         let stored = &reply[..behind.max(ETHERNET_LEN + 60).min(reply.len())];
-        let way = Way { host: node, to };
-        self.world.outbox.push(way, now, |out| {
+        let ends = Ends { host: node, to };
+        self.world.outbox.push(ends, now, |out| {
             out.extend_from_slice(stored);
             ip_len
         });

@@ -1,95 +1,96 @@
-//! What a look-ahead window holds: all that comes out of plain pipes in it, and where it goes.
+//! The scan of a look-ahead window: all packets that come out of plain pipes in it, and the forwarding
+//! decision about each.
 //!
-//! Many pipes are looked at in turn, one packet of each at a time: what is found about one does not
-//! wait for what memory says about another, and nothing is written to a place that memory has to
-//! tell first. A pipe at a time takes fewer instructions and is slower by a tenth. A pipe with many
-//! packets keeps its lane, while others come and go in the rest.
+//! Up to [`PREFETCH_BATCH`] pipes are scanned side by side, each in a *lane*, one packet of each at a
+//! time. The steps of different lanes are independent, so the CPU overlaps their cache misses; scanning
+//! pipe by pipe takes fewer instructions and was slower by a tenth. A pipe with many packets keeps its
+//! lane, while short ones come and go in the others.
 //!
-//! Where memory is far away, each place in it is gone to as seldom as can be: a packet knows when the
-//! one behind it is due, and pipes give away what comes out of them while they are at hand. Where it is
-//! near, both cost more than they save.
+//! In far memory ([`super`]) every visit to a cache line counts. So a packet also stores when the one
+//! behind it is due, which spares a visit to that one, and packets are popped while their pipe is in the
+//! cache. In near memory both cost more than they save.
 //!
-//! Left out: what becomes of it ([`super`]).
+//! Left out: handling the events ([`super`]).
 
 use std::ops::Range;
 
-use crate::engine::way::{self, Way};
+use crate::engine::disposition::{self, Disposition};
 use crate::parallel::LocalPipe;
 use crate::pending::wheel;
 use crate::pipe::delay::Moment;
-use crate::pipe::{Pipe, Taken};
+use crate::pipe::{Batch, Pipe};
 use crate::pool::{Descriptor, NIL, Pool};
 use crate::route::{Place, Routes};
 use crate::topology::{NodeId, Topology};
 
-use super::AT_A_TIME;
+use super::PREFETCH_BATCH;
 
-/// With more bytes of route tables than these, which no near cache holds, they are fetched ahead.
+/// Route tables with more bytes than this exceed the caches and are prefetched.
 const LARGE_TABLES: usize = 8 << 20;
 
 /// A packet comes out of a plain pipe.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine) struct Event {
-    /// (time since the window's beginning in ns, rank) in one number.
+    /// (time since the window's start in ns, rank) in one number.
     pub(super) order: u64,
     pub(in crate::engine) pipe: u32,
     pub(in crate::engine) index: u32,
-    pub(in crate::engine) way: Way,
+    pub(in crate::engine) disposition: Disposition,
 }
 
-/// What a pipe gives to a window: while it is looked at, as far as is known.
+/// The scan of one pipe.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share {
+pub(super) struct PipeScan {
     pub(super) pipe: u32,
-    /// The place, in tables of routes, of where it leads.
+    /// The row of its receiving node in the route tables.
     place: Place,
     rank: u32,
-    /// The first packet that is not taken, and when it is due.
+    /// The first packet that is not in the batch, and when it is due.
     pub(super) head: u32,
     pub(super) due: Moment,
-    pub(super) taken: Taken,
+    pub(super) batch: Batch,
 }
 
-/// Looks ahead: what is read, and what is found.
-pub(super) struct Lookout<'a> {
-    /// From when to when, in ns.
+/// The state of a scan: what it reads, and what it finds.
+pub(super) struct Scanner<'a> {
+    /// The window, in ns.
     pub(super) time: Range<u64>,
-    /// Whether nothing but the usual happens.
-    pub(super) is_usual: bool,
-    /// Whether pipes are to give away what comes out of them.
-    pub(super) takes: bool,
+    /// Whether all events so far are plain.
+    pub(super) all_plain: bool,
+    /// Whether packets are popped from their pipes during the scan.
+    pub(super) pops: bool,
     pub(super) pool: &'a Pool,
     pub(super) pipes: &'a mut [Pipe],
     pub(super) routes: &'a mut Routes,
     pub(super) topology: &'a Topology,
-    pub(super) fits: &'a [u32],
-    pub(super) fits_all: u32,
+    pub(super) mtus: &'a [u32],
+    pub(super) min_mtu: u32,
     pub(super) events: Vec<Event>,
     pub(super) ends: &'a mut Vec<u32>,
 }
 
-impl Lookout<'_> {
-    /// Finds all that comes out of such pipes.
-    pub(super) fn look(&mut self, pipes: &[wheel::Entry], is_far: bool, shares: &mut Vec<Share>) {
+impl Scanner<'_> {
+    /// Scans these pipes: all packets that come out of them in the window.
+    pub(super) fn look(&mut self, pipes: &[wheel::Entry], is_far: bool, scans: &mut Vec<PipeScan>) {
         if is_far {
-            self.look_in_lanes::<true>(pipes, shares);
+            self.scan_lanes::<true>(pipes, scans);
         } else {
-            self.look_in_lanes::<false>(pipes, shares);
+            self.scan_lanes::<false>(pipes, scans);
         }
     }
 
-    fn look_in_lanes<const FAR: bool>(&mut self, pipes: &[wheel::Entry], shares: &mut Vec<Share>) {
+    fn scan_lanes<const FAR: bool>(&mut self, pipes: &[wheel::Entry], scans: &mut Vec<PipeScan>) {
         let has_far_ways = self.routes.table_bytes() > LARGE_TABLES;
-        let mut lanes = [0; AT_A_TIME];
+        let mut lanes = [0; PREFETCH_BATCH];
         let (mut busy, mut begun) = (0, 0);
         loop {
-            // Whatever has a lane for long, others have the rest.
-            if busy <= AT_A_TIME / 2 && begun < pipes.len() {
-                let more = &pipes[begun..pipes.len().min(begun + AT_A_TIME - busy)];
+            // Refill only when half the lanes are free: refills prefetch, and pay by the batch.
+            if busy <= PREFETCH_BATCH / 2 && begun < pipes.len() {
+                let more = &pipes[begun..pipes.len().min(begun + PREFETCH_BATCH - busy)];
                 if FAR {
-                    self.fetch_heads(more);
+                    self.prefetch_heads(more);
                 }
-                shares.extend(more.iter().map(|entry| self.begin(entry)));
+                scans.extend(more.iter().map(|entry| self.start(entry)));
                 for _ in more {
                     lanes[busy] = begun as u32;
                     (busy, begun) = (busy + 1, begun + 1);
@@ -99,22 +100,22 @@ impl Lookout<'_> {
                 break;
             }
             if has_far_ways {
-                self.fetch_ways(&lanes[..busy], shares);
+                self.prefetch_routes(&lanes[..busy], scans);
             }
-            self.take_one_each::<FAR>(&lanes[..busy], shares);
-            busy = self.leave::<FAR>(&mut lanes, busy, shares);
+            self.step_lanes::<FAR>(&lanes[..busy], scans);
+            busy = self.retire_lanes::<FAR>(&mut lanes, busy, scans);
             if FAR {
-                self.fetch_next(&lanes[..busy], shares);
+                self.prefetch_next(&lanes[..busy], scans);
             }
         }
     }
 
-    /// Begins with the head of a pipe.
+    /// Starts at the head of a pipe.
     #[inline(always)]
-    fn begin(&self, entry: &wheel::Entry) -> Share {
+    fn start(&self, entry: &wheel::Entry) -> PipeScan {
         let pipe = &self.pipes[entry.pipe as usize];
         debug_assert_eq!(pipe.first(), entry.head);
-        Share {
+        PipeScan {
             pipe: entry.pipe,
             place: if pipe.leads_to_router() {
                 self.routes.place(NodeId(pipe.to))
@@ -124,137 +125,136 @@ impl Lookout<'_> {
             rank: pipe.rank,
             head: entry.head,
             due: self.pool[entry.head].due(),
-            taken: Taken::default(),
+            batch: Batch::default(),
         }
     }
 
-    /// Makes an event of each lane's packet, and goes on to the one behind it.
+    /// Advances each lane by one packet, and records its event.
     #[inline(always)]
-    fn take_one_each<const FAR: bool>(&mut self, lanes: &[u32], shares: &mut [Share]) {
+    fn step_lanes<const FAR: bool>(&mut self, lanes: &[u32], scans: &mut [PipeScan]) {
         for &lane in lanes {
-            let share = &mut shares[lane as usize];
-            let packet = &self.pool[share.head];
-            let way = match self.routes.next_at(share.place, packet.destination) {
-                Some(next) if self.goes_on(packet, LocalPipe(next.0)) => Way::on(LocalPipe(next.0)),
-                _ => self.look_closer(share, packet),
+            let scan = &mut scans[lane as usize];
+            let packet = &self.pool[scan.head];
+            let disposition = match self.routes.next_at(scan.place, packet.destination) {
+                Some(next) if self.may_forward(packet, LocalPipe(next.0)) => {
+                    Disposition::forward(LocalPipe(next.0))
+                }
+                _ => self.decide_off_path(scan, packet),
             };
             self.events.push(Event {
-                order: (share.due.time.as_ns() - self.time.start) << 32 | u64::from(share.rank),
-                pipe: share.pipe,
-                index: share.head,
-                way,
+                order: (scan.due.time.as_ns() - self.time.start) << 32 | u64::from(scan.rank),
+                pipe: scan.pipe,
+                index: scan.head,
+                disposition,
             });
-            share.taken.add(packet);
-            share.head = packet.next;
+            scan.batch.add(packet);
+            scan.head = packet.next;
             if FAR && let Some(due) = packet.due_behind().or_else(|| self.due_of(packet.next)) {
-                share.due = due;
+                scan.due = due;
             }
         }
     }
 
     /// When a packet is due, if there is one.
-    #[inline(never)] // out of the way of the usual case
+    #[inline(never)] // rare: keeps it out of the hot loop
     fn due_of(&self, index: u32) -> Option<Moment> {
         self.pool.get(index).map(Descriptor::due)
     }
 
-    /// When the first packet of a lane that is not taken is due, if there is one.
+    /// When the first packet of a lane that is not in the batch is due, if there is one.
     #[inline(always)]
-    fn head_due<const FAR: bool>(&self, share: &Share) -> Option<Moment> {
+    fn head_due<const FAR: bool>(&self, scan: &PipeScan) -> Option<Moment> {
         if FAR {
-            (share.head != NIL).then_some(share.due)
+            (scan.head != NIL).then_some(scan.due)
         } else {
-            self.pool.get(share.head).map(Descriptor::due)
+            self.pool.get(scan.head).map(Descriptor::due)
         }
     }
 
-    /// Takes away the lanes whose next packet is not due in the window, and what they found out of
-    /// their pipes; says how many are left.
+    /// Retires the lanes whose next packet is not due in the window, and pops their packets if the scan
+    /// pops. Returns how many lanes are left.
     #[inline(always)]
-    fn leave<const FAR: bool>(
+    fn retire_lanes<const FAR: bool>(
         &mut self,
-        lanes: &mut [u32; AT_A_TIME],
+        lanes: &mut [u32; PREFETCH_BATCH],
         of: usize,
-        shares: &mut [Share],
+        scans: &mut [PipeScan],
     ) -> usize {
-        let (mut left, mut is_usual) = (0, true);
-        let (mut gone, mut ended) = (0, [0; AT_A_TIME]);
+        let (mut left, mut all_plain) = (0, true);
+        let (mut gone, mut ended) = (0, [0; PREFETCH_BATCH]);
         for number in 0..of {
             let lane = lanes[number];
-            let share = &mut shares[lane as usize];
-            let mut goes_on = false;
-            if let Some(due) = self.head_due::<FAR>(share) {
-                share.due = due;
+            let scan = &mut scans[lane as usize];
+            let mut may_forward = false;
+            if let Some(due) = self.head_due::<FAR>(scan) {
+                scan.due = due;
                 let is_due = due.time.as_ns() < self.time.end;
-                goes_on = is_due & (due.microstep == 0);
-                is_usual &= goes_on | !is_due;
+                may_forward = is_due & (due.microstep == 0);
+                all_plain &= may_forward | !is_due;
             }
-            // Who stays is hard to foretell, so nothing branches on it.
+            // No branch: which lanes stay is unpredictable.
             lanes[left] = lane;
-            left += usize::from(goes_on);
+            left += usize::from(may_forward);
             if FAR {
                 ended[gone] = lane;
-                gone += usize::from(!goes_on);
+                gone += usize::from(!may_forward);
             }
         }
-        self.is_usual &= is_usual;
-        if FAR && self.takes {
+        self.all_plain &= all_plain;
+        if FAR && self.pops {
             for &lane in &ended[..gone] {
-                let share = &shares[lane as usize];
-                self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
+                let scan = &scans[lane as usize];
+                self.pipes[scan.pipe as usize].pop_all(&scan.batch, scan.head);
             }
         }
         left
     }
 
-    /// Whether a packet may go on into a pipe with no more ado.
+    /// Whether a packet may be forwarded unchanged into a pipe with windows.
     #[inline(always)]
-    fn goes_on(&self, packet: &Descriptor, next: LocalPipe) -> bool {
-        way::may_go_on(packet, self.fits_all) || way::may_go_on(packet, self.fits[next.index()])
+    fn may_forward(&self, packet: &Descriptor, next: LocalPipe) -> bool {
+        disposition::may_forward(packet, self.min_mtu)
+            || disposition::may_forward(packet, self.mtus[next.index()])
     }
 
-    /// Where a packet goes at an end of its path, or off the usual way.
+    /// Decides about a packet that is not forwarded by a route table: at an end of its path, or not plain.
     #[inline(never)]
-    fn look_closer(&mut self, share: &Share, packet: &Descriptor) -> Way {
-        let pipe = &self.pipes[share.pipe as usize];
-        let fits = self.fits;
+    fn decide_off_path(&mut self, scan: &PipeScan, packet: &Descriptor) -> Disposition {
+        let pipe = &self.pipes[scan.pipe as usize];
+        let mtus = self.mtus;
         let routes = (&mut *self.routes, self.topology);
-        let way = way::decide(pipe, packet, routes, |next| fits[next.index()]);
-        if way.pipe().is_none() {
-            self.is_usual &= way != Way::NODE;
+        let disposition = disposition::decide(pipe, packet, routes, |next| mtus[next.index()]);
+        if disposition.pipe().is_none() {
+            self.all_plain &= disposition != Disposition::SLOW_PATH;
             self.ends.push(self.events.len() as u32);
         }
-        way
+        disposition
     }
 
-    /// Has the pipes and their first packets brought.
-    fn fetch_heads(&self, pipes: &[wheel::Entry]) {
-        // Nothing in these loops waits for anything but memory, of which much comes at a time.
+    /// Prefetches the pipes and their first packets.
+    fn prefetch_heads(&self, pipes: &[wheel::Entry]) {
+        // The loads of each prefetch loop are independent, so the CPU overlaps their cache misses.
         let touched = pipes.iter().fold(0, |touched, entry| {
             touched ^ self.pool[entry.head].next ^ self.pipes[entry.pipe as usize].to
         });
         std::hint::black_box(touched);
     }
 
-    /// Has the lanes' next packets brought.
-    fn fetch_next(&self, lanes: &[u32], shares: &[Share]) {
+    /// Prefetches the lanes' next packets.
+    fn prefetch_next(&self, lanes: &[u32], scans: &[PipeScan]) {
         let touched = lanes.iter().fold(0, |touched, &lane| {
-            let packet = self.pool.get(shares[lane as usize].head);
+            let packet = self.pool.get(scans[lane as usize].head);
             touched ^ packet.map_or(0, |packet| packet.next)
         });
         std::hint::black_box(touched);
     }
 
-    /// Has what routes say about the lanes' packets brought.
-    fn fetch_ways(&self, lanes: &[u32], shares: &[Share]) {
+    /// Prefetches the route table entries of the lanes' packets.
+    fn prefetch_routes(&self, lanes: &[u32], scans: &[PipeScan]) {
         let touched = lanes.iter().fold(0, |touched, &lane| {
-            let share = &shares[lane as usize];
-            let to = self.pool[share.head].destination;
-            touched
-                ^ self
-                    .routes
-                    .next_at(share.place, to)
-                    .map_or(0, |pipe| pipe.0)
+            let scan = &scans[lane as usize];
+            let to = self.pool[scan.head].destination;
+            touched ^ self.routes.next_at(scan.place, to).map_or(0, |pipe| pipe.0)
         });
         std::hint::black_box(touched);
     }

@@ -21,8 +21,8 @@ use crate::time::Time;
 use crate::units::QueueLimit;
 
 const NIL: u32 = u32::MAX;
-const MOST_FLOWS: u32 = 65_536;
-const LEAST_QUANTUM: u32 = 256;
+const MAX_FLOWS: u32 = 65_536;
+const MIN_QUANTUM: u32 = 256;
 
 /// Many lines, each under CoDel.
 #[derive(Debug)]
@@ -300,12 +300,12 @@ impl FqCodel {
     }
 
     fn quantum(&self) -> i64 {
-        i64::from(self.params.quantum.max(LEAST_QUANTUM))
+        i64::from(self.params.quantum.max(MIN_QUANTUM))
     }
 
     /// The flow queue of a hash, made where there is none.
     fn flow_of(&mut self, hash: u64) -> u32 {
-        let buckets = self.params.flows.get().min(MOST_FLOWS);
+        let buckets = self.params.flows.get().min(MAX_FLOWS);
         if self.table.is_empty() {
             self.table.resize(buckets as usize, NIL);
         }

@@ -13,7 +13,7 @@
 use longhaul_core::time::{Span, Time};
 
 use super::super::windowed::Windowed;
-use super::{Ack, Cause, Config, CongestionControl, Phase, Window};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Phase, Window};
 
 /// 2 / ln 2, as the kernel rounds it.
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
@@ -25,7 +25,7 @@ const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const BANDWIDTH_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Span = Span::from_s(10);
 const PROBE_RTT_TIME: Span = Span::from_ms(200);
-const LEAST_CWND: u32 = 4;
+const MIN_CWND: u32 = 4;
 /// The pipe is full when the bandwidth has not grown so in `FULL_ROUNDS`.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u8 = 3;
@@ -224,7 +224,7 @@ impl Bbr {
             self.probe_rtt_end = Time::MAX;
         }
         if self.mode == Mode::ProbeRtt {
-            if self.probe_rtt_end == Time::MAX && ack.in_flight <= LEAST_CWND {
+            if self.probe_rtt_end == Time::MAX && ack.in_flight <= MIN_CWND {
                 self.probe_rtt_end = ack.now + PROBE_RTT_TIME;
                 self.probe_rtt_round = false;
                 self.round_end = ack.delivered;
@@ -307,10 +307,10 @@ impl Bbr {
             } else if window.cwnd < target || ack.delivered < u64::from(self.initcwnd) {
                 window.cwnd = window.cwnd.saturating_add(ack.acked);
             }
-            window.cwnd = window.cwnd.max(LEAST_CWND);
+            window.cwnd = window.cwnd.max(MIN_CWND);
         }
         if self.mode == Mode::ProbeRtt {
-            window.cwnd = window.cwnd.min(LEAST_CWND);
+            window.cwnd = window.cwnd.min(MIN_CWND);
         }
     }
 }
@@ -343,7 +343,7 @@ impl CongestionControl for Bbr {
         self.set_cwnd(ack, window);
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         self.save_cwnd(window);
         window.ssthresh
     }

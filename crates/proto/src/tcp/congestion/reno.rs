@@ -1,6 +1,6 @@
 //! Reno (RFC 5681; Linux's `tcp_cong.c`): one segment a round trip up, half the window down.
 
-use super::{Ack, Cause, Config, CongestionControl, Window, growth};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Window, growth};
 
 /// Reno has no state but how it counts.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl CongestionControl for Reno {
         }
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         half(window)
     }
 }

@@ -3,7 +3,7 @@
 
 use longhaul_core::time::{Span, Time};
 
-use super::{Ack, Cause, CongestionControl, Phase, Window, reno};
+use super::{Ack, CongestionControl, CongestionSignal, Phase, Window, reno};
 
 /// Segments that are to wait, at least.
 const ALPHA: u64 = 2;
@@ -91,7 +91,7 @@ impl CongestionControl for Vegas {
         self.least = None;
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         reno::half(window)
     }
 

@@ -11,7 +11,7 @@ use super::super::sender::Fin;
 use super::{Echo, EcnUse, Endpoint, Event, QUIET, Reset, State, Timing};
 
 /// Least segment that is believed (`TCP_MIN_SND_MSS`).
-const LEAST_MSS: u32 = 48;
+const MIN_MSS: u32 = 48;
 /// The first time-out where the handshake gave no measurement (RFC 6298 §5.7).
 const FALLBACK_RTO: Span = Span::from_s(3);
 
@@ -106,7 +106,7 @@ impl Endpoint {
             0
         };
         let room = if self.timestamps { 12 } else { 0 };
-        let mss = self.config.mss.min(options.mss).max(LEAST_MSS);
+        let mss = self.config.mss.min(options.mss).max(MIN_MSS);
         self.sender.mss = mss - room;
         self.receiver.synchronised(1);
         self.take_time(segment);

@@ -12,7 +12,7 @@
 use longhaul_core::time::Time;
 
 use super::super::config::Config;
-use super::super::congestion::Cause;
+use super::super::congestion::CongestionSignal;
 use super::super::scoreboard::SACKED;
 use super::super::state::Phase;
 use super::{Sender, Timer};
@@ -76,7 +76,7 @@ impl Sender {
         if self.phase < Phase::Cwr {
             self.undo_from = 0;
             self.prior_ssthresh = 0;
-            self.start_reduction(Cause::Mark);
+            self.start_reduction(CongestionSignal::Mark);
             self.reduced = true;
             self.set_phase(now, Phase::Cwr);
         }
@@ -179,7 +179,7 @@ impl Sender {
         }
         if self.phase < Phase::Cwr {
             self.prior_ssthresh = self.window.guarded_ssthresh(self.phase);
-            self.start_reduction(Cause::Loss);
+            self.start_reduction(CongestionSignal::Loss);
             self.reduced = true;
         } else {
             self.high_seq = self.nxt;
@@ -188,14 +188,14 @@ impl Sender {
     }
 
     /// `tcp_init_cwnd_reduction`.
-    fn start_reduction(&mut self, cause: Cause) {
+    fn start_reduction(&mut self, signal: CongestionSignal) {
         self.high_seq = self.nxt;
         self.probe_end = 0;
         self.window.count = 0;
         self.window.prior_cwnd = self.window.cwnd;
         self.prr_delivered = 0;
         self.prr_out = 0;
-        self.window.ssthresh = self.control.ssthresh(&self.window, cause);
+        self.window.ssthresh = self.control.ssthresh(&self.window, signal);
     }
 
     /// `tcp_end_cwnd_reduction`.
@@ -211,7 +211,7 @@ impl Sender {
     /// A tail loss probe has repaired a loss: the window falls at once (`tcp_process_tlp_ack`).
     pub(super) fn reduce_for_probe(&mut self, now: Time) {
         self.undo_from = 0;
-        self.start_reduction(Cause::Loss);
+        self.start_reduction(CongestionSignal::Loss);
         self.set_phase(now, Phase::Cwr);
         self.end_reduction();
         self.set_phase(now, Phase::Open);
@@ -257,7 +257,9 @@ impl Sender {
         if first_in_window {
             self.prior_ssthresh = self.window.guarded_ssthresh(self.phase);
             self.window.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh = self.control.ssthresh(&self.window, Cause::Timeout);
+            self.window.ssthresh = self
+                .control
+                .ssthresh(&self.window, CongestionSignal::Timeout);
             self.mark_for_undo();
             self.first_again = Time::MAX;
         }
