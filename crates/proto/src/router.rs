@@ -15,7 +15,7 @@ use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_L
 use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::Node;
 
-use crate::icmp::{self, Report};
+use crate::icmp::{self, IcmpError};
 use crate::ip::{
     HeaderV4, HeaderV6, NO_NEXT_HEADER, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP,
     Part, V4, V6, checksum,
@@ -67,9 +67,9 @@ impl RouterReplies {
         };
         let written = match reason {
             PuntReason::Local => local_v4(header, packet, out),
-            PuntReason::HopLimit => report_v4(header, Report::V4_TIME_EXCEEDED, packet, out),
-            PuntReason::TooBig { mtu } => report_v4(header, Report::v4_too_big(mtu), packet, out),
-            PuntReason::NoRoute => report_v4(header, Report::V4_NET_UNREACHABLE, packet, out),
+            PuntReason::HopLimit => error_v4(header, IcmpError::V4_TIME_EXCEEDED, packet, out),
+            PuntReason::TooBig { mtu } => error_v4(header, IcmpError::v4_too_big(mtu), packet, out),
+            PuntReason::NoRoute => error_v4(header, IcmpError::V4_NET_UNREACHABLE, packet, out),
         }?;
         *identification = identification.wrapping_add(1);
         Some(written)
@@ -131,18 +131,18 @@ fn local_v4(mut header: HeaderV4, packet: &V4, out: &mut [u8]) -> Option<usize> 
         }
         PROTOCOL_UDP => {
             let sound = udp::is_sound(payload, true, |len| packet.pseudo_header(len));
-            sound.then(|| report_v4(header, Report::V4_PORT_UNREACHABLE, packet, out))?
+            sound.then(|| error_v4(header, IcmpError::V4_PORT_UNREACHABLE, packet, out))?
         }
-        _ => report_v4(header, Report::V4_PROTOCOL_UNREACHABLE, packet, out),
+        _ => error_v4(header, IcmpError::V4_PROTOCOL_UNREACHABLE, packet, out),
     }
 }
 
-fn report_v4(mut header: HeaderV4, report: Report, packet: &V4, out: &mut [u8]) -> Option<usize> {
+fn error_v4(mut header: HeaderV4, error: IcmpError, packet: &V4, out: &mut [u8]) -> Option<usize> {
     header.tos = PRECEDENCE | header.tos & SERVICE;
-    if !icmp::may_report_v4(packet) {
+    if !icmp::may_send_error_v4(packet) {
         return None;
     }
-    icmp::write_report_v4(&header, report, packet, out)
+    icmp::write_error_v4(&header, error, packet, out)
 }
 
 fn respond_v6(router: &Node, reason: PuntReason, packet: &V6, out: &mut [u8]) -> Option<usize> {
@@ -157,9 +157,9 @@ fn respond_v6(router: &Node, reason: PuntReason, packet: &V6, out: &mut [u8]) ->
     };
     match reason {
         PuntReason::Local => local_v6(header, packet, out),
-        PuntReason::HopLimit => report_v6(header, Report::V6_TIME_EXCEEDED, packet, out),
-        PuntReason::TooBig { mtu } => report_v6(header, Report::v6_too_big(mtu), packet, out),
-        PuntReason::NoRoute => report_v6(header, Report::V6_NO_ROUTE, packet, out),
+        PuntReason::HopLimit => error_v6(header, IcmpError::V6_TIME_EXCEEDED, packet, out),
+        PuntReason::TooBig { mtu } => error_v6(header, IcmpError::v6_too_big(mtu), packet, out),
+        PuntReason::NoRoute => error_v6(header, IcmpError::V6_NO_ROUTE, packet, out),
     }
 }
 
@@ -171,7 +171,7 @@ fn local_v6(mut header: HeaderV6, packet: &V6, out: &mut [u8]) -> Option<usize> 
     }
     if let Some(at) = upper.routing_type_at {
         // No type of routing header is known here (RFC 8200 §4.4).
-        return report_v6(header, Report::v6_bad_field(at), packet, out);
+        return error_v6(header, IcmpError::v6_bad_field(at), packet, out);
     }
     let payload = upper.payload;
     let pseudo_header = |len| packet.pseudo_header(upper.protocol, len);
@@ -187,22 +187,22 @@ fn local_v6(mut header: HeaderV6, packet: &V6, out: &mut [u8]) -> Option<usize> 
         }
         PROTOCOL_UDP => {
             let sound = udp::is_sound(payload, false, pseudo_header);
-            sound.then(|| report_v6(header, Report::V6_PORT_UNREACHABLE, packet, out))?
+            sound.then(|| error_v6(header, IcmpError::V6_PORT_UNREACHABLE, packet, out))?
         }
         NO_NEXT_HEADER => None,
-        _ => report_v6(
+        _ => error_v6(
             header,
-            Report::v6_bad_next_header(upper.named_at),
+            IcmpError::v6_bad_next_header(upper.named_at),
             packet,
             out,
         ),
     }
 }
 
-fn report_v6(mut header: HeaderV6, report: Report, packet: &V6, out: &mut [u8]) -> Option<usize> {
+fn error_v6(mut header: HeaderV6, error: IcmpError, packet: &V6, out: &mut [u8]) -> Option<usize> {
     header.traffic_class = 0;
-    if !icmp::may_report_v6(packet) {
+    if !icmp::may_send_error_v6(packet) {
         return None;
     }
-    icmp::write_report_v6(&header, report, packet, out)
+    icmp::write_error_v6(&header, error, packet, out)
 }

@@ -79,7 +79,7 @@ impl Bic {
 }
 
 impl CongestionControl for Bic {
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if !ack.limited {
             return;
         }
@@ -111,7 +111,7 @@ impl CongestionControl for Bic {
         (part as u32).max(2)
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         if phase == Phase::Loss {
             *self = Self {
                 byte_counting: self.byte_counting,

@@ -135,7 +135,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if !ack.limited {
             return;
         }
@@ -161,7 +161,7 @@ impl CongestionControl for Cubic {
         ((cwnd * BETA) as u32).max(2)
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         if phase == Phase::Loss {
             let hystart = self.hystart.take().map(|_| HyStart::new());
             let config = Config {

@@ -52,9 +52,9 @@ impl CongestionControl for Dctcp {
         self.delivered_ce = ack.delivered_ce;
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if ack.limited {
-            reno::avoid(growth(ack, self.byte_counting), window);
+            reno::grow(growth(ack, self.byte_counting), window);
         }
     }
 

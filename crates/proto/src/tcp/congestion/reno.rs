@@ -17,7 +17,7 @@ impl Reno {
 }
 
 /// Growth of RFC 5681 §3.1.
-pub(super) fn avoid(acked: u32, window: &mut Window) {
+pub(super) fn grow(acked: u32, window: &mut Window) {
     let left = if window.in_slow_start() {
         window.slow_start(acked)
     } else {
@@ -34,9 +34,9 @@ pub(super) fn half(window: &Window) -> u32 {
 }
 
 impl CongestionControl for Reno {
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if ack.limited {
-            avoid(growth(ack, self.byte_counting), window);
+            grow(growth(ack, self.byte_counting), window);
         }
     }
 
