@@ -29,14 +29,13 @@ pub use validate::ParamError;
 pub struct PipeParams {
     /// Serialisation rate; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// Depth of a token bucket that lets so many counted bytes pass at once; `None` keeps gaps
-    /// even to the byte.
+    /// Depth of a token bucket: the counted bytes that may pass at once. `None` spaces packets evenly.
     pub burst: Option<Bytes>,
-    /// The bytes that use up the rate.
+    /// Which bytes count against the rate.
     pub framing: Framing,
-    /// What may wait.
+    /// The bound of the queue.
     pub queue: QueueLimit,
-    /// Who waits, who goes next and who is dropped.
+    /// The queue discipline.
     pub discipline: Discipline,
     /// One-way propagation delay; the mean where `jitter` spreads it.
     pub delay: Span,
@@ -55,7 +54,7 @@ pub struct PipeParams {
     pub corrupt: Probability,
     /// Packets that are held back longer than the others.
     pub reorder: Option<Reorder>,
-    /// What changes over time by a recorded series.
+    /// A recorded series of rate, delay or loss.
     pub trace: Option<Arc<Trace>>,
     /// A user's own element, applied at the end of serialisation.
     pub element: Option<ElementFactory>,
@@ -103,8 +102,8 @@ impl PipeParams {
             && random.iter().all(|probability| probability.is_never())
     }
 
-    /// Whether packets wait for the rate alone, which is constant, in order of entry and with no
-    /// other limit than the queue's: what waits tells for how long.
+    /// Whether packets wait only for a constant rate, in order of entry, so that the bytes that wait tell for
+    /// how long.
     pub fn sends_steadily(&self) -> bool {
         self.rate.is_some()
             && self.burst.is_none()
@@ -118,8 +117,7 @@ impl PipeParams {
 pub struct Jitter {
     /// The distribution of the whole one-way delay; samples below zero count as zero.
     pub distribution: Distribution,
-    /// How much of a sample is that of the packet before, 0 up to but not including 1: the lag-1
-    /// correlation of the underlying normal variable.
+    /// The lag-1 correlation of the underlying normal variable, from 0 up to but not including 1.
     pub correlation: f64,
     /// Whether packets may overtake; otherwise none comes out before its predecessor.
     pub reorder: bool,
@@ -227,7 +225,7 @@ pub enum Which {
 /// A queue discipline. The queue's bound stands beside it in [`PipeParams::queue`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Discipline {
-    /// In order of entry; what finds no room is dropped.
+    /// First in, first out; a packet that finds the queue full is dropped.
     #[default]
     DropTail,
     /// Random early detection.

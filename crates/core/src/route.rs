@@ -11,11 +11,11 @@
 //! **Cost.** Hosts with one link have no table and no place in one (`junction`): a table is 4
 //! bytes for each router, lan and host with several links, and serves all hosts that hang on its
 //! destination by one link. A node costs 12 bytes and a pipe 2 besides. All tables together have
-//! at most [`MAX_TABLE_ENTRIES`] entries; past that the oldest is forgotten, and made again when it is
-//! asked for: slow, and without a difference to any packet.
+//! at most [`MAX_TABLE_ENTRIES`] entries; beyond that the oldest is dropped, and built again when it is
+//! asked for, which costs time and affects no packet.
 //!
-//! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] makes
-//! that the truth for all routes at once, as a routing protocol that has converged does.
+//! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] applies
+//! that to all routes at once, as a routing protocol that has converged does.
 //!
 //! **Shares.** An engine over a share of the nodes ([`crate::parallel`]) keeps the rows of its own
 //! junctions alone, with its own numbers of their pipes; searches go over the whole network.
@@ -70,23 +70,21 @@ pub enum NextHop {
     OneOf(SetId),
 }
 
-/// Where a node stands in all tables.
+/// The row of a node, the same in all tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// Where no table says anything.
+    /// No row: every lookup misses.
     pub(crate) const NOWHERE: Self = Self(MISSING);
 }
 
-/// How a node is reached.
+/// The path to a destination: the table towards its junction, and the last pipe.
 #[derive(Debug, Clone, Copy)]
 struct PathTo {
-    /// Where the table towards it begins, [`MISSING`] where there is none yet or the last pipe is
-    /// not in force.
+    /// Where the table towards it begins; [`MISSING`] if it is not built yet or the last pipe is down.
     table: u32,
-    /// A leaf's last pipe, beside the table because memory brings both at once; [`NONE`] for a
-    /// junction.
+    /// The last pipe to a leaf, in the same cache line as `table`; [`NONE`] for a junction.
     last: u32,
 }
 
@@ -328,7 +326,7 @@ impl Routes {
         }
     }
 
-    /// The bytes of all tables.
+    /// The size of all tables in bytes.
     pub fn table_bytes(&self) -> usize {
         self.entries.len() * size_of::<u32>()
     }

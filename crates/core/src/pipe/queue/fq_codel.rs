@@ -24,7 +24,7 @@ const NIL: u32 = u32::MAX;
 const MAX_FLOWS: u32 = 65_536;
 const MIN_QUANTUM: u32 = 256;
 
-/// Many lines, each under CoDel.
+/// Many flow queues, each under CoDel.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     params: params::FqCodel,

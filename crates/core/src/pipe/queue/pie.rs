@@ -31,7 +31,7 @@ const MARK_UP_TO: f64 = 0.1;
 /// Updates made up for at once: a minute at the default of 15 ms.
 const MAX_UPDATES: u64 = 4096;
 
-/// One line under PIE.
+/// A queue under PIE.
 #[derive(Debug)]
 pub(super) struct Pie {
     pub(super) params: params::Pie,
