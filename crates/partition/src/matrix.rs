@@ -56,7 +56,7 @@ pub struct Pair {
 }
 
 impl TrafficMatrix {
-    /// Nobody knows: every one of `hosts` sends to all others.
+    /// The matrix for unknown traffic: each of `hosts` sends to all others, by gravity.
     pub fn all_pairs(topology: &Topology, hosts: &[NodeId]) -> Self {
         Self {
             blocks: vec![Block::gravity(topology, hosts, hosts)],
@@ -141,7 +141,7 @@ impl Block {
     }
 }
 
-/// The part of what is asked for that fits.
+/// The share of the demand that fits.
 fn part(capacity: f64, asked: f64) -> f64 {
     if asked > capacity {
         capacity / asked

@@ -1,7 +1,7 @@
 //! The methods by which a network is split, by name.
 //!
-//! [`Random`] is what any other is measured by, [`KCluster`] and [`Metis`] are those of the paper,
-//! and [`Best`] is made for what counts here.
+//! [`Random`] is the baseline, [`KCluster`] and [`Metis`] are the paper's methods, and [`Best`] minimises
+//! the cost model of this engine.
 
 mod best;
 mod k_cluster;
@@ -22,7 +22,7 @@ pub use refine::{Cost, Limits, refine};
 /// A method by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Each vertex anywhere.
+    /// Vertices in random order, as many pipes on each core as possible.
     Random,
     /// Connected parts of equal size, grown breadth first.
     KCluster,

@@ -1,9 +1,9 @@
-//! The method for what counts here: few crossings, even loads and a long look-ahead, weighed by
-//! the cost model ([`crate::costs`]).
+//! Minimises the cost of a run: few crossings, even loads and a long look-ahead, weighed against each
+//! other by the cost model ([`crate::costs`]).
 //!
-//! **Look-ahead** is bought by contraction: for a threshold, all that pipes of less delay join
-//! becomes one vertex, so no partition of what is left has less look-ahead. Several thresholds
-//! are tried, from no one on to that where the graph falls apart.
+//! **Look-ahead** comes from contraction: for a threshold, vertices joined by pipes of less delay become
+//! one, so every partition of the rest has at least that look-ahead. Several thresholds are tried, from
+//! none up to the highest that leaves enough vertices to split.
 //!
 //! **Search.** At each threshold METIS makes partitions from different seeds, once with the
 //! expected weights and once with the conservative ones where there are any; each is refined by
@@ -22,7 +22,7 @@ use crate::problem::Problem;
 
 mod cycle;
 
-/// Edges that all tries together may look at, about.
+/// About how many edges all tries together may visit.
 const BUDGET: usize = 60_000_000;
 /// How far above the mean the work of a core may lie, in thousandths.
 const IMBALANCES: [u64; 3] = [40, 90, 145];
@@ -30,7 +30,7 @@ const IMBALANCES: [u64; 3] = [40, 90, 145];
 const TOLERANCE: u64 = 148;
 /// The most thresholds of look-ahead.
 const THRESHOLDS: u32 = 8;
-/// Beyond so many edges a start is refined once, and not for each imbalance.
+/// With more edges than this a start is refined once, not for each imbalance.
 const MANY_EDGES: usize = 100_000;
 /// Passes of a refinement.
 const PASSES: u32 = 8;

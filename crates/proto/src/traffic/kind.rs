@@ -8,7 +8,7 @@ use super::side::Side;
 use super::spec::{Amount, Application, FlowSpec, IpVersion, Peer, Transport};
 use crate::tcp::Config;
 
-/// Connections of their own that the requests of a flow use in turn.
+/// Ports that a flow with a connection for each request cycles through.
 const MAX_PORTS_PER_FLOW: u64 = 1024;
 
 /// See the module's first line.

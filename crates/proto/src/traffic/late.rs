@@ -1,4 +1,4 @@
-//! TIME-WAIT without memory: what a host says to segments of a connection that is over.
+//! TIME-WAIT without state: how a host answers segments of a connection that is over.
 //!
 //! Theory: an end that closed first must answer the other end's FIN once more where its last
 //! acknowledgement was lost, which RFC 9293 §3.6 keeps it in TIME-WAIT for. All that such an answer

@@ -1,4 +1,4 @@
-//! What no flow awaits: echo requests, packets for nobody, and what routers say of flows' packets.
+//! Packets that no flow expects: echo requests, packets to closed ports, and ICMP errors about flows.
 //!
 //! An ICMP error quotes the packet that it is about, and so finds its flow (RFC 1122 §4.1.3.3 and
 //! §4.2.3.9, RFC 4443 §2.4 d). A flow of datagrams counts it. A TCP connection that is not open yet
@@ -103,8 +103,8 @@ pub(super) fn quoted_port(headers: &[u8]) -> Option<u16> {
 }
 
 impl Traffic {
-    /// A segment or datagram for nobody. Between modelled ports it is late, for its connection is
-    /// over, unless it belongs to the opening of one.
+    /// Handles a segment or datagram to a closed port. Between modelled ports it is late, as its connection
+    /// is over, unless it opens one.
     #[cold]
     pub(super) fn refuse(
         &mut self,
@@ -125,7 +125,7 @@ impl Traffic {
         self.answer(now, host, headers, ip_len);
     }
 
-    /// Answers as a host does that nobody listens at: echo requests, and the rest by refusal.
+    /// Answers as a host without listeners does: replies to echo requests, and refuses the rest.
     #[cold]
     pub(super) fn answer(&mut self, now: Time, host: NodeId, headers: &[u8], ip_len: u32) {
         let mut frame = headers.to_vec();
@@ -167,8 +167,7 @@ impl Traffic {
         });
     }
 
-    /// Tells the flow under way that sent the quoted packet from `host` of an error, if there is
-    /// one.
+    /// Passes an error to the flow under way that sent the quoted packet from `host`, if there is one.
     fn tell_flow(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
         let sender = self.world.table.find(quoted.from);
         if sender != Some(host) {
