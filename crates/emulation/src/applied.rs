@@ -24,7 +24,7 @@ pub struct Applied {
     /// How many further events began, beyond the bound.
     pub begun_more: u64,
     /// Pipes whose parameters have changed, and the new ones. This and the following fields are filled only
-    /// on request ([`Emulation::tell_network`](crate::Emulation::tell_network)).
+    /// on request ([`Emulation::report_network_changes`](crate::Emulation::report_network_changes)).
     pub params: HashMap<PipeId, PipeParams>,
     /// Pipes that have failed (false) or come back (true), by their last state.
     pub up: HashMap<PipeId, bool>,

@@ -28,7 +28,7 @@ use crate::hosts::ModelledHosts;
 
 /// The state of a pipe at one moment.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct PipeState {
     /// Which one.
     pub pipe: PipeId,
     /// What it does to packets.
@@ -261,7 +261,7 @@ impl Emulation {
 
     /// From now on [`take_applied`](Self::take_applied) also reports changes of the network: parameters,
     /// failures and repairs, routes.
-    pub fn tell_network(&mut self) {
+    pub fn report_network_changes(&mut self) {
         self.tells_network = true;
     }
 
@@ -271,7 +271,7 @@ impl Emulation {
     }
 
     /// Puts changes back that could not be passed on. No other change may have been applied meanwhile.
-    pub fn keep_applied(&mut self, applied: Applied) {
+    pub fn restore_applied(&mut self, applied: Applied) {
         self.applied = applied;
     }
 
@@ -321,8 +321,8 @@ impl Emulation {
     }
 
     /// The state of a pipe now.
-    pub fn look(&self, pipe: PipeId) -> Look {
-        Look {
+    pub fn pipe_state(&self, pipe: PipeId) -> PipeState {
+        PipeState {
             pipe,
             params: self.params(pipe).clone(),
             up: self.timeline.is_up(pipe),
