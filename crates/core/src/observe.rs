@@ -26,7 +26,7 @@ pub struct Counters {
     pub dropped: Dropped,
     /// Frames that never entered, by cause; of a super-packet, its segments as far as they can be told.
     pub refused: RefusedFrames,
-    /// Packets lost for want of a free slot: physical drops. At the door they count nowhere
+    /// Packets lost for want of a free slot: physical drops. At the ingress they count nowhere
     /// else; a reply, fragment or duplicate that found no slot never existed.
     pub pool_exhausted: u64,
     /// Replies that a router's rate limit suppressed.

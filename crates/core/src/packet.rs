@@ -53,7 +53,7 @@ pub enum Destination {
 pub struct Headers {
     /// Where it goes; of [`parse`] never a group.
     pub destination: Destination,
-    /// TTL or hop limit as it stands in the frame.
+    /// TTL or hop limit as in the frame.
     pub hop_limit: u8,
     /// Length of the IP packet; the frame is cut to `ETHERNET_LEN + ip_len` (padding dropped).
     pub ip_len: u32,

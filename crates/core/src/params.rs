@@ -3,7 +3,7 @@
 //! Plain data without behaviour; the mechanisms live in `pipe/`, one small file each. What is
 //! absent is off. A pipe with a constant rate, constant delay, independent loss and drop-tail
 //! takes a fast path; anything more makes each start of service an event. The mathematics of
-//! delay distributions stands in `params/distribution.rs`, the constructors of loss models in
+//! delay distributions is in `params/distribution.rs`, the constructors of loss models in
 //! `params/loss.rs`, the ranges of all parameters in `params/validate.rs`.
 //!
 //! Left out: how a person writes these (`longhaul-plan` reads the experiment file).
@@ -180,7 +180,7 @@ pub enum Distribution {
 pub enum LossModel {
     /// Each with one probability, whatever happened before.
     Independent(Probability),
-    /// Exactly one, chosen at random, of each block of so many.
+    /// Exactly one, chosen at random, of each block of this many.
     OneIn(NonZeroU32),
     /// Gilbert–Elliott: a good and a bad state, each with a loss of its own; the state changes
     /// after each packet.
@@ -218,11 +218,11 @@ pub struct Reorder {
 pub enum Which {
     /// Each with one probability.
     Random(Probability),
-    /// Exactly one, chosen at random, of each block of so many.
+    /// Exactly one, chosen at random, of each block of this many.
     OneIn(NonZeroU32),
 }
 
-/// A queue discipline. The queue's bound stands beside it in [`PipeParams::queue`].
+/// A queue discipline. Its bound is in [`PipeParams::queue`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Discipline {
     /// First in, first out; a packet that finds the queue full is dropped.

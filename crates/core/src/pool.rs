@@ -53,7 +53,7 @@ const WARM_BYTES: usize = 64 << 20;
 const PAGE_BYTES: usize = 4096;
 
 impl Pool {
-    /// A pool of so many slots, and of so many buffers for super-packets.
+    /// A pool with this many slots and buffers for super-packets.
     pub(crate) fn new(slots: u32, slot_size: usize, buffers: u32) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
         let slot_size = slot_size.min(MAX_FRAME_LEN);

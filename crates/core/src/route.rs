@@ -215,7 +215,7 @@ impl Routes {
         }
     }
 
-    /// Where a node stands, for [`Routes::next_at`].
+    /// The row of a node, for [`Routes::next_at`].
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
         Place(self.rows[node.index()])
@@ -420,7 +420,7 @@ fn number(share: Option<&Share>, pipe: PipeId) -> PipeId {
     PipeId(local)
 }
 
-/// What an entry stands for.
+/// The next hop that an entry encodes.
 fn decode(entry: u32) -> Option<NextHop> {
     match entry {
         HERE | NONE => None,

@@ -270,8 +270,8 @@ pub fn packets_in(frame: &[u8], offload: &Offload) -> u64 {
     payload.div_ceil(usize::from(offload.size).max(1)).max(1) as u64
 }
 
-/// The protocol of what starts at `end` of an IPv6 frame, where only extension headers stand
-/// before it that every segment repeats: hop-by-hop options, routing and destination options
+/// The protocol of what starts at `end` of an IPv6 frame, if only extension headers that every segment
+/// repeats lie before it: hop-by-hop options, routing and destination options
 /// (RFC 8200 §4).
 fn ipv6_protocol(frame: &[u8], end: usize) -> Option<u8> {
     const HOP_BY_HOP: u8 = 0;

@@ -69,11 +69,11 @@ struct FlowMap<'a> {
     capacity: Vec<f64>,
     turns: TurnSums,
     ends: Vec<f64>,
-    /// By node, of the tree at hand: the narrowest pipe on the way to the destination, and the
+    /// By node of the current tree: the narrowest pipe on the way to the destination, and the
     /// fastest flow that arrives.
     onward: Vec<f64>,
     arriving: Vec<f64>,
-    /// Of the tree at hand: the flow of each pipe as far as the pipes before it let through.
+    /// Of the current tree: the flow of each pipe as far as the pipes before it let through.
     arrivals: Vec<(PipeId, f64)>,
 }
 

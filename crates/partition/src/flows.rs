@@ -74,7 +74,7 @@ impl Flows {
         Self::bounded(topology, matrix, turns, MAX_VISITS)
     }
 
-    /// The same where all searches together may visit so many nodes and pipes.
+    /// [`Flows::expected`] with a bound on the nodes and pipes that all searches together may visit.
     pub fn bounded(
         topology: &Topology,
         matrix: &TrafficMatrix,
@@ -151,9 +151,9 @@ struct Blocks<'a> {
 enum Sampled {
     /// There is no sample of blocks.
     All,
-    /// It stands for so many.
+    /// It is in the sample and represents this many.
     For(f64),
-    /// Others stand for it.
+    /// It is not in the sample; others represent it.
     Not,
 }
 
@@ -211,7 +211,7 @@ fn by_receiver(
     at: impl Fn(NodeId) -> NodeId,
     most: usize,
 ) -> Vec<(Block, Sampled)> {
-    // Receivers of one node stand together, so that they find its table made.
+    // Receivers of one node are adjacent, so that they find its table made.
     pairs.sort_by_key(|&(from, to, _)| (at(to), to, from));
     let groups = pairs.chunk_by(|a, b| at(a.1) == at(b.1));
     let step = groups.clone().count().div_ceil(most).max(1);

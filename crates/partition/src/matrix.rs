@@ -107,7 +107,7 @@ impl TrafficMatrix {
 
 impl Block {
     /// Each of `from` sends to each of `to` by gravity, as much as the links of all senders or
-    /// of all receivers carry, whichever is less. Hosts that stand twice count once.
+    /// of all receivers carry, whichever is less. Hosts listed twice count once.
     pub fn gravity(topology: &Topology, from: &[NodeId], to: &[NodeId]) -> Self {
         let weighted = |hosts: &[NodeId], mass: fn(&Topology, NodeId) -> f64| {
             let mut hosts = hosts.to_vec();

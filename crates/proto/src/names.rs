@@ -26,7 +26,7 @@ use domain::base::{
 use domain::rdata::{A, Aaaa, Ptr, Soa};
 use rustc_hash::FxHashMap;
 
-/// All names also stand below this domain, which is the hosts' search domain. The top-level
+/// All names also exist below this domain, which is the hosts' search domain. The top-level
 /// domain is reserved for private use.
 pub const DOMAIN: &str = "longhaul.internal";
 /// The longest query that is looked at: what servers of today accept without fragmentation.
@@ -34,7 +34,7 @@ pub const MAX_QUERY: usize = 1232;
 /// The longest answer: what every client takes over UDP (RFC 1035 §2.3.4).
 pub const MAX_ANSWER: usize = 512;
 
-/// [`DOMAIN`] as it stands in messages, without the root.
+/// [`DOMAIN`] in wire format, without the root.
 const DOMAIN_LABELS: &[u8] = b"\x08longhaul\x08internal";
 /// The primary server and the mailbox that the start of authority names (RFC 2606).
 const SERVER: &[u8] = b"\x02ns\x08longhaul\x08internal\0";
@@ -120,7 +120,7 @@ impl Names {
         }
         let counts = query.header_counts();
         let Some(question) = query.sole_question().ok().filter(|question| {
-            // Nobody asks by telling. Nothing stands before a question that its name could refer to; one that
+            // A query has no answers. Nothing precedes a question that its name could point to (compression); one that
             // refers to what follows would make a long answer of a short query.
             let is_plain = !question.qname().is_compressed();
             let tells = counts.ancount() > 0 || counts.nscount() > 0;
@@ -206,7 +206,7 @@ impl Names {
     }
 }
 
-/// A name of dots and labels as it stands in messages, without the root.
+/// A name of dots and labels in wire format, without the root.
 fn labels(name: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(name.len() + 1);
     for label in name.split('.') {

@@ -160,7 +160,7 @@ fn after_ipv6(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
     (protocol, &[])
 }
 
-/// The ports of a protocol, or what stands for them; zeros where there are none.
+/// The ports of a protocol, or the field that takes their place (ESP's and AH's index); zeros without.
 fn ports(protocol: u8, rest: &[u8]) -> [u8; 4] {
     const ESP: u8 = 50;
     let at = match protocol {

@@ -14,7 +14,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// An empty heap with room for the heads of so many pipes.
+    /// An empty heap with room for the heads of `pipes` pipes.
     pub(crate) fn new(pipes: usize) -> Self {
         Self {
             heap: Vec::with_capacity(pipes),

@@ -47,7 +47,7 @@ impl Gauge {
         self.total.most = self.total.most.max(level);
     }
 
-    /// A packet's service begins that has waited for so many ns.
+    /// Counts a start of service after a wait of `waited` ns.
     #[inline]
     pub(super) fn start(&mut self, waited: u64) {
         self.total.served += 1;

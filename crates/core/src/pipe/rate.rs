@@ -123,7 +123,7 @@ impl Server {
         (start, self.busy_until)
     }
 
-    /// How long it takes to send so many bytes.
+    /// How long it takes to send `bytes`.
     #[inline]
     fn time_of(&mut self, bytes: u32, rate: NonZeroU64) -> Exact {
         if bytes == self.last_bytes {

@@ -71,7 +71,7 @@ struct State<'a> {
     cut: u64,
     /// Work above the limit, in halves.
     over: u64,
-    /// Of the vertex at hand: what joins it to each core, and to which cores anything does.
+    /// Of the current vertex: what joins it to each core, and to which cores anything does.
     joins: Vec<u64>,
     joined: Vec<u16>,
     locked: Vec<bool>,

@@ -138,7 +138,7 @@ impl From<Span> for Amount {
 /// What a flow's application does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Application {
-    /// Sends as fast as TCP takes it: so many bytes, or without end.
+    /// Sends as fast as TCP takes it: this many bytes, or without end.
     Bulk {
         /// The number of bytes.
         bytes: Option<Amount>,

@@ -47,7 +47,7 @@ enum Mode {
 pub(super) struct Bbr {
     bandwidth: Windowed<f64>,
     rounds: u64,
-    /// The round ends with the delivery of a segment sent after so many deliveries.
+    /// The round trip ends with the delivery of a segment that was sent after this many deliveries.
     round_end: u64,
     min_rtt: Span,
     min_rtt_at: Time,
