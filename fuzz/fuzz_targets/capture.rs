@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use longhaul_capture::{Filter, Interface, Limits, Packet, Section, Writer};
 use longhaul_core::Time;
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 
 static EVERY_TEST: LazyLock<Filter> = LazyLock::new(|| {
     let text = "host a and not src net 10.0.0.0/8 or (tcp dst port 80 or udp portrange 1-9) \
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let (text, frame) = rest.split_at(usize::from(text_len).min(rest.len()));
-    let fates = [Fate::In, Fate::Out, Fate::Queue, Fate::Absorbed];
+    let fates = [PacketEvent::In, PacketEvent::Out, PacketEvent::Queue, PacketEvent::Absorbed];
     let packet = Packet {
         time: Time::from_ns(rest.len() as u64),
         fate: fates[usize::from(fate) % fates.len()],

@@ -1,6 +1,6 @@
 //! A frame from a hostile host: parsing, lowering the hop limit, router replies, fragments.
 //!
-//! Run with `cargo +nightly fuzz run packet`. Input: cause, MTU, fragment number, room for
+//! Run with `cargo +nightly fuzz run packet`. Input: reason, MTU, fragment number, room for
 //! replies, then the frame. So that mutations get past the checks at the door, some inputs have
 //! their EtherType and their header checksum put right.
 #![no_main]
@@ -9,27 +9,27 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::packet::{ETHERNET_LEN, IPV4_LEN, lower_hop_limit, parse, source, sum16};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::{Node, NodeKind};
 use longhaul_proto::RouterReplies;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&[cause, mtu_high, mtu_low, index, room, mend], frame)) = data.split_first_chunk()
+    let Some((&[reason, mtu_high, mtu_low, index, room, mend], frame)) = data.split_first_chunk()
     else {
         return;
     };
     let mtu = u32::from(u16::from_be_bytes([mtu_high, mtu_low]));
-    let cause = match cause % 4 {
-        0 => Cause::Local,
-        1 => Cause::HopLimit,
-        2 => Cause::TooBig { mtu },
-        _ => Cause::NoRoute,
+    let reason = match reason % 4 {
+        0 => PuntReason::Local,
+        1 => PuntReason::HopLimit,
+        2 => PuntReason::TooBig { mtu },
+        _ => PuntReason::NoRoute,
     };
     let mut frame = frame.to_vec();
     put_right(&mut frame, mend);
     // What may enter says where it comes from.
     assert!(parse(&frame).is_err() || source(&frame).is_some());
-    respond(cause, &frame, usize::from(room) * 16);
+    respond(reason, &frame, usize::from(room) * 16);
     fragment(&frame, mtu, u32::from(index));
     lower(&mut frame, room);
 });
@@ -52,7 +52,7 @@ fn put_right(frame: &mut [u8], mend: u8) {
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
-fn respond(cause: Cause, frame: &[u8], room: usize) {
+fn respond(reason: PuntReason, frame: &[u8], room: usize) {
     let router = Node {
         name: "r".into(),
         kind: NodeKind::Router,
@@ -61,12 +61,12 @@ fn respond(cause: Cause, frame: &[u8], room: usize) {
     };
     let mut replies = RouterReplies::new();
     let mut reply = vec![0; room];
-    let Some(len) = replies.respond(&router, cause, frame, &mut reply) else {
+    let Some(len) = replies.respond(&router, reason, frame, &mut reply) else {
         return;
     };
     let headers = parse(&reply[..len]).expect("replies are sound");
     assert_eq!(headers.ip_len as usize + ETHERNET_LEN, len);
-    let again = replies.respond(&router, Cause::Local, &reply[..len], &mut [0; 2048]);
+    let again = replies.respond(&router, PuntReason::Local, &reply[..len], &mut [0; 2048]);
     assert_eq!(again, None, "replies provoke no replies");
 }
 

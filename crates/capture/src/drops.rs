@@ -1,31 +1,35 @@
 //! What drops are called: in filters as in `packets.dropped` of the summary, in files as a comment.
 
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 
 /// Each fate that ends a packet inside the network, its name, and the comment of its packets.
-pub(crate) const DROPS: [(Fate, &str, &str); 8] = [
-    (Fate::Queue, "queue", "dropped: queue"),
-    (Fate::Loss, "loss", "dropped: loss"),
-    (Fate::LinkDown, "link_down", "dropped: link_down"),
-    (Fate::HopLimit, "hop_limit", "dropped: hop_limit"),
-    (Fate::NoRoute, "no_route", "dropped: no_route"),
-    (Fate::TooBig, "too_big", "dropped: too_big"),
-    (Fate::Misdelivered, "misdelivered", "dropped: misdelivered"),
-    (Fate::Absorbed, "absorbed", "dropped: absorbed"),
+pub(crate) const DROPS: [(PacketEvent, &str, &str); 8] = [
+    (PacketEvent::Queue, "queue", "dropped: queue"),
+    (PacketEvent::Loss, "loss", "dropped: loss"),
+    (PacketEvent::LinkDown, "link_down", "dropped: link_down"),
+    (PacketEvent::HopLimit, "hop_limit", "dropped: hop_limit"),
+    (PacketEvent::NoRoute, "no_route", "dropped: no_route"),
+    (PacketEvent::TooBig, "too_big", "dropped: too_big"),
+    (
+        PacketEvent::Misdelivered,
+        "misdelivered",
+        "dropped: misdelivered",
+    ),
+    (PacketEvent::Absorbed, "absorbed", "dropped: absorbed"),
 ];
 
-fn find(fate: Fate) -> Option<&'static (Fate, &'static str, &'static str)> {
+fn find(fate: PacketEvent) -> Option<&'static (PacketEvent, &'static str, &'static str)> {
     DROPS.iter().find(|(dropped, ..)| *dropped == fate)
 }
 
 /// The name of a drop's cause; `None` for fates that end no packet inside the network.
-pub fn drop_name(fate: Fate) -> Option<&'static str> {
+pub fn drop_name(fate: PacketEvent) -> Option<&'static str> {
     find(fate).map(|(_, name, _)| *name)
 }
 
 /// The comment of a dropped packet in a file; `None` for fates that end no packet inside the
 /// network.
-pub fn drop_comment(fate: Fate) -> Option<&'static str> {
+pub fn drop_comment(fate: PacketEvent) -> Option<&'static str> {
     find(fate).map(|(.., comment)| *comment)
 }
 
@@ -39,6 +43,6 @@ mod tests {
             assert_eq!(comment, format!("dropped: {name}"));
             assert_eq!(drop_name(fate), Some(name));
         }
-        assert_eq!(drop_comment(Fate::Delivered), None);
+        assert_eq!(drop_comment(PacketEvent::Delivered), None);
     }
 }

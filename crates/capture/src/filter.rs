@@ -19,7 +19,7 @@ mod token;
 use std::fmt;
 use std::net::IpAddr;
 
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 
 use crate::drops::drop_name;
 use crate::packet::Packet;
@@ -69,7 +69,7 @@ enum Test {
     Less(u32),
     /// At least so many bytes.
     Greater(u32),
-    Dropped(Option<Fate>),
+    Dropped(Option<PacketEvent>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

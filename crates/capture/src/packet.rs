@@ -1,7 +1,7 @@
 //! A packet as captures see it.
 
 use longhaul_core::Time;
-use longhaul_core::witness::{Fate, Sighting};
+use longhaul_core::witness::{PacketEvent, Sighting};
 
 use crate::filter::READ_MAX;
 
@@ -11,7 +11,7 @@ pub struct Packet<'a> {
     /// When, in experiment time.
     pub time: Time,
     /// What.
-    pub fate: Fate,
+    pub fate: PacketEvent,
     /// The frame from its Ethernet header on, without FCS; perhaps not all of it.
     pub frame: &'a [u8],
     /// Length of the whole frame in bytes.
@@ -26,7 +26,7 @@ impl<'a> Packet<'a> {
         sighting.append_frame(snaplen.max(READ_MAX), buffer);
         Self {
             time: sighting.time,
-            fate: sighting.fate,
+            fate: sighting.event,
             frame: buffer,
             len: sighting.frame_len(),
         }

@@ -489,7 +489,7 @@ fn statistics_len() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::witness::Fate;
+    use longhaul_core::witness::PacketEvent;
 
     #[test]
     fn packets_need_no_more_room_than_the_buffer_has() {
@@ -508,7 +508,7 @@ mod tests {
             writer.miss(0, 1);
             let packet = Packet {
                 time: Time::ZERO,
-                fate: Fate::Misdelivered,
+                fate: PacketEvent::Misdelivered,
                 frame: &[0; 9001][..len % 9002],
                 len,
             };

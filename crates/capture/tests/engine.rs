@@ -13,7 +13,7 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, Node, NodeKind};
 use longhaul_core::units::{QueueLimit, Rate};
-use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, PipeId, Time, Topology};
 
 /// Less than what the filter reads.
@@ -41,10 +41,10 @@ struct Recorder {
 }
 
 impl Witness for Recorder {
-    fn fates(&self) -> Fates {
-        [Fate::In, Fate::Out, Fate::Queue]
+    fn events(&self) -> PacketEvents {
+        [PacketEvent::In, PacketEvent::Out, PacketEvent::Queue]
             .into_iter()
-            .fold(Fates::NONE, Fates::with)
+            .fold(PacketEvents::NONE, PacketEvents::with)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
@@ -53,7 +53,7 @@ impl Witness for Recorder {
         }
         let packet = Packet::seen(sighting, SNAPLEN as usize, &mut self.frame);
         if self.filter.matches(&packet) {
-            let interface = usize::from(packet.fate == Fate::Out);
+            let interface = usize::from(packet.fate == PacketEvent::Out);
             self.writer.packet(interface, &packet).unwrap();
             self.writer.flush().unwrap();
         }

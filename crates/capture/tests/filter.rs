@@ -10,7 +10,7 @@ use common::trees::{Seen, fate, tree};
 use longhaul_capture::filter::{DEPTH_MAX, ELEMENTS_MAX, TEXT_MAX};
 use longhaul_capture::{Filter, FilterError, Packet};
 use longhaul_core::Time;
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 use proptest::prelude::*;
 
 /// Hosts `a`, of both kinds of address, `b` and `tcp`, of one, and `none`.
@@ -32,7 +32,7 @@ fn parse(text: &str) -> Result<Filter, FilterError> {
     Filter::parse(text, &resolve)
 }
 
-fn packet(frame: &[u8], fate: Fate) -> Packet<'_> {
+fn packet(frame: &[u8], fate: PacketEvent) -> Packet<'_> {
     Packet {
         time: Time::ZERO,
         fate,
@@ -107,7 +107,7 @@ proptest! {
         }
         for frame in [&frame, &noise] {
             for len in 0..=frame.len() {
-                filter.matches(&packet(&frame[..len], Fate::Out));
+                filter.matches(&packet(&frame[..len], PacketEvent::Out));
             }
         }
     }
@@ -364,7 +364,7 @@ fn filters_are_bounded() {
 #[test]
 fn not_binds_most_and_the_others_from_left_to_right() {
     let frame = from_web_server();
-    let packet = packet(&frame, Fate::Out);
+    let packet = packet(&frame, PacketEvent::Out);
     // udp is false, tcp is true: each would differ with another precedence.
     for (text, so) in [
         ("tcp or tcp and udp", false),
@@ -381,9 +381,9 @@ fn not_binds_most_and_the_others_from_left_to_right() {
 fn a_header_shorter_than_one_has_no_ports() {
     let mut frame = from_web_server();
     let port = parse("port 80 or portrange 0-65535").unwrap();
-    assert!(port.matches(&packet(&frame, Fate::Out)));
+    assert!(port.matches(&packet(&frame, PacketEvent::Out)));
     frame[14] = 0x44;
-    assert!(!port.matches(&packet(&frame, Fate::Out)));
+    assert!(!port.matches(&packet(&frame, PacketEvent::Out)));
 }
 
 fn from_web_server() -> Vec<u8> {

@@ -15,7 +15,7 @@ use common::frames::sketch;
 use common::trees::tree;
 use longhaul_capture::{Direction, Filter, Interface, Limits, Packet, Section, Writer};
 use longhaul_core::Time;
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -112,7 +112,7 @@ impl Recorded {
     fn packet(&self, index: usize) -> Packet<'_> {
         Packet {
             time: Time::from_ns(index as u64 * 1000),
-            fate: Fate::Out,
+            fate: PacketEvent::Out,
             frame: &self.frames[index],
             len: self.frames[index].len(),
         }
@@ -213,13 +213,13 @@ fn example() -> Vec<u8> {
         frame: &frame,
         len: 100,
     };
-    writer.packet(0, &packet(1, Fate::In)).unwrap();
+    writer.packet(0, &packet(1, PacketEvent::In)).unwrap();
     writer
-        .packet(0, &packet(1_000_000_007, Fate::Queue))
+        .packet(0, &packet(1_000_000_007, PacketEvent::Queue))
         .unwrap();
     writer.miss(1, 3);
     writer
-        .packet(1, &packet(61_234_567_891, Fate::Out))
+        .packet(1, &packet(61_234_567_891, PacketEvent::Out))
         .unwrap();
     writer
         .finish(Time::from_ns(0), Time::from_ns(62_000_000_000))

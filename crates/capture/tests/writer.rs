@@ -11,7 +11,7 @@ use common::trees::{DROPS, fate};
 use longhaul_capture::writer::Count;
 use longhaul_capture::{Direction, Interface, Limits, Packet, Section, Writer};
 use longhaul_core::Time;
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 use proptest::prelude::*;
 
 const ROOMY: u64 = u64::MAX;
@@ -22,7 +22,7 @@ enum Step {
     Packet {
         interface: prop::sample::Index,
         time: u64,
-        fate: Fate,
+        fate: PacketEvent,
         frame: Vec<u8>,
         /// Bytes of the frame that were cut before.
         beyond: usize,
@@ -471,7 +471,7 @@ fn a_file_that_is_flushed_is_whole_so_far() {
     let mut writer = Writer::new(&mut disk, limits, &about, &all(&interfaces), []).unwrap();
     let packet = Packet {
         time: Time::ZERO,
-        fate: Fate::In,
+        fate: PacketEvent::In,
         frame: &[7; 1000],
         len: 1000,
     };

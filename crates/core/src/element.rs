@@ -1,11 +1,11 @@
-//! A user's own element: code of one's own in the path of packets.
+//! A user's own element: custom code in the path of packets.
 //!
-//! An element stands at the end of a pipe's serialisation, behind loss and in front of the
-//! delay. It sees each packet once, in order, at the time its last bit is out, and says what
-//! becomes of it. It has a random stream of its own, so that a run with the same seed gives
-//! the same result; it must not look at a clock or keep state outside itself.
+//! An element is applied at the end of a pipe's serialisation, behind loss and in front of the delay. It
+//! sees each packet once, in order, when its last bit is sent, and decides what happens to it. It has a
+//! random stream of its own, so that a run with the same seed gives the same result; for the same reason it
+//! must not read a clock or keep state outside itself.
 //!
-//! Left out: elements that reorder a queue (a discipline decides that), or make packets.
+//! Left out: elements that reorder a queue (a discipline decides that), or create packets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use std::sync::Arc;
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 
-/// Code of one's own in the path of packets.
+/// Custom code in the path of packets.
 pub trait Element: Send + fmt::Debug {
-    /// Decides what becomes of a packet; `packet` are its bytes from the IP header on, with all
-    /// that has been done to it so far. They may be changed but for the addresses, TTL (hop
-    /// limit) and length, whose changes are not looked at; an IPv4 header's checksum has to stay
-    /// true.
+    /// Decides what happens to a packet. `packet` holds its bytes from the IP header on, with all edits so
+    /// far applied. They may be changed, except for the addresses, the TTL (hop limit) and the length, to
+    /// which changes have no effect; an IPv4 header's checksum must stay correct.
     fn pass(&mut self, now: Time, packet: &mut [u8], random: &mut Stream) -> Action;
 }
 
@@ -27,7 +26,7 @@ pub trait Element: Send + fmt::Debug {
 pub enum Action {
     /// It goes on.
     Pass,
-    /// It goes on, so much later than it would.
+    /// It goes on, delayed by this much more.
     Hold(Span),
     /// It is lost.
     Drop,

@@ -1,40 +1,40 @@
 //! The packet engine: carries packets over a topology, each event at its own time.
 //!
-//! Purpose: the one state machine behind every clock. It reads no clock and does no input or
-//! output: frames enter with [`Engine::arrive`], [`Engine::advance`] does all that is due, and
-//! [`Engine::poll_egress`] gives what has come out at hosts.
+//! Purpose: the one state machine behind every clock. It reads no clock and does no input or output:
+//! frames enter by [`Engine::arrive`], [`Engine::advance`] handles all events that are due, and
+//! [`Engine::poll_egress`] returns the packets that have come out at hosts.
 //!
-//! **Catch up, don't trust wake-ups.** `advance(t)` handles all that is due at or before `t`, in
-//! order, each at its own due time. One long step and many short ones give the same result: a
-//! late wake-up makes the egress late and nothing else.
+//! **Catch up, don't trust wake-ups.** `advance(t)` handles every event that is due at or before `t`, in
+//! order, each at its own due time. One long step and many short ones give the same result, so a late
+//! wake-up delays the egress and nothing else.
 //!
-//! **Order of events.** Total, and independent of threads: (time, microstep, receiving node,
-//! sending pipe, the pipe's own sequence). The microstep of an arrival is 0; a packet that
-//! crosses a pipe in no time at all comes out one microstep after it went in, any other at
-//! microstep 0; and no packet comes out before its predecessor. Each pipe has a rank, its place
-//! among all pipes sorted by (receiving node, pipe), both numbered by name; the sequence is
-//! the pipe's chain. At equal times, pipes whose departures are events do those first; they
-//! touch nothing outside their pipe. What a router does about a packet (forward, fragment, answer) happens in
-//! that packet's place in the order, replies and fragments included. Look-ahead windows
-//! ([`window`]) do many events at once where nobody can tell.
+//! **Order of events.** Total, and independent of threads: (time, microstep, receiving node, sending pipe,
+//! the pipe's own sequence). An arrival has microstep 0. A packet that crosses a pipe in no time comes out
+//! one microstep after it went in, any other at microstep 0; and no packet comes out before its
+//! predecessor. A pipe's rank is its place among all pipes sorted by (receiving node, pipe), both numbered
+//! by name; its sequence is the order of its chain. Departures of shaped pipes precede all packets that
+//! come out at the same time; they touch nothing outside their pipe. What a router does about a packet
+//! (forward, fragment, answer) happens at that packet's place in the order, replies and fragments
+//! included. Look-ahead windows ([`window`]) handle many events at once where the result is the same.
 //!
-//! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even when the
-//! engine is already past it: only that host feeds the pipe. It cannot come out in the past,
-//! though; what it comes out too late by is its staleness. Stamps may also lie ahead. Hand
-//! over arrivals before `advance` reaches their stamps, in the order of their stamps for each
-//! host, and changes ([`Engine::set`]) before arrivals that are stamped after them.
+//! **Arrivals.** A frame enters its host's first pipe at its kernel stamp, even if the engine is already
+//! past it: only that host feeds the pipe, so the pipe can still serve it then. It cannot come out in the
+//! past, though; the time by which it comes out too late is its shift. Stamps may also lie ahead. Hand
+//! over arrivals before `advance` reaches their stamps, those of one host in the order of their stamps,
+//! and changes ([`Engine::set`]) before arrivals stamped after them.
 //!
-//! The packet path allocates nothing, locks nothing and reads no clock; the exceptions are the
-//! first packet to a destination, which makes its route table ([`Engine::prepare_routes`]), and
-//! a flow that a balanced route remembers ([`crate::route::balance`]).
+//! The packet path allocates nothing, locks nothing and reads no clock, with two exceptions: the first
+//! packet to a destination builds its route table ([`Engine::prepare_routes`] does it beforehand), and a
+//! balanced route may remember a new flow ([`crate::route::balance`]).
 //!
-//! Packets of modelled hosts have headers alone ([`Modelled`]).
+//! Packets of modelled hosts have headers and no stored payload ([`Modelled`]).
 //!
-//! An engine has a whole network, or a share of its nodes ([`crate::parallel`]).
+//! An engine carries a whole network, or a share of its nodes ([`crate::parallel`]).
 //!
 //! Left out: threads, multicast beyond one segment.
 
 pub(crate) mod crossing;
+mod disposition;
 mod egress;
 mod events;
 mod forward;
@@ -43,14 +43,13 @@ mod lan;
 mod modelled;
 mod parcel;
 pub(crate) mod record;
-mod way;
 mod window;
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::observe::{Counters, PipeCounters, QueueUse};
-use crate::packet::{self, Destination, Headers, Mac, Refusal};
+use crate::packet::{self, Destination, FrameError, Headers, Mac};
 use crate::parallel::{CoreId, LocalPipe, Share, Split};
 use crate::pending;
 use crate::pending::heap::Heap;
@@ -76,7 +75,7 @@ pub use parcel::Parcel;
 #[doc(hidden)]
 pub use window::Windows;
 
-/// The Ethernet address that everything delivered comes from.
+/// The source address of every Ethernet frame that is delivered.
 pub const GATEWAY_MAC: Mac = [0x02, 0x4c, 0x47, 0x00, 0x00, 0x01];
 
 /// The Ethernet address of a host's interface: `02:4c:48` and the low 24 bits of its number.
@@ -85,28 +84,28 @@ pub const fn host_mac(host: NodeId) -> Mac {
     [0x02, 0x4c, 0x48, a, b, c]
 }
 
-/// What a packet inside takes, in bytes, without its own (a slot of
-/// [`EngineConfig::slot_size`]) and its identity in the trace hash, if that is on (8).
+/// Memory of a packet inside the engine, in bytes. Add its slot ([`EngineConfig::slot_size`]) and, with
+/// the trace hash, 8 bytes for its identity.
 pub const PACKET_BYTES: usize = size_of::<crate::pool::Descriptor>();
 
-/// What an engine is built with.
+/// Settings of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineConfig {
     /// Seed of all randomness.
     pub seed: u64,
     /// The longest frame, in bytes with its Ethernet header; capped at 65,549.
     pub slot_size: usize,
-    /// How many packets there may be at once, those at the egress included.
+    /// The most packets at once, those at the egress included. A packet beyond is a physical drop.
     pub slots: u32,
-    /// How many super-packets may share their bytes among their segments at once; segments of
-    /// more have bytes of their own.
+    /// The most super-packets whose segments share one buffer at once. Segments of further ones are copied
+    /// into slots of their own, which costs time and changes nothing else.
     pub buffers: u32,
-    /// Hash all events ([`Engine::trace_hash`]).
+    /// Whether to hash all events ([`Engine::trace_hash`]).
     pub trace_hash: bool,
-    /// Take the fast path of no pipe, for tests: the results are the same.
+    /// Makes every pipe shaped, for tests: the results are the same.
     #[doc(hidden)]
     pub always_shaped: bool,
-    /// Look-ahead windows, for tests: the results are the same.
+    /// When to use look-ahead windows, for tests: the results are the same.
     #[doc(hidden)]
     pub windows: Windows,
 }
@@ -126,11 +125,11 @@ impl Default for EngineConfig {
     }
 }
 
-/// Why a frame did not enter.
+/// Why a frame did not enter the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The frame is none that the network carries.
-    Frame(Refusal),
+    /// The network does not carry such frames.
+    Frame(FrameError),
     /// The frame is longer than a slot of the pool.
     TooLong,
     /// All slots are in use: a physical drop.
@@ -140,17 +139,17 @@ pub enum Refused {
 /// Set in the id of a packet that a router made; the rest of an id is a number modulo 2^31.
 pub const CREATED: u32 = 1 << 31;
 
-/// What the engine keeps of a node.
+/// The state of a node.
 #[derive(Debug, Clone, Copy)]
 struct NodeState {
     kind: NodeKind,
-    /// The only pipe that leaves it; `NIL` where there are several or none.
+    /// The only pipe that leaves it; `NIL` if several or none do.
     only: u32,
     replies: forward::ReplyLimit,
 }
 
 impl NodeState {
-    /// Of all nodes, as far as it is of use to a share.
+    /// The states of all nodes; those of other shares are left empty.
     fn of(topology: &Topology, share: &Share) -> Vec<Self> {
         let nodes = topology.nodes().iter().zip((0..).map(NodeId));
         let of = |(node, id): (&topology::Node, NodeId)| Self {
@@ -166,7 +165,7 @@ impl NodeState {
 }
 
 impl Share {
-    /// The engine's numbers of pipes by (receiving node, pipe): the place of each is its rank.
+    /// The engine's pipe numbers sorted by (receiving node, pipe): the index of each is its rank.
     fn by_rank(&self) -> Vec<u32> {
         let mut by_rank: Vec<u32> = (0..self.len() as u32).collect();
         let topology = self.split.topology();
@@ -177,7 +176,7 @@ impl Share {
         by_rank
     }
 
-    /// Empty pipes: those of the share, and the far ends of those that lead to it.
+    /// Empty pipes: those of the share, and the far ends of pipes that lead to it.
     fn pipes(&self, by_rank: &[u32], config: &EngineConfig) -> Vec<Pipe> {
         let mut ranks = vec![0; by_rank.len()];
         for (&local, rank) in by_rank.iter().zip(0..) {
@@ -212,9 +211,9 @@ pub struct Engine {
     pipes: Vec<Pipe>,
     /// The pipe of each rank.
     by_rank: Vec<u32>,
-    /// What is to come, but for the open window.
+    /// The pending set, without the open window.
     heap: Heap,
-    /// By core: what comes out there.
+    /// By core: the heads of cut pipes that lead to it.
     exits: Box<[Heap]>,
     wheel: Wheel,
     window: Window,
@@ -241,7 +240,7 @@ impl Engine {
         Self::of_share(split, CoreId(0), config, responder)
     }
 
-    /// The engine of one core, at t = 0 with nothing inside.
+    /// The engine of one core's share, at t = 0 with nothing inside.
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -293,40 +292,40 @@ impl Engine {
         self.share.own(pipe).is_some()
     }
 
-    /// A frame arrives from a host, stamped `stamp`. The bytes are copied once. A frame for a
-    /// group enters where the host has a link to a lan.
+    /// Takes a frame that a host sent at `stamp`. The bytes are copied once. A frame for a group enters the
+    /// host's first link to a lan.
     pub fn arrive(&mut self, host: NodeId, stamp: Time, frame: &[u8]) -> Result<(), Refused> {
         let headers = self.admit(host, frame)?;
         let len = packet::ETHERNET_LEN + headers.ip_len as usize;
         if len > self.pool.slot_size() {
             return Err(self.too_long());
         }
-        let index = self.take(stamp)?;
+        let index = self.take_slot(stamp)?;
         let to = self.find(headers.destination);
         self.pool.describe(index, &headers, to);
         self.pool.write(index, &frame[..len]);
-        self.set_out(host, index, stamp);
+        self.inject(host, index, stamp);
         Ok(())
     }
 
-    /// Reads a frame at the door.
+    /// Parses a frame, and decides whether it may enter.
     #[inline]
     fn admit(&mut self, host: NodeId, frame: &[u8]) -> Result<Headers, Refused> {
         debug_assert!(self.nodes[host.index()].kind == NodeKind::Host);
         let headers = packet::parse_any(frame).map_err(|refusal| self.refuse(refusal))?;
         if headers.destination == Destination::Group && self.segment(host).is_none() {
-            return Err(self.refuse(Refusal::Multicast));
+            return Err(self.refuse(FrameError::Multicast));
         }
         Ok(headers)
     }
 
     /// A slot for a packet that arrives with `stamp`.
     #[inline]
-    fn take(&mut self, stamp: Time) -> Result<u32, Refused> {
+    fn take_slot(&mut self, stamp: Time) -> Result<u32, Refused> {
         let origin = Origin {
             id: self.record.counters.entered as u32 & !CREATED,
             entered: stamp,
-            staleness: 0,
+            shift: 0,
         };
         self.pool.take(origin).ok_or_else(|| {
             self.record.counters.pool_exhausted += 1;
@@ -334,9 +333,9 @@ impl Engine {
         })
     }
 
-    /// A packet that is complete in its slot enters the network.
+    /// Sends a packet, complete in its slot, into the network.
     #[inline]
-    fn set_out(&mut self, host: NodeId, index: u32, stamp: Time) {
+    fn inject(&mut self, host: NodeId, index: u32, stamp: Time) {
         if self.pool[index].destination == lan::GROUP {
             self.address_group(index);
         }
@@ -349,30 +348,30 @@ impl Engine {
         Refused::TooLong
     }
 
-    /// Handles all that is due at or before `to`, in order; the engine's time is then `to`.
+    /// Handles all events due at or before `to`, in order. The engine's time is then `to`.
     pub fn advance(&mut self, to: Time) {
         let end = Moment {
             time: to,
             microstep: u16::MAX,
         };
         self.run(pending::key(end, u32::MAX));
-        self.pass_time(to);
+        self.set_now(to);
     }
 
-    /// Handles all that is due before `to`, in order; the engine's time is then `to`. For changes
-    /// that come before packets of the same time.
+    /// Handles all events due before `to`, in order. The engine's time is then `to`. For changes, which
+    /// come before packets of the same time.
     pub fn advance_before(&mut self, to: Time) {
         self.run(pending::departure_key(to, 0));
-        self.pass_time(to);
+        self.set_now(to);
     }
 
-    fn pass_time(&mut self, to: Time) {
+    fn set_now(&mut self, to: Time) {
         self.now = self.now.max(to);
         self.wheel.begin_at(self.now.as_ns());
     }
 
-    /// When the engine has to act next, never before [`Engine::now`]. It may be too early, never too
-    /// late: a shaped pipe may turn out to have nothing to do then.
+    /// When the next event is due, never before [`Engine::now`]. May be too early, never too late: a shaped
+    /// pipe may turn out to have nothing to do then.
     pub fn next_due(&self) -> Option<Time> {
         self.first_due().map(|due| due.max(self.now))
     }
@@ -384,8 +383,8 @@ impl Engine {
 
     /// Changes a pipe at the engine's current time: rate, burst, framing and trace for all that
     /// has not been sent yet (pro rata for the packet in service), queue and discipline for
-    /// packets that enter later, all else for packets that are sent later. Does nothing to a pipe
-    /// of another engine's.
+    /// packets that enter later, all else for packets that are sent later. Ignores a pipe of another
+    /// engine.
     pub fn set(&mut self, pipe: PipeId, params: PipeParams) {
         let Some(local) = self.share.own(pipe) else {
             return;
@@ -395,10 +394,10 @@ impl Engine {
         self.change(local, |pipe, context| pipe.set(params, name, now, context));
     }
 
-    /// Takes a pipe down at the engine's current time, or up again. While it is down nothing
-    /// enters it; what is in it is lost, save, with `keep_queue`, what waits and what is being
-    /// sent, which is sent anew. A pipe that is down already may lose its queue too. Routes learn
-    /// of it at the next [`Engine::reroute`], those of all engines of a split network alike.
+    /// Takes a pipe down, or up again, at the engine's current time. While it is down every packet that
+    /// reaches it is lost. The packets inside are lost, too; with `keep_queue` those that wait are kept,
+    /// and the one in service is sent again from its start. A second call may drop a kept queue. Routes
+    /// follow at the next [`Engine::reroute`]. In a split network, call both on every engine.
     pub fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
         self.routes.set_usable(pipe, up);
         let Some(local) = self.share.own(pipe) else {
@@ -417,7 +416,7 @@ impl Engine {
         own.is_none_or(|pipe| self.pipes[pipe.index()].is_up())
     }
 
-    /// What a pipe does at present; of a pipe of another engine's, what it did at the start.
+    /// The parameters of a pipe; for a pipe of another engine, those at the start.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
         match self.share.own(pipe) {
             Some(pipe) => self.pipes[pipe.index()].params(),
@@ -425,18 +424,18 @@ impl Engine {
         }
     }
 
-    /// Makes the route table to a destination now instead of at its first packet.
+    /// Builds the route table to a destination now instead of at its first packet.
     pub fn prepare_routes(&mut self, to: NodeId) {
         self.routes.prepare(&self.topology, to);
     }
 
-    /// The pipes from one node to another, in a whole network; `None` where no path leads there.
+    /// The path from one node to another, of a whole network; `None` if there is none.
     pub fn path(&mut self, from: NodeId, to: NodeId) -> Option<Vec<PipeId>> {
         self.routes.path(&self.topology, from, to)
     }
 
-    /// Computes all routes anew over the pipes that are up. Packets follow them from their next
-    /// hop on; until then they follow the old ones, into pipes that are down too.
+    /// Recomputes all routes over the pipes that are up. Packets follow them from their next hop on. Until
+    /// this is called they follow the old routes, even into pipes that are down.
     pub fn reroute(&mut self) {
         self.close_window();
         self.routes.reroute();
@@ -448,26 +447,26 @@ impl Engine {
         &self.topology
     }
 
-    /// What became of all packets.
+    /// The counters of all packets.
     pub const fn counters(&self) -> &Counters {
         &self.record.counters
     }
 
-    /// A hash of all events so far, if [`EngineConfig::trace_hash`] asks for it; otherwise 0. Two
-    /// runs that give the same number have done the same to every packet. It does not depend on
+    /// A hash of all events so far, if [`EngineConfig::trace_hash`] is set; otherwise 0. Two runs with the
+    /// same hash have done the same to every packet. It does not depend on
     /// how the engine is driven, on how its work is arranged, on the build, or on parts of the
     /// topology in which nothing happens.
     pub fn trace_hash(&self) -> u64 {
         self.record.hash().map_or(0, TraceHash::value)
     }
 
-    /// [`Engine::trace_hash`] of a network that several engines carry.
+    /// [`Engine::trace_hash`] of a network that is split among several engines.
     pub fn joint_trace_hash<'a>(engines: impl IntoIterator<Item = &'a Self>) -> u64 {
         let hashed = |engine: &'a Self| Some((engine.record.hash()?, &*engine.share));
         TraceHash::joint(engines.into_iter().filter_map(hashed))
     }
 
-    /// What became of the packets of a pipe of this engine's; sending time counts up to the engine's time.
+    /// The counters of one of this engine's pipes; sending time counts up to the engine's time.
     pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
         let own = self.share.own(pipe);
         own.map_or_else(PipeCounters::default, |pipe| {
@@ -483,15 +482,14 @@ impl Engine {
         })
     }
 
-    /// Measures a pipe's queue from now on; nothing where the pipe is another core's.
+    /// Measures a pipe's queue from now on. Ignores a pipe of another core.
     pub fn measure_queue(&mut self, pipe: PipeId) {
         if let Some(own) = self.share.own(pipe) {
             self.pipes[own.index()].measure(self.now, &self.pool);
         }
     }
 
-    /// What a measured queue of this engine's has been like since this was asked last, up to the engine's
-    /// time.
+    /// The use of a measured queue since the last call, up to the engine's time.
     pub fn take_queue_use(&mut self, pipe: PipeId) -> QueueUse {
         let own = self.share.own(pipe);
         own.map_or_else(QueueUse::default, |own| {
@@ -499,18 +497,18 @@ impl Engine {
         })
     }
 
-    /// Has somebody watch what becomes of packets, from now on.
+    /// Adds a witness, which is told of packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.record.watch(witness, &self.share)
     }
 
-    /// A witness, to be asked what it has seen.
+    /// A witness by its id.
     pub fn witness<W: Witness>(&mut self, id: WitnessId) -> Option<&mut W> {
         let witness: &mut dyn Any = self.record.witness(id)?;
         witness.downcast_mut()
     }
 
-    /// Takes a witness away, with what it has seen.
+    /// Removes a witness and returns it.
     pub fn unwatch<W: Witness>(&mut self, id: WitnessId) -> Option<Box<W>> {
         let witness: Box<dyn Any> = self.record.unwatch(id)?;
         witness.downcast().ok()
@@ -521,22 +519,22 @@ impl Engine {
         self.record.inside
     }
 
-    /// Slots of the pool in use: packets inside, and those that came out and are not released.
+    /// Slots of the pool in use: packets inside, and those at the egress that are not yet released.
     pub const fn slots_in_use(&self) -> u32 {
         self.pool.in_use()
     }
 
-    fn refuse(&mut self, refusal: Refusal) -> Refused {
+    fn refuse(&mut self, refusal: FrameError) -> Refused {
         let refused = &mut self.record.counters.refused;
         match refusal {
-            Refusal::Malformed => refused.malformed += 1,
-            Refusal::NotIp => refused.not_ip += 1,
-            Refusal::Multicast => refused.multicast += 1,
+            FrameError::Malformed => refused.malformed += 1,
+            FrameError::NotIp => refused.not_ip += 1,
+            FrameError::Multicast => refused.multicast += 1,
         }
         Refused::Frame(refusal)
     }
 
-    /// The node with an address, [`lan::GROUP`] for a group, `NIL` for none.
+    /// The number of the node with an address; [`lan::GROUP`] for a group, `NIL` if there is none.
     fn find(&self, destination: Destination) -> u32 {
         let node = match destination {
             Destination::V4(address) => self.topology.by_ipv4(address),

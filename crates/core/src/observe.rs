@@ -8,7 +8,7 @@
 //!
 //! Left out: histograms of lateness and staleness (the drive loop knows them, the engine cannot).
 
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 
 /// What became of all packets together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub struct Counters {
     pub dropped: Dropped,
     /// Frames that never entered, by cause; of a super-packet, its segments as far as they can be told.
     pub refused: RefusedFrames,
-    /// Packets lost for want of a free slot: physical drops. At the door they count nowhere
+    /// Packets lost for want of a free slot: physical drops. At the ingress they count nowhere
     /// else; a reply, fragment or duplicate that found no slot never existed.
     pub pool_exhausted: u64,
     /// Replies that a router's rate limit suppressed.
@@ -87,21 +87,21 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Counts a packet that ended; fates that end no packet count nowhere.
+    /// Counts a packet that ended; events that end no packet count nowhere.
     #[inline]
-    pub(crate) const fn count(&mut self, fate: Fate) {
-        let count = match fate {
-            Fate::Queue => &mut self.queue,
-            Fate::Loss => &mut self.loss,
-            Fate::LinkDown => &mut self.link_down,
-            Fate::HopLimit => &mut self.hop_limit,
-            Fate::NoRoute => &mut self.no_route,
-            Fate::TooBig => &mut self.too_big,
-            Fate::Misdelivered => &mut self.misdelivered,
-            Fate::Absorbed => &mut self.absorbed,
-            Fate::In | Fate::Served | Fate::Over | Fate::Out => return,
-            Fate::Marked | Fate::Corrupted => return,
-            Fate::Entered | Fate::Delivered => return,
+    pub(crate) const fn count(&mut self, event: PacketEvent) {
+        let count = match event {
+            PacketEvent::Queue => &mut self.queue,
+            PacketEvent::Loss => &mut self.loss,
+            PacketEvent::LinkDown => &mut self.link_down,
+            PacketEvent::HopLimit => &mut self.hop_limit,
+            PacketEvent::NoRoute => &mut self.no_route,
+            PacketEvent::TooBig => &mut self.too_big,
+            PacketEvent::Misdelivered => &mut self.misdelivered,
+            PacketEvent::Absorbed => &mut self.absorbed,
+            PacketEvent::In | PacketEvent::Served | PacketEvent::Over | PacketEvent::Out => return,
+            PacketEvent::Marked | PacketEvent::Corrupted => return,
+            PacketEvent::Entered | PacketEvent::Delivered => return,
         };
         *count += 1;
     }

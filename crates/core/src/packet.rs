@@ -1,7 +1,7 @@
 //! Just enough of a frame's headers to carry it: where it goes, how far, how large.
 //!
 //! Frames are Ethernet frames as a host's interface emits them, without FCS. Everything here
-//! takes hostile bytes: a frame is parsed once, at the door, and what does not parse is refused
+//! takes hostile bytes: a frame is parsed once, at the ingress, and what does not parse is refused
 //! with its reason and never enters.
 //!
 //! Theory: RFC 791 and RFC 8200 for the headers, RFC 1071 and RFC 1624 for the checksum,
@@ -53,7 +53,7 @@ pub enum Destination {
 pub struct Headers {
     /// Where it goes; of [`parse`] never a group.
     pub destination: Destination,
-    /// TTL or hop limit as it stands in the frame.
+    /// TTL or hop limit as in the frame.
     pub hop_limit: u8,
     /// Length of the IP packet; the frame is cut to `ETHERNET_LEN + ip_len` (padding dropped).
     pub ip_len: u32,
@@ -63,7 +63,7 @@ pub struct Headers {
 
 /// Why a frame does not enter the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FrameError {
     /// Truncated, wrong version, lengths that contradict one another, a broken header checksum,
     /// no hops left, a source or destination that no packet on a network may have.
     Malformed,
@@ -75,30 +75,30 @@ pub enum Refusal {
 
 /// Reads the headers of a frame for one node.
 #[inline]
-pub fn parse(frame: &[u8]) -> Result<Headers, Refusal> {
+pub fn parse(frame: &[u8]) -> Result<Headers, FrameError> {
     let headers = parse_any(frame)?;
     match headers.destination {
-        Destination::Group => Err(Refusal::Multicast),
+        Destination::Group => Err(FrameError::Multicast),
         _ => Ok(headers),
     }
 }
 
 /// Reads the headers of a frame for one node or for a group. A frame for a group may have no
 /// source yet (0.0.0.0 or ::, as of DHCP and MLD); a group of stations that is to hear a packet
-/// for one node is refused ([`Refusal::Multicast`]; RFC 1122 §3.3.6).
+/// for one node is refused ([`FrameError::Multicast`]; RFC 1122 §3.3.6).
 #[inline]
-pub fn parse_any(frame: &[u8]) -> Result<Headers, Refusal> {
+pub fn parse_any(frame: &[u8]) -> Result<Headers, FrameError> {
     let Some((ethernet, ip)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     };
     let to_group = ethernet[0] & 1 == 1;
     if ethernet[6] & 1 == 1 {
-        return Err(Refusal::Malformed); // no station is a group
+        return Err(FrameError::Malformed); // no station is a group
     }
     match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
         ETHERTYPE_IPV4 => parse_ipv4(ip, to_group),
         ETHERTYPE_IPV6 => parse_ipv6(ip, to_group),
-        _ => Err(Refusal::NotIp),
+        _ => Err(FrameError::NotIp),
     }
 }
 
@@ -120,14 +120,14 @@ pub fn source(frame: &[u8]) -> Option<Destination> {
 }
 
 #[inline]
-fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
+fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, FrameError> {
     let Some(fixed) = ip.first_chunk::<IPV4_LEN>() else {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     };
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
     let ip_len = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
     if fixed[0] >> 4 != 4 || header_len < IPV4_LEN || ip_len < header_len || ip_len > ip.len() {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     }
     let sound = if header_len == IPV4_LEN {
         sum16(fixed) == 0xffff // of known length: the common case is a handful of additions
@@ -137,20 +137,20 @@ fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
     let fragment = u16::from_be_bytes([fixed[6], fixed[7]]);
     let end = usize::from(fragment & IPV4_OFFSET) * 8 + ip_len - header_len;
     if !sound || end + IPV4_LEN > usize::from(u16::MAX) {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     }
     let source = Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]);
     let destination = Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]);
     let hop_limit = fixed[8];
     let destination = if destination.is_multicast() || destination.is_broadcast() {
         if hop_limit == 0 || !(ipv4_is_one_node(source) || source.is_unspecified()) {
-            return Err(Refusal::Malformed);
+            return Err(FrameError::Malformed);
         }
         Destination::Group
     } else if to_group {
-        return Err(Refusal::Multicast);
+        return Err(FrameError::Multicast);
     } else if hop_limit == 0 || !ipv4_is_one_node(source) || !ipv4_is_one_node(destination) {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     } else {
         Destination::V4(destination)
     };
@@ -163,29 +163,29 @@ fn parse_ipv4(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
 }
 
 #[inline]
-fn parse_ipv6(ip: &[u8], to_group: bool) -> Result<Headers, Refusal> {
+fn parse_ipv6(ip: &[u8], to_group: bool) -> Result<Headers, FrameError> {
     let Some(fixed) = ip.first_chunk::<IPV6_LEN>() else {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     };
     let payload_len = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
     let ip_len = IPV6_LEN + payload_len;
     // A payload length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675).
     let jumbogram = payload_len == 0 && fixed[6] == IPV6_HOP_BY_HOP;
     if fixed[0] >> 4 != 6 || ip_len > ip.len() || jumbogram {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     }
     let source = ipv6_address(fixed, 8);
     let destination = ipv6_address(fixed, 24);
     let hop_limit = fixed[7];
     let destination = if destination.is_multicast() {
         if hop_limit == 0 || !(ipv6_is_one_node(source) || source.is_unspecified()) {
-            return Err(Refusal::Malformed);
+            return Err(FrameError::Malformed);
         }
         Destination::Group
     } else if to_group {
-        return Err(Refusal::Multicast);
+        return Err(FrameError::Multicast);
     } else if hop_limit == 0 || !ipv6_is_one_node(source) || !ipv6_is_one_node(destination) {
-        return Err(Refusal::Malformed);
+        return Err(FrameError::Malformed);
     } else {
         Destination::V6(destination)
     };

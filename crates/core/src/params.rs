@@ -3,7 +3,7 @@
 //! Plain data without behaviour; the mechanisms live in `pipe/`, one small file each. What is
 //! absent is off. A pipe with a constant rate, constant delay, independent loss and drop-tail
 //! takes a fast path; anything more makes each start of service an event. The mathematics of
-//! delay distributions stands in `params/distribution.rs`, the constructors of loss models in
+//! delay distributions is in `params/distribution.rs`, the constructors of loss models in
 //! `params/loss.rs`, the ranges of all parameters in `params/validate.rs`.
 //!
 //! Left out: how a person writes these (`longhaul-plan` reads the experiment file).
@@ -29,14 +29,13 @@ pub use validate::ParamError;
 pub struct PipeParams {
     /// Serialisation rate; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// Depth of a token bucket that lets so many counted bytes pass at once; `None` keeps gaps
-    /// even to the byte.
+    /// Depth of a token bucket: the counted bytes that may pass at once. `None` spaces packets evenly.
     pub burst: Option<Bytes>,
-    /// The bytes that use up the rate.
+    /// Which bytes count against the rate.
     pub framing: Framing,
-    /// What may wait.
+    /// The bound of the queue.
     pub queue: QueueLimit,
-    /// Who waits, who goes next and who is dropped.
+    /// The queue discipline.
     pub discipline: Discipline,
     /// One-way propagation delay; the mean where `jitter` spreads it.
     pub delay: Span,
@@ -55,7 +54,7 @@ pub struct PipeParams {
     pub corrupt: Probability,
     /// Packets that are held back longer than the others.
     pub reorder: Option<Reorder>,
-    /// What changes over time by a recorded series.
+    /// A recorded series of rate, delay or loss.
     pub trace: Option<Arc<Trace>>,
     /// A user's own element, applied at the end of serialisation.
     pub element: Option<ElementFactory>,
@@ -103,8 +102,8 @@ impl PipeParams {
             && random.iter().all(|probability| probability.is_never())
     }
 
-    /// Whether packets wait for the rate alone, which is constant, in order of entry and with no
-    /// other limit than the queue's: what waits tells for how long.
+    /// Whether packets wait only for a constant rate, in order of entry, so that the bytes that wait tell for
+    /// how long.
     pub fn sends_steadily(&self) -> bool {
         self.rate.is_some()
             && self.burst.is_none()
@@ -118,8 +117,7 @@ impl PipeParams {
 pub struct Jitter {
     /// The distribution of the whole one-way delay; samples below zero count as zero.
     pub distribution: Distribution,
-    /// How much of a sample is that of the packet before, 0 up to but not including 1: the lag-1
-    /// correlation of the underlying normal variable.
+    /// The lag-1 correlation of the underlying normal variable, from 0 up to but not including 1.
     pub correlation: f64,
     /// Whether packets may overtake; otherwise none comes out before its predecessor.
     pub reorder: bool,
@@ -182,7 +180,7 @@ pub enum Distribution {
 pub enum LossModel {
     /// Each with one probability, whatever happened before.
     Independent(Probability),
-    /// Exactly one, chosen at random, of each block of so many.
+    /// Exactly one, chosen at random, of each block of this many.
     OneIn(NonZeroU32),
     /// Gilbert–Elliott: a good and a bad state, each with a loss of its own; the state changes
     /// after each packet.
@@ -220,14 +218,14 @@ pub struct Reorder {
 pub enum Which {
     /// Each with one probability.
     Random(Probability),
-    /// Exactly one, chosen at random, of each block of so many.
+    /// Exactly one, chosen at random, of each block of this many.
     OneIn(NonZeroU32),
 }
 
-/// A queue discipline. The queue's bound stands beside it in [`PipeParams::queue`].
+/// A queue discipline. Its bound is in [`PipeParams::queue`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Discipline {
-    /// In order of entry; what finds no room is dropped.
+    /// First in, first out; a packet that finds the queue full is dropped.
     #[default]
     DropTail,
     /// Random early detection.

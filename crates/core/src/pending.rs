@@ -1,13 +1,14 @@
-//! What is to come: the head of each pipe that is not empty, and when shaped pipes depart.
+//! The pending set: the head of each pipe that is not empty, and the next departure of each shaped pipe.
 //!
-//! Theory: each entry is a key that holds the whole order of events (time, microstep, rank), so
-//! one comparison decides and no key is ever equal to another. Rank stands for (receiving node,
-//! sending pipe); see [`crate::engine`]. A pipe whose departures are events has a second place,
-//! for its next departure: those come before all that comes out of pipes at the same time.
+//! Only heads are in it, so it grows with the pipes and not with the packets. A key holds the whole order
+//! of events (time, microstep, rank), so one comparison decides, and no two keys are equal. The rank
+//! stands for (receiving node, sending pipe); see [`crate::engine`]. A shaped pipe, whose departures are
+//! events, has a second key for its next departure; departures precede all packets that come out at the
+//! same time.
 //!
-//! Two structures keep them. The [`heap`] serves any key at any time. The [`wheel`] keeps heads
-//! of plain pipes by the time at which they are due, unsorted; look-ahead windows
-//! (`engine/window.rs`) take a stretch of time out of it at once.
+//! Two structures hold the set. The [`heap`] serves any key at any time, in O(log n). The [`wheel`] holds
+//! heads of plain pipes, unsorted, by the slot of time that they are due in, in O(1); look-ahead windows
+//! (`engine/window.rs`) take whole slots out of it.
 
 pub(crate) mod heap;
 pub(crate) mod wheel;
@@ -18,22 +19,23 @@ use crate::time::Time;
 /// (time, microstep, rank) in one number.
 pub(crate) type Key = u128;
 
-/// Set in the low half of the key of a packet that comes out; ranks are below it.
+/// Set in the low half of the key of a packet that comes out: sorts it behind all departures of the same
+/// moment. Ranks are below it.
 const OUT: u32 = 1 << 31;
 
-/// A packet comes out.
+/// The key of a packet that comes out.
 #[inline]
 pub(crate) fn key(due: Moment, rank: u32) -> Key {
     Key::from(due.time.as_ns()) << 64 | Key::from(due.microstep) << 32 | Key::from(rank | OUT)
 }
 
-/// A packet departs inside its pipe.
+/// The key of a departure: the end of a packet's serialisation in a shaped pipe.
 #[inline]
 pub(crate) fn departure_key(at: Time, rank: u32) -> Key {
     Key::from(at.as_ns()) << 64 | Key::from(rank)
 }
 
-/// Whether a packet comes out, and not only departs.
+/// Whether it is the key of a packet that comes out, not of a departure.
 #[inline]
 pub(crate) const fn is_out(key: Key) -> bool {
     key as u32 & OUT != 0

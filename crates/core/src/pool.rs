@@ -1,7 +1,7 @@
 //! The packet pool: fixed-size descriptors, each with a slot for its frame's bytes.
 //!
-//! All memory is reserved at the start and touched only when used: a free descriptor is taken
-//! from where one was freed last (warm in the cache), a fresh one only when there is none. The
+//! All memory is reserved at the start and touched only when used. The descriptor that was freed last is
+//! reused first, as it is still in the cache; an untouched one is taken only when none is free. The
 //! slots are one zeroed slab, which the system maps page by page at first touch. Descriptors
 //! are linked by index: a pipe's packets, the free list and the egress list are chains through
 //! `next`. A frame is copied into its slot once; header edits wait in the descriptor.
@@ -26,12 +26,12 @@ use buffers::Buffers;
 
 pub(crate) use descriptor::{BufferId, Descriptor, LOST, MARKED, MAY_FRAGMENT, Origin};
 
-/// What a modelled packet carries.
-static ZEROS: [u8; LONGEST_FRAME] = [0; LONGEST_FRAME];
+/// The payload of modelled packets.
+static ZEROS: [u8; MAX_FRAME_LEN] = [0; MAX_FRAME_LEN];
 /// The longest IP packet, in bytes: no link takes longer ones, though IPv6, which does not count its
 /// header in 16 bits of length, could have them.
-pub(crate) const LONGEST_PACKET: u32 = u16::MAX as u32;
-pub(crate) const LONGEST_FRAME: usize = ETHERNET_LEN + LONGEST_PACKET as usize;
+pub(crate) const MAX_PACKET_LEN: u32 = u16::MAX as u32;
+pub(crate) const MAX_FRAME_LEN: usize = ETHERNET_LEN + MAX_PACKET_LEN as usize;
 
 /// The end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -48,15 +48,15 @@ pub(crate) struct Pool {
     pub(crate) buffers: Buffers,
 }
 
-/// How much of the slab is touched before the first packet.
+/// Bytes of the slab that are touched before the first packet.
 const WARM_BYTES: usize = 64 << 20;
 const PAGE_BYTES: usize = 4096;
 
 impl Pool {
-    /// A pool of so many slots, and of so many buffers for super-packets.
+    /// A pool with this many slots and buffers for super-packets.
     pub(crate) fn new(slots: u32, slot_size: usize, buffers: u32) -> Self {
         assert!(slots < NIL, "a pool has fewer than 2^32 - 1 slots");
-        let slot_size = slot_size.min(LONGEST_FRAME);
+        let slot_size = slot_size.min(MAX_FRAME_LEN);
         Self {
             descriptors: Vec::with_capacity(slots as usize),
             free: NIL,
@@ -102,7 +102,7 @@ impl Pool {
         Some(index)
     }
 
-    /// Makes a taken descriptor that of a packet with `headers` for node `to`.
+    /// Fills in a taken descriptor for a packet with `headers` to node `to`.
     pub(crate) fn describe(&mut self, index: u32, headers: &Headers, to: u32) {
         let packet = &mut self[index];
         packet.destination = to;
@@ -125,7 +125,7 @@ impl Pool {
         self.in_use
     }
 
-    /// All packets by index, for who asks for several in a row.
+    /// All packets by index, for callers that access several in a row.
     #[inline]
     pub(crate) fn all_mut(&mut self) -> &mut [Descriptor] {
         &mut self.descriptors
@@ -141,7 +141,7 @@ impl Pool {
         self.slot_size
     }
 
-    /// Reads from a packet's descriptor and slot, so that both are in the cache.
+    /// Loads a packet's descriptor and slot into the cache.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) -> u32 {
         let bytes = self.slab.get(index as usize * self.slot_size);
@@ -191,8 +191,8 @@ impl Pool {
         ETHERNET_LEN + self[index].ip_len() as usize
     }
 
-    /// Bytes that begin with a packet's headers, without the edits that are still waiting; of a
-    /// segment, all of its super-packet, whose lengths and numbers are not the segment's.
+    /// Bytes that begin with a packet's headers, without the pending edits; for a
+    /// segment, its whole super-packet, whose lengths and numbers are not the segment's.
     pub(crate) fn headers(&self, index: u32) -> &[u8] {
         match self[index].buffer() {
             None => self.frame(index),
@@ -200,8 +200,8 @@ impl Pool {
         }
     }
 
-    /// The frame of a packet that has bytes of its own, as far as it is stored, without the edits
-    /// that are still waiting.
+    /// The frame of a packet that has bytes of its own, as far as it is stored, without the
+    /// pending edits.
     pub(crate) fn frame(&self, index: u32) -> &[u8] {
         debug_assert!(
             self[index].buffer().is_none(),
@@ -248,14 +248,14 @@ impl Pool {
         }
     }
 
-    /// Makes a packet with bytes of its own, and brings the waiting edits into them.
+    /// Gives a packet bytes of its own, and writes the pending edits into them.
     pub(crate) fn apply_edits(&mut self, index: u32) {
         self.materialise(index);
         let len = self.stored(index);
         self.edit(index, len);
     }
 
-    /// Brings the waiting edits into the `len` bytes at the front of a packet's own slot.
+    /// Writes the pending edits into the `len` bytes at the front of a packet's own slot.
     fn edit(&mut self, index: u32, len: usize) {
         let at = index as usize * self.slot_size;
         let frame = &mut self.slab[at..at + len];
@@ -293,8 +293,8 @@ impl Pool {
             && (packet.hop_limit, packet.is(MARKED)) == (next.hop_limit, next.is(MARKED))
     }
 
-    /// Writes the headers of a packet and the `count - 1` that follow it to its own slot, edits
-    /// applied; gives what is still to be done to them, and the length of the whole frame.
+    /// Writes to its own slot one header for a packet and the `count - 1` segments behind it, edits applied;
+    /// returns the offload work that is left, and the length of the whole frame.
     pub(crate) fn write_headers(&mut self, index: u32, count: u16) -> (Offload, usize) {
         let at = index as usize * self.slot_size;
         let packet = &self.descriptors[index as usize];
@@ -386,7 +386,7 @@ impl Pool {
     }
 }
 
-/// Brings a packet's hop limit and mark into its bytes.
+/// Writes a packet's hop limit and CE mark into its bytes.
 #[inline]
 fn edit_frame(frame: &mut [u8], hop_limit: u8, is_marked: bool) {
     let by = packet::hop_limit(frame).saturating_sub(hop_limit);

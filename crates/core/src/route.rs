@@ -11,11 +11,11 @@
 //! **Cost.** Hosts with one link have no table and no place in one (`junction`): a table is 4
 //! bytes for each router, lan and host with several links, and serves all hosts that hang on its
 //! destination by one link. A node costs 12 bytes and a pipe 2 besides. All tables together have
-//! at most [`MOST_ENTRIES`] entries; past that the oldest is forgotten, and made again when it is
-//! asked for: slow, and without a difference to any packet.
+//! at most [`MAX_TABLE_ENTRIES`] entries; beyond that the oldest is dropped, and built again when it is
+//! asked for, which costs time and affects no packet.
 //!
-//! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] makes
-//! that the truth for all routes at once, as a routing protocol that has converged does.
+//! Failures: [`Routes::set_usable`] says which pipes carry anything, [`Routes::reroute`] applies
+//! that to all routes at once, as a routing protocol that has converged does.
 //!
 //! **Shares.** An engine over a share of the nodes ([`crate::parallel`]) keeps the rows of its own
 //! junctions alone, with its own numbers of their pipes; searches go over the whole network.
@@ -37,7 +37,7 @@ use junction::Search;
 pub(crate) use junction::Junctions;
 
 /// How many entries all tables together may have: 1 GiB.
-pub const MOST_ENTRIES: usize = 1 << 28;
+pub const MAX_TABLE_ENTRIES: usize = 1 << 28;
 
 /// Marks a junction from which no path leads to the destination.
 const NONE: u32 = u32::MAX;
@@ -70,27 +70,25 @@ pub enum NextHop {
     OneOf(SetId),
 }
 
-/// Where a node stands in all tables.
+/// The row of a node, the same in all tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// Where no table says anything.
+    /// No row: every lookup misses.
     pub(crate) const NOWHERE: Self = Self(MISSING);
 }
 
-/// How a node is reached.
+/// The path to a destination: the table towards its junction, and the last pipe.
 #[derive(Debug, Clone, Copy)]
-struct Way {
-    /// Where the table towards it begins, [`MISSING`] where there is none yet or the last pipe is
-    /// not in force.
+struct PathTo {
+    /// Where the table towards it begins; [`MISSING`] if it is not built yet or the last pipe is down.
     table: u32,
-    /// A leaf's last pipe, beside the table because memory brings both at once; [`NONE`] for a
-    /// junction.
+    /// The last pipe to a leaf, in the same cache line as `table`; [`NONE`] for a junction.
     last: u32,
 }
 
-impl Way {
+impl PathTo {
     const MISSING: Self = Self {
         table: MISSING,
         last: NONE,
@@ -111,7 +109,7 @@ pub struct Routes {
     /// [`NONE`].
     entries: Vec<u32>,
     /// By node.
-    ways: Vec<Way>,
+    paths_to: Vec<PathTo>,
     /// The nodes of the junctions that have tables, the oldest table first.
     made: VecDeque<NodeId>,
     most_entries: usize,
@@ -132,7 +130,7 @@ impl Routes {
     /// # Panics
     /// Where there are 2^30 nodes or more.
     pub fn new(topology: &Topology) -> Self {
-        Self::with_bound(topology, MOST_ENTRIES)
+        Self::with_bound(topology, MAX_TABLE_ENTRIES)
     }
 
     /// The same where all tables together have at most `most_entries` entries, or there is one.
@@ -145,7 +143,7 @@ impl Routes {
     pub(crate) fn of_share(share: Arc<Share>) -> Self {
         let junctions = Arc::clone(&share.split.junctions);
         let topology = Arc::clone(share.split.topology());
-        Self::out_of(&topology, junctions, Some(share), MOST_ENTRIES)
+        Self::out_of(&topology, junctions, Some(share), MAX_TABLE_ENTRIES)
     }
 
     fn out_of(
@@ -172,7 +170,7 @@ impl Routes {
             row_junctions: row_junctions.into(),
             // Mapped when first used.
             entries: Vec::with_capacity(most_entries.min(all)),
-            ways: vec![Way::MISSING; nodes],
+            paths_to: vec![PathTo::MISSING; nodes],
             made: VecDeque::new(),
             most_entries,
             search: Search::default(),
@@ -196,7 +194,7 @@ impl Routes {
     pub fn reroute(&mut self) {
         self.in_force.clone_from(&self.usable);
         self.entries.clear();
-        self.ways.fill(Way::MISSING);
+        self.paths_to.fill(PathTo::MISSING);
         self.made.clear();
         self.members.clear();
         self.sets.clear();
@@ -208,16 +206,16 @@ impl Routes {
     #[inline]
     pub fn next_hop(&mut self, topology: &Topology, from: NodeId, to: NodeId) -> Option<NextHop> {
         // What is marked as a leaf or has no table lies outside.
-        let (way, place) = (self.ways[to.index()], self.rows[from.index()]);
-        match self.entries.get(way.table as usize + place as usize) {
+        let (path_to, place) = (self.paths_to[to.index()], self.rows[from.index()]);
+        match self.entries.get(path_to.table as usize + place as usize) {
             Some(&entry) if entry & SEVERAL == 0 => Some(NextHop::One(PipeId(entry))),
             Some(&entry) if entry < HERE => Some(NextHop::OneOf(SetId(entry & !SEVERAL))),
-            Some(&HERE) if way.last != NONE => Some(NextHop::One(PipeId(way.last))),
+            Some(&HERE) if path_to.last != NONE => Some(NextHop::One(PipeId(path_to.last))),
             _ => self.next_hop_at_end(topology, from, to),
         }
     }
 
-    /// Where a node stands, for [`Routes::next_at`].
+    /// The row of a node, for [`Routes::next_at`].
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
         Place(self.rows[node.index()])
@@ -228,9 +226,11 @@ impl Routes {
     /// [`Routes::next_hop`].
     #[inline]
     pub(crate) fn next_at(&self, place: Place, to: u32) -> Option<PipeId> {
-        let way = self.ways.get(to as usize)?;
-        let &entry = self.entries.get(way.table as usize + place.0 as usize)?;
-        let next = if entry == HERE { way.last } else { entry };
+        let path_to = self.paths_to.get(to as usize)?;
+        let &entry = self
+            .entries
+            .get(path_to.table as usize + place.0 as usize)?;
+        let next = if entry == HERE { path_to.last } else { entry };
         (next & SEVERAL == 0).then_some(PipeId(next))
     }
 
@@ -258,7 +258,7 @@ impl Routes {
                 return None;
             };
             self.prepare(topology, to);
-            let table = self.ways[to.index()].table as usize;
+            let table = self.paths_to[to.index()].table as usize;
             decode(self.entries[table + row as usize])
         };
         if self.junctions.is_leaf(from) {
@@ -293,7 +293,7 @@ impl Routes {
     /// Makes the table of a destination ahead of its first packet.
     pub fn prepare(&mut self, topology: &Topology, to: NodeId) {
         let is_cut_off = self.junctions.is_cut_off(to, &self.in_force);
-        if self.ways[to.index()].table != MISSING || is_cut_off {
+        if self.paths_to[to.index()].table != MISSING || is_cut_off {
             return;
         }
         let (to, size) = (self.junctions.node(to), self.row_junctions.len());
@@ -302,7 +302,7 @@ impl Routes {
             self.entries.len() - size
         } else {
             let oldest = self.made.pop_front().unwrap_or(to);
-            let start = self.ways[oldest.index()].table;
+            let start = self.paths_to[oldest.index()].table;
             self.announce(topology, oldest, MISSING);
             start as usize
         };
@@ -313,12 +313,12 @@ impl Routes {
 
     /// Says where the table towards a junction and its leaves begins.
     fn announce(&mut self, topology: &Topology, junction: NodeId, start: u32) {
-        self.ways[junction.index()].table = start;
+        self.paths_to[junction.index()].table = start;
         for &pipe in topology.outgoing(junction) {
             let leaf = topology.pipe(pipe).to;
             if self.junctions.is_leaf(leaf) && !self.junctions.is_cut_off(leaf, &self.in_force) {
                 let [_, last] = self.junctions.ends(leaf);
-                self.ways[leaf.index()] = Way {
+                self.paths_to[leaf.index()] = PathTo {
                     table: start,
                     last: self.number(last).0,
                 };
@@ -326,7 +326,7 @@ impl Routes {
         }
     }
 
-    /// The bytes of all tables.
+    /// The size of all tables in bytes.
     pub fn table_bytes(&self) -> usize {
         self.entries.len() * size_of::<u32>()
     }
@@ -420,7 +420,7 @@ fn number(share: Option<&Share>, pipe: PipeId) -> PipeId {
     PipeId(local)
 }
 
-/// What an entry stands for.
+/// The next hop that an entry encodes.
 fn decode(entry: u32) -> Option<NextHop> {
     match entry {
         HERE | NONE => None,

@@ -1,15 +1,15 @@
-//! What the engine asks of a router's control plane.
+//! The interface between forwarding and a router's control plane.
 //!
-//! Forwarding is the engine's; writing replies is protocol work, so the engine calls a
-//! [`Responder`] (`longhaul-proto` has the real one) on the rare packets that need an answer.
-//! The call is synchronous: a reply leaves its router at the very instant of its cause.
+//! The engine forwards; writing replies is protocol work. So it *punts* the rare packets that need a reply
+//! or fragments to a [`Responder`] (`longhaul-proto` has the real one), together with the reason. The call
+//! is synchronous: a reply leaves its router at the time of the packet that it answers.
 
 use crate::topology::Node;
 
-/// Why a router does not simply forward a packet.
+/// Why a router punts a packet to its control plane instead of forwarding it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// The packet is for the router itself: answer an echo request, refuse the rest.
+pub enum PuntReason {
+    /// The packet is addressed to the router: it answers an echo request and refuses the rest.
     Local,
     /// TTL or hop limit ran out.
     HopLimit,
@@ -31,7 +31,7 @@ pub trait Responder: Send {
     fn respond(
         &mut self,
         router: &Node,
-        cause: Cause,
+        reason: PuntReason,
         frame: &[u8],
         reply: &mut [u8],
     ) -> Option<usize>;
@@ -46,7 +46,7 @@ pub trait Responder: Send {
 pub struct Silent;
 
 impl Responder for Silent {
-    fn respond(&mut self, _: &Node, _: Cause, _: &[u8], _: &mut [u8]) -> Option<usize> {
+    fn respond(&mut self, _: &Node, _: PuntReason, _: &[u8], _: &mut [u8]) -> Option<usize> {
         None
     }
 

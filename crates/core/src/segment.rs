@@ -1,22 +1,22 @@
-//! Super-packets: what a kernel with segmentation offload hands over in place of many packets.
+//! Super-packets: what a kernel with segmentation offload sends in place of many packets.
 //!
-//! A super-packet is one frame with one set of headers and the payload of many segments; all but
-//! the last have the same size. Splitting never copies the payload: a segment is a number and the
-//! super-packet that it lies in. Its headers are written when it leaves, for one segment or for a
-//! run of neighbours that leave together as a smaller super-packet.
+//! A super-packet is one frame with one set of headers and the payload of many segments, all but the last of
+//! the same size. Splitting never copies the payload: a segment is a number and a reference to its
+//! super-packet. Its headers are written when it leaves, for one segment or for a run of consecutive ones
+//! that leave together as a smaller super-packet.
 //!
-//! Theory: the kernel's own segmentation, so that each segment is the packet that a host without
-//! offload would have sent (`tcp_gso_segment` in `net/ipv4/tcp_offload.c`, `__udp_gso_segment` in
-//! `net/ipv4/udp_offload.c`, `inet_gso_segment` in `net/ipv4/af_inet.c`): sequence numbers go on by
-//! the segment's size, IPv4 identifications by one; FIN and PSH are on the last segment only, CWR
-//! (RFC 3168 §6.1.2) on the first only; lengths and checksums are each segment's own. Timestamps
-//! and other options are repeated. A partial checksum (`CHECKSUM_PARTIAL` in
-//! `include/linux/skbuff.h`) is the sum of the pseudo header alone, and whoever completes it adds
-//! everything from `start` on; its length is put right by difference (RFC 1624).
+//! Theory: the kernel's own segmentation, so that each segment is the packet that a host without offload
+//! would have sent (`tcp_gso_segment` in `net/ipv4/tcp_offload.c`, `__udp_gso_segment` in
+//! `net/ipv4/udp_offload.c`, `inet_gso_segment` in `net/ipv4/af_inet.c`). Sequence numbers advance by the
+//! segment's size, IPv4 identifications by one; FIN and PSH are on the last segment only, CWR (RFC 3168
+//! §6.1.2) on the first only; lengths and checksums are each segment's own. Timestamps and other options are
+//! repeated. A partial checksum (`CHECKSUM_PARTIAL` in `include/linux/skbuff.h`) is the sum of the pseudo
+//! header alone; whoever completes it adds everything from `start` on. The pseudo header contains the
+//! length, so a changed length is corrected by difference (RFC 1624).
 //!
-//! Left out: tunnels (their inner headers would have to change too: between the IP header and
-//! `start` there may be nothing but extension headers that stay the same), SCTP, UDP fragmentation offload, IPv6 jumbograms; a super-packet that is
-//! none of ours is refused at the door.
+//! Left out: tunnels (their inner headers would have to change, too, so nothing but extension headers that
+//! stay the same may lie between the IP header and `start`), SCTP, UDP fragmentation offload, IPv6
+//! jumbograms. Other super-packets are refused at the ingress.
 
 use std::ops::Range;
 
@@ -26,13 +26,13 @@ use crate::packet::{
 
 /// More segments than a kernel puts into one super-packet here: hosts are told to stay below
 /// (`gso_max_segs`), and UDP has the same limit (`UDP_MAX_SEGMENTS`).
-pub const MOST_SEGMENTS: usize = 128;
+pub const MAX_SEGMENTS: usize = 128;
 /// The longest super-packet with its Ethernet header.
-pub const LONGEST_SUPER: usize = ETHERNET_LEN + 65_535;
+pub const MAX_SUPER_LEN: usize = ETHERNET_LEN + 65_535;
 /// Memory that a super-packet takes inside, however short it is.
-pub const SUPER_BYTES: usize = LONGEST_SUPER.next_multiple_of(4096);
+pub const SUPER_BYTES: usize = MAX_SUPER_LEN.next_multiple_of(4096);
 /// More bytes of headers than a super-packet has: Ethernet, IPv6 with extensions, TCP.
-const MOST_HEADERS: usize = 192;
+const MAX_HEADERS: usize = 192;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -44,7 +44,7 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// How a frame falls into segments.
+/// How a frame is to be segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
     /// It is one packet.
@@ -56,7 +56,7 @@ pub enum Kind {
     Udp,
 }
 
-/// A checksum that holds the pseudo header so far.
+/// A partial checksum: it holds the sum of the pseudo header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Partial {
     /// Where its range starts, in bytes from the frame's first; it ends with the packet.
@@ -65,10 +65,10 @@ pub struct Partial {
     pub offset: u16,
 }
 
-/// What is still to be done to a frame.
+/// The offload work that is left to do to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
-    /// Whether it is to be split.
+    /// Whether and how it is to be segmented.
     pub kind: Kind,
     /// Payload bytes of each segment but the last.
     pub size: u16,
@@ -81,14 +81,14 @@ pub struct Offload {
     pub cwr: bool,
 }
 
-/// A super-packet's dimensions. Where they lie in its frame has been checked against `frame_len`.
+/// The dimensions of a super-packet, checked against the length of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Super {
     kind: Kind,
     is_ipv6: bool,
-    /// Where the transport header starts.
+    /// Offset of the transport header.
     transport: u16,
-    /// Where the payload starts.
+    /// Offset of the payload.
     headers: u16,
     /// Payload bytes of each segment but the last.
     size: u16,
@@ -98,7 +98,7 @@ pub struct Super {
 
 impl Super {
     /// Reads a super-packet of `frame` (exactly as long as its IP header says, and passed
-    /// [`packet::parse_any`]). `None` where it is none that can be split.
+    /// [`packet::parse_any`]). `None` if it cannot be segmented.
     pub fn parse(frame: &[u8], offload: &Offload) -> Option<Self> {
         let Partial { start, offset } = offload.checksum?;
         let transport = usize::from(start);
@@ -129,9 +129,9 @@ impl Super {
         let count = payload.div_ceil(usize::from(offload.size).max(1));
         let is_sound = protocol == number
             && header_len >= least
-            && headers <= MOST_HEADERS
+            && headers <= MAX_HEADERS
             && offload.size > 0
-            && (1..=MOST_SEGMENTS).contains(&count);
+            && (1..=MAX_SEGMENTS).contains(&count);
         is_sound.then_some(Self {
             kind: offload.kind,
             is_ipv6,
@@ -167,7 +167,7 @@ impl Super {
         self.headers() - ETHERNET_LEN + self.payload(number, 1).len()
     }
 
-    /// What is still to be done to `count` segments from number `first` on under one header.
+    /// The offload work left for `count` segments from number `first` on under one header.
     pub fn offload(&self, frame: &[u8], first: u16, count: u16) -> Offload {
         let several = count > 1;
         let flags = frame.get(usize::from(self.transport) + 13);
@@ -208,6 +208,7 @@ impl Super {
             let checksum = !sum16(ip);
             ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         }
+        // The partial checksum sums the pseudo header, length included: replace the super-packet's length.
         let old = (usize::from(self.payload) + transport.len()) as u16;
         let new = (payload + transport.len()) as u16;
         let at = match self.kind {
@@ -226,6 +227,7 @@ impl Super {
         len
     }
 
+    /// Sets the sequence number, and the flags that only the first or last segment has.
     fn number_tcp(&self, header: &mut [u8], first: u16, count: u16) {
         let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
         let sequence = sequence.wrapping_add(u32::from(first) * u32::from(self.size));
@@ -252,8 +254,8 @@ impl Super {
     }
 }
 
-/// How many packets a frame stands for that is no sound super-packet: as many as its payload has
-/// segments, as far as that can be read; at least one.
+/// How many packets an unsound super-packet counts as: the segments of its payload, as far as they can
+/// be read; at least one.
 pub fn packets_in(frame: &[u8], offload: &Offload) -> u64 {
     let Some(Partial { start, .. }) = offload.checksum else {
         return 1;
@@ -268,14 +270,14 @@ pub fn packets_in(frame: &[u8], offload: &Offload) -> u64 {
     payload.div_ceil(usize::from(offload.size).max(1)).max(1) as u64
 }
 
-/// The protocol of what starts at `end` of an IPv6 frame, where only extension headers stand
-/// before it that every segment repeats: hop-by-hop options, routing and destination options
+/// The protocol of what starts at `end` of an IPv6 frame, if only extension headers that every segment
+/// repeats lie before it: hop-by-hop options, routing and destination options
 /// (RFC 8200 §4).
 fn ipv6_protocol(frame: &[u8], end: usize) -> Option<u8> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const DESTINATION: u8 = 60;
-    if end > MOST_HEADERS {
+    if end > MAX_HEADERS {
         return None;
     }
     let mut protocol = *frame.get(ETHERNET_LEN + 6)?;

@@ -82,7 +82,7 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
-    /// So many of something in this span as a rate a second, for people and files; 0 for no time at all.
+    /// A count within this span as a rate per second, for people and files; 0 for an empty span.
     pub fn per_second(self, count: u64) -> f64 {
         match self {
             Self::ZERO => 0.0,

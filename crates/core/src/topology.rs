@@ -50,7 +50,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// Whether paths may lead through.
+    /// Whether paths may lead through such a node.
     pub const fn transits(self) -> bool {
         !matches!(self, Self::Host)
     }
@@ -76,7 +76,7 @@ pub struct Node {
     pub name: String,
     /// Host, router or lan.
     pub kind: NodeKind,
-    /// Its one IPv4 address; a lan has none, and what stands here is not read.
+    /// Its one IPv4 address; a lan has none, and this is ignored.
     pub ipv4: Ipv4Addr,
     /// Its one IPv6 address; a lan has none.
     pub ipv6: Ipv6Addr,
@@ -133,8 +133,7 @@ pub enum TopologyError {
         /// What they share.
         address: String,
     },
-    /// A link that joins lans which other lans join already: frames for all would go around
-    /// for ever.
+    /// A link that closes a ring of lans: a broadcast would circulate for ever.
     #[error("link `{0}` closes a ring of lans")]
     LanRing(String),
 }
@@ -368,7 +367,7 @@ fn number_pipes(links: Vec<Link>, nodes: &[Node]) -> Result<Vec<Pipe>, TopologyE
     in_order(pipes)
 }
 
-/// Sorts pipes by name; the two of a link stand side by side before.
+/// Sorts pipes by name; the two of a link are adjacent before.
 fn in_order(mut pipes: Vec<Pipe>) -> Result<Vec<Pipe>, TopologyError> {
     // Numbers are sorted, and each pipe is moved to its place once.
     let mut order: Vec<u32> = (0..pipes.len() as u32).collect();
@@ -399,7 +398,7 @@ fn in_order(mut pipes: Vec<Pipe>) -> Result<Vec<Pipe>, TopologyError> {
 /// Refuses rings of lans; links parallel to one another are none, since a frame for all takes one
 /// of them.
 fn check_lans(nodes: &[Node], pipes: &[Pipe]) -> Result<(), TopologyError> {
-    // Disjoint sets: each lan points towards the one that stands for all that it is joined to.
+    // Disjoint sets: each lan points towards the representative of all lans that it is joined to.
     let mut parent: Vec<usize> = (0..nodes.len()).collect();
     let mut joined = FxHashSet::default();
     let is_lan = |node: NodeId| nodes[node.index()].kind == NodeKind::Lan;

@@ -1,14 +1,14 @@
-//! Witnesses: who watches what becomes of packets.
+//! Witnesses: observers that the engine tells what happens to packets.
 //!
-//! Purpose: a trace hash, a capture or a series of measurements all ask the same question, what
-//! happened to which packet, where and when. The engine answers it at one place for each [`Fate`],
-//! by the record in `engine/record.rs`, whichever of its ways a packet took; a run that nobody
-//! watches pays one comparison.
+//! Purpose: a trace hash, a capture and a series of measurements all ask the same question: what happened
+//! to which packet, where and when. `engine/record.rs` reports every [`PacketEvent`] at one place,
+//! whichever path the packet took through the engine. A run without witnesses pays one comparison.
 //!
-//! **Order.** The fates of one packet are told in their order. Otherwise the order follows how the
-//! engine arranges its work, and a loss is told when the packet would have come out, so a witness that
-//! needs all in order of time sorts by the time that it is told. A pipe between two cores is watched at
-//! both: packets enter, are lost and go over at one engine, and come out at the other.
+//! **Order.** The events of one packet are reported in order. The events of different packets are not: a
+//! look-ahead window handles pipe by pipe, and a loss is reported when the packet would have come out. A
+//! witness that needs all of them in order sorts by [`Sighting::time`]. A pipe between two cores is seen by
+//! the witnesses of both: packets enter, are lost and are handed over at one engine, and come out at the
+//! other.
 //!
 //! Left out: what witnesses do with it.
 
@@ -18,10 +18,11 @@ use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::{NodeId, PipeId};
 
-/// What happens to a packet at an element of the network. The numbers are part of the trace hash.
+/// What happens to a packet at a pipe or a node. The numbers are part of the trace hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It reached a pipe, which may drop it at once. Not part of the trace hash: it follows from the rest.
+pub enum PacketEvent {
+    /// It arrived at a pipe, which may drop it at once. Not part of the trace hash, as it follows from the
+    /// rest.
     In = 0,
     /// It came out of a pipe.
     Out = 1,
@@ -33,13 +34,15 @@ pub enum Fate {
     LinkDown = 4,
     /// A discipline marked it (ECN).
     Marked = 5,
-    /// A pipe changed a bit of it.
+    /// A pipe flipped a bit of it.
     Corrupted = 6,
-    /// A pipe takes it from its queue to send it, or will do so at a time that is known already; told anew
-    /// where a change of the pipe moves that time. Not part of the trace hash.
+    /// Its service starts: the pipe takes it from the queue. A plain pipe knows the time beforehand, so it
+    /// may lie ahead, and is reported again when a change of the pipe moves it. Not part of the trace
+    /// hash.
     Served = 7,
-    /// It has left this engine for another core's, where it comes out of the pipe at this time, which may lie
-    /// ahead. Told instead of [`Fate::Out`] where the pipe's queue is. Not part of the trace hash.
+    /// It was handed to another core's engine, where it comes out of the pipe at this time, which may lie
+    /// ahead. The engine that has the pipe's queue reports it, in place of [`PacketEvent::Out`]. Not part
+    /// of the trace hash.
     Over = 8,
     /// A host sent it.
     Entered = 16,
@@ -47,45 +50,45 @@ pub enum Fate {
     Delivered = 17,
     /// It came to a host that it was not for.
     Misdelivered = 18,
-    /// It was for a router.
+    /// It was addressed to a router.
     Absorbed = 19,
     /// Its TTL or hop limit ran out.
     HopLimit = 20,
-    /// There is no way on.
+    /// No path leads to its destination.
     NoRoute = 21,
-    /// It is larger than the next pipe takes.
+    /// It exceeds the MTU of the next pipe.
     TooBig = 22,
 }
 
-/// A set of fates.
+/// A set of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fates(u32);
+pub struct PacketEvents(u32);
 
-impl Fates {
-    /// No fate.
+impl PacketEvents {
+    /// No event.
     pub const NONE: Self = Self(0);
-    /// Every fate.
+    /// Every event.
     pub const ALL: Self = Self(u32::MAX);
 
-    /// Those and one more.
+    /// These and one more.
     #[must_use]
-    pub const fn with(self, fate: Fate) -> Self {
-        Self(self.0 | 1 << fate as u32)
+    pub const fn with(self, event: PacketEvent) -> Self {
+        Self(self.0 | 1 << event as u32)
     }
 
-    /// Those of either.
+    /// The union of both.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether a fate is one of them.
-    pub const fn has(self, fate: Fate) -> bool {
-        self.0 & 1 << fate as u32 != 0
+    /// Whether an event is one of them.
+    pub const fn has(self, event: PacketEvent) -> bool {
+        self.0 & 1 << event as u32 != 0
     }
 }
 
-/// The element of the network at which something happens to a packet.
+/// The pipe or node at which something happens to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a pipe.
@@ -94,15 +97,15 @@ pub enum Place {
     Node(NodeId),
 }
 
-/// Something happens to a packet.
+/// One report to a witness: what happened to a packet, where and when.
 #[derive(Clone, Copy)]
 pub struct Sighting<'a> {
-    /// Where.
+    /// Where it happened.
     pub place: Place,
-    /// When, in experiment time.
+    /// When it happened, in experiment time.
     pub time: Time,
-    /// What.
-    pub fate: Fate,
+    /// What happened.
+    pub event: PacketEvent,
     pub(crate) index: u32,
     pub(crate) pool: &'a Pool,
 }
@@ -113,8 +116,8 @@ impl Sighting<'_> {
         self.pool.frame_len(self.index)
     }
 
-    /// When a packet in a plain pipe comes out, or would, had it not been lost. Where that is not known yet,
-    /// a time that has passed.
+    /// When a packet in a plain pipe comes out, or would have, had it not been lost; a time in the past
+    /// where that is not known yet.
     pub fn due(&self) -> Time {
         self.pool[self.index].due().time
     }
@@ -124,41 +127,40 @@ impl Sighting<'_> {
         self.pool[self.index].entered
     }
 
-    /// The packet's number among those that entered, or were made, where it did, modulo 2³¹.
+    /// The packet's number among those that entered this engine, or among those made in it, modulo 2³¹.
     pub fn number(&self) -> u32 {
         self.pool[self.index].id
     }
 
-    /// A number that the packet has as long as it is in this engine; it may be another's afterwards.
+    /// The packet's slot in the pool: unique while it is in this engine, reused afterwards.
     pub const fn slot(&self) -> u32 {
         self.index
     }
 
-    /// A frame that begins with the packet's headers, from its Ethernet header on, as its host sent it: of a
-    /// segment, that of the super-packet which it is a part of.
+    /// A frame that begins with the packet's headers as its host sent them, from the Ethernet header on. For
+    /// a segment it is the whole super-packet.
     pub fn headers(&self) -> &[u8] {
         self.pool.headers(self.index)
     }
 
-    /// Appends the first `snaplen` bytes of the frame as it is on the wire here: with every change
-    /// that the network has made to its headers, and its checksum complete. The payload of a
-    /// modelled packet is zeros.
+    /// Appends the first `snaplen` bytes of the frame as it is on the wire here: with all header edits
+    /// applied and its checksum complete. The payload of a modelled packet is zeros.
     pub fn append_frame(&self, snaplen: usize, to: &mut Vec<u8>) {
         self.pool.append_frame(self.index, snaplen, to);
     }
 }
 
-/// Watches packets.
+/// An observer of packet events.
 pub trait Witness: Any + Send {
-    /// The fates that it is told of; asked once. What is not among those of any witness costs nothing.
-    fn fates(&self) -> Fates {
-        Fates::ALL
+    /// The events that it wants; called once. Events that no witness wants cost nothing.
+    fn events(&self) -> PacketEvents {
+        PacketEvents::ALL
     }
 
-    /// Something happens to a packet.
+    /// Takes a report.
     fn see(&mut self, sighting: &Sighting<'_>);
 }
 
-/// A witness of an engine, until it is taken away.
+/// Identifies a witness until [`Engine::unwatch`](crate::Engine::unwatch) removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WitnessId(pub(crate) u64);

@@ -142,9 +142,9 @@ fn round_robin_is_exact_and_flows_stay() {
 
 #[test]
 fn a_node_remembers_as_many_flows_as_documented() {
-    use longhaul_core::route::balance::MOST_FLOWS;
+    use longhaul_core::route::balance::MAX_FLOWS;
     let mut engine = ladder(2, Balance::RoundRobin, 7);
-    let most = MOST_FLOWS as u32;
+    let most = MAX_FLOWS as u32;
     let send = |engine: &mut Engine, flow| {
         let frame = datagram(engine, flow);
         let from = host(engine, "h1");

@@ -12,7 +12,7 @@ use common::mechanisms::all;
 use longhaul_core::engine::Windows;
 use longhaul_core::observe::QueueUse;
 use longhaul_core::router::Silent;
-use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Time};
 use proptest::prelude::*;
 
@@ -26,11 +26,11 @@ struct Passages(HashMap<u32, Vec<(u32, Passage)>>);
 struct Listener(Arc<Mutex<Passages>>);
 
 impl Witness for Listener {
-    fn fates(&self) -> Fates {
-        Fates::NONE
-            .with(Fate::In)
-            .with(Fate::Served)
-            .with(Fate::Queue)
+    fn events(&self) -> PacketEvents {
+        PacketEvents::NONE
+            .with(PacketEvent::In)
+            .with(PacketEvent::Served)
+            .with(PacketEvent::Queue)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
@@ -44,13 +44,13 @@ impl Witness for Listener {
             let last = pipe.iter().rposition(|(other, _)| *other == slot);
             last.expect("a packet enters first")
         };
-        match sighting.fate {
-            Fate::In => pipe.push((slot, (time, Some(u64::MAX)))),
-            Fate::Served => {
+        match sighting.event {
+            PacketEvent::In => pipe.push((slot, (time, Some(u64::MAX)))),
+            PacketEvent::Served => {
                 let last = of_slot(pipe);
                 pipe[last].1.1 = Some(time);
             }
-            Fate::Queue => {
+            PacketEvent::Queue => {
                 let last = of_slot(pipe);
                 pipe[last].1.1 = None;
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use common::{Plain, assert_balanced, frame, host, node, seal};
-use longhaul_core::packet::{self, Refusal};
+use longhaul_core::packet::{self, FrameError};
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Probability, QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Refused, Span, Time, Topology};
@@ -180,7 +180,7 @@ fn groups_have_their_own_ethernet_addresses() {
 #[test]
 fn where_there_is_no_lan_groups_are_refused() {
     let mut engine = office();
-    let refused = Err(Refused::Frame(Refusal::Multicast));
+    let refused = Err(Refused::Frame(FrameError::Multicast));
     let hx = host(&engine, "hx");
     for group in [ALL, Ipv4Addr::new(224, 0, 0, 251)] {
         let frame = frame(address(&engine, "hx"), group, 100, 1, true);

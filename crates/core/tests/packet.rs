@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use longhaul_core::packet::{
-    BROADCAST_MAC, Destination, ETHERNET_LEN, Headers, Refusal, fold, group_mac, lower_hop_limit,
-    parse, parse_any, source, sum16,
+    BROADCAST_MAC, Destination, ETHERNET_LEN, FrameError, Headers, fold, group_mac,
+    lower_hop_limit, parse, parse_any, source, sum16,
 };
 use proptest::prelude::*;
 
@@ -107,7 +107,11 @@ fn reads_ipv6() {
 fn every_truncation_is_malformed() {
     for frame in [PING_V4.to_vec(), udp_v6()] {
         for len in 0..frame.len() {
-            assert_eq!(parse(&frame[..len]), Err(Refusal::Malformed), "{len} bytes");
+            assert_eq!(
+                parse(&frame[..len]),
+                Err(FrameError::Malformed),
+                "{len} bytes"
+            );
         }
     }
 }
@@ -117,7 +121,7 @@ fn what_is_not_ip_is_refused() {
     for ethertype in [0x0806u16, 0x8100, 0x88a8, 0x8863, 0x0000, 46] {
         let mut frame = PING_V4;
         frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-        assert_eq!(parse(&frame), Err(Refusal::NotIp), "{ethertype:04x}");
+        assert_eq!(parse(&frame), Err(FrameError::NotIp), "{ethertype:04x}");
     }
 }
 
@@ -125,7 +129,7 @@ fn what_is_not_ip_is_refused() {
 fn broken_ipv4_headers_are_malformed() {
     let mut wrong_checksum = PING_V4;
     wrong_checksum[24] ^= 1;
-    assert_eq!(parse(&wrong_checksum), Err(Refusal::Malformed));
+    assert_eq!(parse(&wrong_checksum), Err(FrameError::Malformed));
     let cases: &[(&str, &[(usize, u8)])] = &[
         ("version 6", &[(0, 0x65)]),
         ("header shorter than 20", &[(0, 0x44)]),
@@ -141,7 +145,11 @@ fn broken_ipv4_headers_are_malformed() {
         ("destination 0/8", &[(16, 0)]),
     ];
     for (what, edits) in cases {
-        assert_eq!(parse(&ping_with(edits)), Err(Refusal::Malformed), "{what}");
+        assert_eq!(
+            parse(&ping_with(edits)),
+            Err(FrameError::Malformed),
+            "{what}"
+        );
     }
 }
 
@@ -156,24 +164,24 @@ fn broken_ipv6_headers_are_malformed() {
     for (what, at, value) in cases {
         let mut frame = udp_v6();
         frame[ETHERNET_LEN + at] = *value;
-        assert_eq!(parse(&frame), Err(Refusal::Malformed), "{what}");
+        assert_eq!(parse(&frame), Err(FrameError::Malformed), "{what}");
     }
     let mut jumbogram = udp_v6();
     (jumbogram[18], jumbogram[19], jumbogram[20]) = (0, 0, 0);
-    assert_eq!(parse(&jumbogram), Err(Refusal::Malformed));
+    assert_eq!(parse(&jumbogram), Err(FrameError::Malformed));
     for address_at in [22, 38] {
         let mut frame = udp_v6();
         frame[address_at] = 0;
         frame[address_at + 15] = 1;
         assert_eq!(
             parse(&frame),
-            Err(Refusal::Malformed),
+            Err(FrameError::Malformed),
             "loopback at {address_at}"
         );
         frame[address_at + 15] = 0;
         assert_eq!(
             parse(&frame),
-            Err(Refusal::Malformed),
+            Err(FrameError::Malformed),
             "unspecified at {address_at}"
         );
     }
@@ -182,30 +190,30 @@ fn broken_ipv6_headers_are_malformed() {
 #[test]
 fn groups_are_multicast() {
     let to = |a, b, c, d| ping_with(&[(16, a), (17, b), (18, c), (19, d)]);
-    assert_eq!(parse(&to(224, 0, 0, 251)), Err(Refusal::Multicast));
-    assert_eq!(parse(&to(255, 255, 255, 255)), Err(Refusal::Multicast));
+    assert_eq!(parse(&to(224, 0, 0, 251)), Err(FrameError::Multicast));
+    assert_eq!(parse(&to(255, 255, 255, 255)), Err(FrameError::Multicast));
     let mut discover = ping_with(&[(12, 0), (15, 0), (16, 255), (17, 255), (18, 255), (19, 255)]);
     assert_eq!(
         parse(&discover),
-        Err(Refusal::Multicast),
+        Err(FrameError::Multicast),
         "DHCP, not a forgery"
     );
     discover[24] ^= 1;
-    assert_eq!(parse(&discover), Err(Refusal::Malformed));
+    assert_eq!(parse(&discover), Err(FrameError::Malformed));
     for mut frame in [PING_V4.to_vec(), udp_v6()] {
         frame[0] |= 1;
-        assert_eq!(parse(&frame), Err(Refusal::Multicast), "Ethernet group");
+        assert_eq!(parse(&frame), Err(FrameError::Multicast), "Ethernet group");
         frame[0] &= 0xfe;
         frame[6] |= 1;
         assert_eq!(
             parse(&frame),
-            Err(Refusal::Malformed),
+            Err(FrameError::Malformed),
             "from an Ethernet group"
         );
     }
     let mut neighbours = udp_v6();
     neighbours[38] = 0xff;
-    assert_eq!(parse(&neighbours), Err(Refusal::Multicast));
+    assert_eq!(parse(&neighbours), Err(FrameError::Multicast));
 }
 
 #[test]
@@ -232,7 +240,7 @@ fn groups_are_read_where_they_are_asked_for() {
             let mut frame = frame.clone();
             frame[ETHERNET_LEN + edit.0] = edit.1;
             seal(&mut frame);
-            assert_eq!(parse_any(&frame), Err(Refusal::Malformed), "{what}");
+            assert_eq!(parse_any(&frame), Err(FrameError::Malformed), "{what}");
         }
         let mut from_nobody = frame.clone();
         from_nobody[26..30].fill(0);
@@ -248,11 +256,15 @@ fn groups_are_read_where_they_are_asked_for() {
     frame[22..38].fill(0);
     assert!(parse_any(&frame).is_ok(), "MLD before there is an address");
     frame[37] = 1;
-    assert_eq!(parse_any(&frame), Err(Refusal::Malformed), "from loopback");
+    assert_eq!(
+        parse_any(&frame),
+        Err(FrameError::Malformed),
+        "from loopback"
+    );
     // A group of stations, and one node: a network carries no such thing.
     for mut frame in [PING_V4.to_vec(), udp_v6()] {
         frame[0] |= 1;
-        assert_eq!(parse_any(&frame), Err(Refusal::Multicast));
+        assert_eq!(parse_any(&frame), Err(FrameError::Multicast));
     }
 }
 
@@ -281,19 +293,19 @@ fn options_must_fit() {
     );
     assert_eq!(
         with_options([7, 9, 4, 0, 0, 0, 0, 0]),
-        Err(Refusal::Malformed)
+        Err(FrameError::Malformed)
     );
     assert_eq!(
         with_options([7, 1, 4, 0, 0, 0, 0, 0]),
-        Err(Refusal::Malformed)
+        Err(FrameError::Malformed)
     );
     assert_eq!(
         with_options([7, 0, 4, 0, 0, 0, 0, 0]),
-        Err(Refusal::Malformed)
+        Err(FrameError::Malformed)
     );
     assert_eq!(
         with_options([1, 1, 1, 1, 1, 1, 1, 7]),
-        Err(Refusal::Malformed)
+        Err(FrameError::Malformed)
     );
 }
 

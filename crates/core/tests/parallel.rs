@@ -34,7 +34,7 @@ fn any_mechanism() -> impl Strategy<Value = PipeParams> {
 fn by_host(deliveries: &[Delivery]) -> Vec<(u32, u64, u64, u64, u32)> {
     let mut all: Vec<_> = deliveries
         .iter()
-        .map(|&(_, host, due, delay, staleness, len)| (host, due, delay, staleness, len))
+        .map(|&(_, host, due, delay, shift, len)| (host, due, delay, shift, len))
         .collect();
     all.sort_by_key(|&(host, due, ..)| (host, due)); // stable
     all

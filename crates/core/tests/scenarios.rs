@@ -4,7 +4,7 @@ mod common;
 
 use common::{Plain, assert_balanced, drain, frame, host, send, topology};
 use longhaul_core::engine::{CREATED, GATEWAY_MAC, host_mac};
-use longhaul_core::packet::Refusal;
+use longhaul_core::packet::FrameError;
 use longhaul_core::params::LossModel;
 use longhaul_core::router::Silent;
 use longhaul_core::topology::{Link, PipeParams};
@@ -193,7 +193,7 @@ fn a_backlog_makes_up_for_late_reading() {
     send(&mut engine, "h1", "h2", 700_000, 482);
     engine.advance(Time::MAX);
     let last = drain(&mut engine).pop().unwrap();
-    assert_eq!((last.2, last.4), (3_500_000, 0), "due, staleness");
+    assert_eq!((last.2, last.4), (3_500_000, 0), "due, shift");
 }
 
 /// The general form knows it too, without the packet in service.
@@ -424,7 +424,7 @@ fn bounds_are_counted() {
         arrive(&frame(from, to, 987, 64, false)),
         Err(Refused::TooLong)
     );
-    assert_eq!(arrive(&[0; 10]), Err(Refused::Frame(Refusal::Malformed)));
+    assert_eq!(arrive(&[0; 10]), Err(Refused::Frame(FrameError::Malformed)));
     assert_eq!(arrive(&frame(from, to, 986, 64, false)), Ok(()));
     assert_eq!(arrive(&frame(from, to, 100, 1, false)), Ok(()));
     assert_eq!(

@@ -11,12 +11,12 @@ mod refused;
 
 use common::{Plain, assert_balanced, host, topology};
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
-use longhaul_core::packet::{Refusal, lower_hop_limit, parse_any, set_macs};
+use longhaul_core::packet::{FrameError, lower_hop_limit, parse_any, set_macs};
 use longhaul_core::params::{Discipline, LossModel, Red, Reorder, Which};
-use longhaul_core::segment::{Kind, MOST_SEGMENTS, Offload, Partial, Super, complete};
+use longhaul_core::segment::{Kind, MAX_SEGMENTS, Offload, Partial, Super, complete};
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Probability, QueueLimit};
-use longhaul_core::witness::{Fate, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, Refused, Span, Time, Topology};
 use oracle::Sent;
 use proptest::prelude::*;
@@ -226,7 +226,7 @@ type Seen = Vec<(u64, Vec<u8>)>;
 
 impl Witness for Delivered {
     fn see(&mut self, sighting: &Sighting<'_>) {
-        if sighting.fate == Fate::Delivered {
+        if sighting.event == PacketEvent::Delivered {
             let mut frame = Vec::new();
             sighting.append_frame(usize::MAX, &mut frame);
             let mut seen = self.0.lock().unwrap();

@@ -1,9 +1,9 @@
-//! What is told of changes, and what whoever is told knows of the network by it.
+//! The changes that an emulation has applied, and what an observer knows of the network by them.
 //!
-//! Changes come from the file's schedule and from callers, in the middle of a loop that has no time
-//! to explain itself. It keeps them as [`Applied`] until somebody takes them. That is bounded by
-//! the network: of a pipe that has changed several times, the last state is told. [`Known`] is the
-//! plan with all that has been told since, so that nobody has to work the schedule out again.
+//! Changes come from the file's schedule and from callers, in the middle of a loop that must not wait. The
+//! emulation collects them as [`Applied`] until somebody takes them. That is bounded by the network: of a
+//! pipe that has changed several times, only the last state is kept. [`Known`] is the plan with all changes
+//! taken so far, so that nobody has to evaluate the schedule a second time.
 //!
 //! Left out: what changes do to packets.
 
@@ -13,20 +13,20 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Time, Topology};
 
-/// The most beginnings of events that wait to be told of; more are counted.
-const BEGUN_MAX: usize = 10_000;
+/// The most event beginnings that are kept; further ones are only counted.
+const MAX_BEGUN: usize = 10_000;
 
-/// Changes that have been made since this was last taken.
+/// The changes applied since they were last taken.
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     /// Events of the file that began, by number, and when.
     pub begun: Vec<(Time, usize)>,
-    /// Further ones.
+    /// How many further events began, beyond the bound.
     pub begun_more: u64,
-    /// Pipes whose parameters have changed, and what they are now. This and what follows is for
-    /// those who asked ([`Emulation::tell_network`](crate::Emulation::tell_network)).
+    /// Pipes whose parameters have changed, and the new ones. This and the following fields are filled only
+    /// on request ([`Emulation::report_network_changes`](crate::Emulation::report_network_changes)).
     pub params: HashMap<PipeId, PipeParams>,
-    /// Pipes that have failed (false) or come back, the last of it.
+    /// Pipes that have failed (false) or come back (true), by their last state.
     pub up: HashMap<PipeId, bool>,
     /// When routes followed failures and repairs last, if they did.
     pub rerouted: Option<Time>,
@@ -50,7 +50,7 @@ impl Applied {
 
     /// An event of the file began.
     pub(crate) fn begin(&mut self, at: Time, event: usize) {
-        if self.begun.len() < BEGUN_MAX {
+        if self.begun.len() < MAX_BEGUN {
             self.begun.push((at, event));
         } else {
             self.begun_more += 1;
@@ -58,7 +58,7 @@ impl Applied {
     }
 }
 
-/// The network as far as it has been told of.
+/// The network as an observer of its changes knows it.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Pipes that are not as the plan has them any more.
@@ -81,12 +81,12 @@ impl Known {
         self.rerouted = applied.rerouted.or(self.rerouted);
     }
 
-    /// The parameters of a pipe that have been told; `None` while they are the plan's.
+    /// The changed parameters of a pipe; `None` while they are the plan's.
     pub fn changed(&self, pipe: PipeId) -> Option<&PipeParams> {
         self.params.get(&pipe)
     }
 
-    /// What a pipe of this topology is like.
+    /// The parameters of a pipe of this topology.
     pub fn params<'a>(&'a self, topology: &'a Topology, pipe: PipeId) -> &'a PipeParams {
         let planned = &topology.pipe(pipe).params;
         self.params.get(&pipe).unwrap_or(planned)

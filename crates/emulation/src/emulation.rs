@@ -1,4 +1,4 @@
-//! A network under way: verbs for whoever drives it.
+//! A running network: the operations for whatever drives it.
 //!
 //! **Order.** At one time, changes come before packets, packets before timers
 //! ([`longhaul_plan::schedule`], the engine's event order, [`hosts`](crate::hosts)). Packets enter
@@ -26,16 +26,16 @@ use crate::applied::Applied;
 use crate::endpoints::Endpoints;
 use crate::hosts::ModelledHosts;
 
-/// A pipe at a moment.
+/// The state of a pipe at one moment.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct PipeState {
     /// Which one.
     pub pipe: PipeId,
     /// What it does to packets.
     pub params: PipeParams,
     /// Whether it is up.
     pub up: bool,
-    /// What has become of its packets.
+    /// Its counters.
     pub counters: PipeCounters,
     /// Packets and counted bytes that wait in its queue.
     pub waiting: (u32, u64),
@@ -143,22 +143,22 @@ impl Emulation {
         self.engine.measure_queue(pipe);
     }
 
-    /// What a measured queue has been like since this was asked last.
+    /// The use of a measured queue since the last call.
     pub fn take_queue_use(&mut self, pipe: PipeId) -> QueueUse {
         self.engine.take_queue_use(pipe)
     }
 
-    /// Has somebody watch what becomes of packets, from now on.
+    /// Adds a witness, which is told of packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.engine.watch(witness)
     }
 
-    /// A witness, to be asked what it has seen.
+    /// A witness by its id.
     pub fn witness<W: Witness>(&mut self, id: WitnessId) -> Option<&mut W> {
         self.engine.witness(id)
     }
 
-    /// Takes a witness away, with what it has seen.
+    /// Removes a witness and returns it.
     pub fn unwatch<W: Witness>(&mut self, id: WitnessId) -> Option<Box<W>> {
         self.engine.unwatch(id)
     }
@@ -173,7 +173,7 @@ impl Emulation {
         self.engine.now()
     }
 
-    /// When something happens next, if ever.
+    /// When the next event is due, if any.
     pub fn next_at(&self) -> Option<Time> {
         let next = [self.next_packet_or_timer(), self.next_step()];
         next.into_iter().flatten().min()
@@ -204,7 +204,7 @@ impl Emulation {
         self.engine.arrive_super(host, stamp, frame, offload)
     }
 
-    /// A frame arrives that nobody can read: it is refused, and counted.
+    /// Counts a frame that cannot be read as refused.
     pub fn arrive_unreadable(&mut self, host: NodeId, stamp: Time) -> Result<(), Refused> {
         self.engine.arrive(host, stamp, &[])
     }
@@ -259,19 +259,19 @@ impl Emulation {
         self.engine.reroute();
     }
 
-    /// From now on also tells what becomes of the network: parameters, failures and repairs,
-    /// routes.
-    pub fn tell_network(&mut self) {
+    /// From now on [`take_applied`](Self::take_applied) also reports changes of the network: parameters,
+    /// failures and repairs, routes.
+    pub fn report_network_changes(&mut self) {
         self.tells_network = true;
     }
 
-    /// The changes that have been made since this was asked last, if there were any.
+    /// The changes applied since the last call, if any.
     pub fn take_applied(&mut self) -> Option<Applied> {
         (!self.applied.is_empty()).then(|| std::mem::take(&mut self.applied))
     }
 
-    /// Gives back what could not be told, before anything else has changed.
-    pub fn keep_applied(&mut self, applied: Applied) {
+    /// Puts changes back that could not be passed on. No other change may have been applied meanwhile.
+    pub fn restore_applied(&mut self, applied: Applied) {
         self.applied = applied;
     }
 
@@ -308,7 +308,7 @@ impl Emulation {
         own_params(&self.engine, &self.cards, pipe)
     }
 
-    /// Takes pipes down or brings them up now, by somebody's wish; those that change.
+    /// Takes pipes down or up now, at a caller's request; returns those that changed.
     pub fn switch(&mut self, pipes: &[PipeId], up: bool, keep_queue: bool) -> Vec<PipeId> {
         let now = self.engine.now();
         let timeline = &mut self.timeline;
@@ -320,9 +320,9 @@ impl Emulation {
         changed
     }
 
-    /// What a pipe is like now.
-    pub fn look(&self, pipe: PipeId) -> Look {
-        Look {
+    /// The state of a pipe now.
+    pub fn pipe_state(&self, pipe: PipeId) -> PipeState {
+        PipeState {
             pipe,
             params: self.params(pipe).clone(),
             up: self.timeline.is_up(pipe),
@@ -353,7 +353,7 @@ impl Emulation {
         self.hosts.as_ref().map(|hosts| &hosts.traffic)
     }
 
-    /// The same, of an emulation that is over.
+    /// The modelled traffic of an emulation that is over.
     pub fn into_traffic(self) -> Option<Traffic> {
         self.hosts.map(|hosts| hosts.traffic)
     }

@@ -1,10 +1,9 @@
-//! Modelled hosts: what comes out for them stays inside.
+//! Modelled hosts: packets that come out for them are handled inside the emulation.
 //!
-//! Endpoints live in experiment time. They handle a packet at the time at which it was due and a
-//! timer at the time for which it was set, however late anybody comes to it, and what they send
-//! enters the network at that time, for which the engine accepts arrivals in its past. So on a real
-//! clock they do what they do in virtual time, as long as their first pipes can still make good how
-//! late the clock's loop is; what cannot be made good is the shift.
+//! Endpoints live in experiment time. They handle a packet at the time at which it was due, and a timer at
+//! the time for which it was set, however late the driving loop is. What they send enters the network at
+//! that time, since the engine accepts arrivals in its past. So on a real clock they behave as in virtual
+//! time, as long as their first pipes can make up for the loop's lateness; what remains is the shift.
 //!
 //! At one time packets come first, in the order of events, then timers.
 
@@ -37,7 +36,7 @@ pub struct Delivered {
     pub to: NodeId,
     /// When it came.
     pub due: Time,
-    /// By how much it had entered too late to be served at its stamp.
+    /// How much later it came out than its stamp would have allowed.
     pub shift: Span,
     /// The delays of its path.
     pub path_delay: Span,
@@ -78,7 +77,7 @@ impl ModelledHosts {
         handled
     }
 
-    /// Takes what the hosts send.
+    /// Sends what the hosts have to send.
     fn transmit(&mut self, engine: &mut Engine) {
         while let Some(packet) = self.traffic.poll_transmit() {
             let modelled = Modelled {
@@ -87,7 +86,7 @@ impl ModelledHosts {
                 ip_len: packet.ip_len,
             };
             let refused = engine.arrive_modelled(packet.host, packet.at, &modelled);
-            // A full pool is counted by the engine, and judged.
+            // The engine counts a full pool as a physical drop.
             debug_assert!(matches!(refused, Ok(()) | Err(Refused::PoolExhausted)));
         }
     }
@@ -107,7 +106,7 @@ impl ModelledHosts {
             };
             match (packet, timer) {
                 (Some(packet), _) => {
-                    debug_assert_eq!(packet.staleness, Span::ZERO, "a window was too long");
+                    debug_assert_eq!(packet.shift, Span::ZERO, "a window was too long");
                     self.hand_over(engine, packet);
                 }
                 (None, Some(timer)) => self.traffic.handle_timeout(timer),
@@ -117,7 +116,8 @@ impl ModelledHosts {
         }
     }
 
-    /// Takes some of what has come out; whom it is for is looked up at once.
+    /// Takes several packets that have come out, and looks up their endpoints together, so that the CPU
+    /// overlaps the cache misses.
     fn look_ahead(&mut self, engine: &mut Engine) {
         let polled = std::iter::from_fn(|| engine.poll_egress());
         self.coming.extend(polled.take(LOOK_AHEAD));
@@ -184,7 +184,7 @@ impl Emulation {
             from: self.engine.source(&parcel),
             to: parcel.host,
             due: egress.due,
-            shift: egress.staleness,
+            shift: egress.shift,
             path_delay: egress.path_delay,
         };
         hosts.hand_over(&mut self.engine, egress);

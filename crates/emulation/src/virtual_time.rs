@@ -35,7 +35,7 @@ pub use control::{GRID, Stop};
 /// an interrupted run must not go on for many of these.
 const ROUNDS_PER_LOOK: u64 = 16;
 
-/// What became of a call.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// There is more to do before the horizon.
@@ -46,9 +46,9 @@ pub enum Outcome {
     Over(Stop),
 }
 
-/// What a run asks its caller for while it goes on.
+/// What a run asks of its caller while it is under way.
 pub struct Watch<'a> {
-    /// Whether the caller wants to look; asked now and then by the thread that called.
+    /// Whether the caller wants the run to pause; polled by its own thread, every few rounds.
     pub pauses: &'a mut dyn FnMut() -> bool,
     /// What several cores measure their work by.
     pub clocks: Clocks<'a>,
@@ -124,7 +124,7 @@ impl VirtualRun {
         })
     }
 
-    /// Goes on until everything before `horizon` is done, or the caller wants to look.
+    /// Goes on until everything before `horizon` is done, or the caller wants to pause.
     pub fn run(&mut self, horizon: Time, watch: Watch<'_>) -> Outcome {
         match self.lanes.as_mut_slice() {
             [lane] => run_alone(lane, &mut self.control, horizon, watch.pauses),

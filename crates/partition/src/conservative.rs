@@ -14,13 +14,13 @@
 //! A pipe without a rate counts as the fastest one that has one, or as 1 Gbit/s. Where routes share
 //! packets over equal pipes, each carries its part.
 //!
-//! Left out: more turns than [`MOST_TURNS`](crate::flows::MOST_TURNS) (there are no conservative
+//! Left out: more turns than [`MAX_TURNS`](crate::flows::MAX_TURNS) (there are no conservative
 //! weights then).
 
 use longhaul_core::route::Routes;
 use longhaul_core::{NodeId, PipeId, Topology};
 
-use crate::flows::{MOST_VISITS, ROUTE_ENTRIES, Turn, TurnSums, sorted, turns_are_few, visits};
+use crate::flows::{MAX_VISITS, ROUTE_ENTRIES, Turn, TurnSums, sorted, turns_are_few, visits};
 use crate::matrix;
 use crate::tree::{Leaf, Tree, leaves};
 
@@ -35,14 +35,14 @@ pub struct Conservative {
 
 impl Conservative {
     /// The weights where every one of `clients` talks to all others; `None` where there are too
-    /// many turns, or destinations for [`MOST_VISITS`].
+    /// many turns, or destinations for [`MAX_VISITS`].
     pub fn of(topology: &Topology, clients: &[NodeId]) -> Option<Self> {
         let mut clients = clients.to_vec();
         clients.sort_unstable();
         clients.dedup();
         let mut map = FlowMap::new(topology);
         let groups = map.by_attachment(&clients);
-        if !turns_are_few(topology) || groups.len().saturating_mul(visits(topology)) > MOST_VISITS {
+        if !turns_are_few(topology) || groups.len().saturating_mul(visits(topology)) > MAX_VISITS {
             return None;
         }
         for (at, members) in &groups {
@@ -69,11 +69,11 @@ struct FlowMap<'a> {
     capacity: Vec<f64>,
     turns: TurnSums,
     ends: Vec<f64>,
-    /// By node, of the tree at hand: the narrowest pipe on the way to the destination, and the
+    /// By node of the current tree: the narrowest pipe on the way to the destination, and the
     /// fastest flow that arrives.
     onward: Vec<f64>,
     arriving: Vec<f64>,
-    /// Of the tree at hand: the flow of each pipe as far as the pipes before it let through.
+    /// Of the current tree: the flow of each pipe as far as the pipes before it let through.
     arrivals: Vec<(PipeId, f64)>,
 }
 

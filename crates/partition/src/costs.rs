@@ -8,7 +8,7 @@
 //! ```
 //!
 //! where a crossing counts half on either side. Cores that run ahead of each other by the
-//! look-ahead L meet once in each window of that length, which costs each of them `window`:
+//! look-ahead L synchronise once in each window of that length, which costs each of them `window`:
 //!
 //! ```text
 //! cost = max over cores of work + window / L
@@ -35,7 +35,7 @@ pub struct Costs {
     pub window_ns: f64,
 }
 
-/// What costs may be: from and to, in nanoseconds. Beyond lies no machine.
+/// The range of each cost in nanoseconds, wider than any machine needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Of [`Costs::hop_ns`].

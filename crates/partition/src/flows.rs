@@ -12,11 +12,11 @@
 //! rate then. Replies slow down with what they answer, by the pipes of the way back, which
 //! are the same links where routes are symmetric.
 //!
-//! **Bounds.** Work is bounded by [`MOST_VISITS`]: with more destinations an even sample of them
+//! **Bounds.** Work is bounded by [`MAX_VISITS`]: with more destinations an even sample of them
 //! stands for all. What goes towards a destination that few others lie behind is then known badly,
 //! what comes from there well; so of a link's two directions the one on the way to more of the
 //! sample counts for both. Turns, which grow with the
-//! squares of degrees, are listed up to [`MOST_TURNS`] and left out beyond.
+//! squares of degrees, are listed up to [`MAX_TURNS`] and left out beyond.
 //!
 //! Left out: packets for groups and for all, errors, and what hosts send to themselves.
 
@@ -31,9 +31,9 @@ use crate::tree::leaves;
 use block::Pass;
 
 /// Nodes and pipes that all searches together may visit: about a second.
-pub const MOST_VISITS: usize = 60_000_000;
+pub const MAX_VISITS: usize = 60_000_000;
 /// The most pairs of neighbouring pipes for which turns are listed.
-pub const MOST_TURNS: usize = 8_000_000;
+pub const MAX_TURNS: usize = 8_000_000;
 /// Tables that routes keep at a time: destinations are asked for one after the other.
 pub(crate) const ROUTE_ENTRIES: usize = 1 << 22;
 
@@ -71,10 +71,10 @@ pub(crate) type TurnSums = FxHashMap<(PipeId, PipeId), f64>;
 impl Flows {
     /// The flows of `matrix`; with `turns`, those from pipe to pipe too.
     pub fn expected(topology: &Topology, matrix: &TrafficMatrix, turns: bool) -> Self {
-        Self::bounded(topology, matrix, turns, MOST_VISITS)
+        Self::bounded(topology, matrix, turns, MAX_VISITS)
     }
 
-    /// The same where all searches together may visit so many nodes and pipes.
+    /// [`Flows::expected`] with a bound on the nodes and pipes that all searches together may visit.
     pub fn bounded(
         topology: &Topology,
         matrix: &TrafficMatrix,
@@ -107,7 +107,7 @@ pub fn turns_are_few(topology: &Topology) -> bool {
     let nodes = topology.nodes().len() as u32;
     let degrees = (0..nodes).map(|node| topology.outgoing(NodeId(node)).len());
     let turns = degrees.fold(0usize, |sum, degree| sum.saturating_add(degree * degree));
-    turns <= MOST_TURNS
+    turns <= MAX_TURNS
 }
 
 /// Turns in the order of their pipes.
@@ -151,9 +151,9 @@ struct Blocks<'a> {
 enum Sampled {
     /// There is no sample of blocks.
     All,
-    /// It stands for so many.
+    /// It is in the sample and represents this many.
     For(f64),
-    /// Others stand for it.
+    /// It is not in the sample; others represent it.
     Not,
 }
 
@@ -211,7 +211,7 @@ fn by_receiver(
     at: impl Fn(NodeId) -> NodeId,
     most: usize,
 ) -> Vec<(Block, Sampled)> {
-    // Receivers of one node stand together, so that they find its table made.
+    // Receivers of one node are adjacent, so that they find its table made.
     pairs.sort_by_key(|&(from, to, _)| (at(to), to, from));
     let groups = pairs.chunk_by(|a, b| at(a.1) == at(b.1));
     let step = groups.clone().count().div_ceil(most).max(1);

@@ -31,7 +31,7 @@ pub struct Arc {
     pub delay: u64,
 }
 
-/// A vertex before there is a graph.
+/// A vertex, to build a graph from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vertex {
     /// Its work.
@@ -40,7 +40,7 @@ pub struct Vertex {
     pub size: u32,
 }
 
-/// An edge before there is a graph.
+/// An edge, to build a graph from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// The two vertices, in any order.

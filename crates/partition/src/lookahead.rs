@@ -1,7 +1,7 @@
 //! The least delay of a pipe: how long a core can go on without hearing from the other end.
 //!
-//! Theory: cores that simulate conservatively go on as far as nothing from another core can still
-//! come in between (Chandy and Misra 1979). A packet that enters a cut pipe now comes out no
+//! Theory: in conservative simulation a core advances as far as no event from another core can still
+//! arrive (Chandy and Misra 1979). A packet that enters a cut pipe now comes out no
 //! sooner than its least delay later, so the least of all cut pipes is the *look-ahead* of a
 //! partition, and a pipe that may let something through at once cannot be cut at all.
 //!

@@ -56,7 +56,7 @@ pub struct Pair {
 }
 
 impl TrafficMatrix {
-    /// Nobody knows: every one of `hosts` sends to all others.
+    /// The matrix for unknown traffic: each of `hosts` sends to all others, by gravity.
     pub fn all_pairs(topology: &Topology, hosts: &[NodeId]) -> Self {
         Self {
             blocks: vec![Block::gravity(topology, hosts, hosts)],
@@ -107,7 +107,7 @@ impl TrafficMatrix {
 
 impl Block {
     /// Each of `from` sends to each of `to` by gravity, as much as the links of all senders or
-    /// of all receivers carry, whichever is less. Hosts that stand twice count once.
+    /// of all receivers carry, whichever is less. Hosts listed twice count once.
     pub fn gravity(topology: &Topology, from: &[NodeId], to: &[NodeId]) -> Self {
         let weighted = |hosts: &[NodeId], mass: fn(&Topology, NodeId) -> f64| {
             let mut hosts = hosts.to_vec();
@@ -141,7 +141,7 @@ impl Block {
     }
 }
 
-/// The part of what is asked for that fits.
+/// The share of the demand that fits.
 fn part(capacity: f64, asked: f64) -> f64 {
     if asked > capacity {
         capacity / asked

@@ -1,7 +1,7 @@
 //! The methods by which a network is split, by name.
 //!
-//! [`Random`] is what any other is measured by, [`KCluster`] and [`Metis`] are those of the paper,
-//! and [`Best`] is made for what counts here.
+//! [`Random`] is the baseline, [`KCluster`] and [`Metis`] are the paper's methods, and [`Best`] minimises
+//! the cost model of this engine.
 
 mod best;
 mod k_cluster;
@@ -15,14 +15,14 @@ use crate::problem::Problem;
 
 pub use best::Best;
 pub use k_cluster::KCluster;
-pub use metis::{Metis, Way};
+pub use metis::{Metis, Scheme};
 pub use random::Random;
 pub use refine::{Cost, Limits, refine};
 
 /// A method by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Each vertex anywhere.
+    /// Vertices in random order, as many pipes on each core as possible.
     Random,
     /// Connected parts of equal size, grown breadth first.
     KCluster,

@@ -1,5 +1,5 @@
-//! The ways to one destination: a tree of next pipes, or where routes share packets over equal
-//! ones an acyclic graph.
+//! The paths to one destination: a tree of next pipes, or an acyclic graph where routes balance packets over
+//! equal pipes.
 //!
 //! Theory: all paths to a destination follow one next-hop table, so what all sources send there is
 //! summed in one pass over the nodes that lie on any of the paths, from the far ones to the near

@@ -21,16 +21,16 @@ const V6_ECHO_REQUEST: u8 = 128;
 const V6_ECHO_REPLY: u8 = 129;
 const V6_REDIRECT: u8 = 137;
 
-/// What an error says.
+/// Type, code and second word of an ICMP error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct IcmpError {
     kind: u8,
     code: u8,
     /// The header's second word: an MTU, a pointer, or unused.
     word: u32,
 }
 
-impl Report {
+impl IcmpError {
     pub(crate) const V4_NET_UNREACHABLE: Self = Self::new(3, 0, 0);
     pub(crate) const V4_PROTOCOL_UNREACHABLE: Self = Self::new(3, 2, 0);
     pub(crate) const V4_PORT_UNREACHABLE: Self = Self::new(3, 3, 0);
@@ -75,7 +75,7 @@ impl Report {
 }
 
 /// True if the standards allow an error about `packet` (RFC 1812 §4.3.2.7).
-pub(crate) fn may_report_v4(packet: &V4) -> bool {
+pub(crate) fn may_send_error_v4(packet: &V4) -> bool {
     // Of ICMP, only queries and their answers may be reported; a type that cannot be read or
     // is unknown could be an error.
     let is_query = |kind: &u8| matches!(kind, 0 | 8..=10 | 13..=18 | 42 | 43);
@@ -86,7 +86,7 @@ pub(crate) fn may_report_v4(packet: &V4) -> bool {
 
 /// True if the standards allow an error about `packet` (RFC 4443 §2.4 e). Unlike in IPv4, later
 /// fragments are reported.
-pub(crate) fn may_report_v6(packet: &V6) -> bool {
+pub(crate) fn may_send_error_v6(packet: &V6) -> bool {
     let is_informational = |kind: &u8| *kind >= 128 && *kind != V6_REDIRECT;
     packet.is_between_nodes()
         && packet.upper().is_some_and(|upper| {
@@ -97,30 +97,30 @@ pub(crate) fn may_report_v6(packet: &V6) -> bool {
 }
 
 /// Writes an error about `packet` and returns the IP packet's length.
-pub(crate) fn write_report_v4(
+pub(crate) fn write_error_v4(
     header: &HeaderV4,
-    report: Report,
+    error: IcmpError,
     packet: &V4,
     out: &mut [u8],
 ) -> Option<usize> {
     let len = ICMP_LEN + packet.packet.len().min(QUOTE_V4);
     let message = header.write(out, len)?;
-    report.write(message, packet.packet);
+    error.write(message, packet.packet);
     let sum = checksum(0, message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     Some(IPV4_LEN + len)
 }
 
 /// Writes an error about `packet` and returns the IP packet's length.
-pub(crate) fn write_report_v6(
+pub(crate) fn write_error_v6(
     header: &HeaderV6,
-    report: Report,
+    error: IcmpError,
     packet: &V6,
     out: &mut [u8],
 ) -> Option<usize> {
     let len = ICMP_LEN + packet.packet.len().min(QUOTE_V6);
     let message = header.write(out, len)?;
-    report.write(message, packet.packet);
+    error.write(message, packet.packet);
     let sum = checksum(header.pseudo_header(len), message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     Some(IPV6_LEN + len)

@@ -63,7 +63,7 @@ impl<'a> V4<'a> {
         self.packet[9]
     }
 
-    /// Flags and fragment offset as they stand in the header.
+    /// Flags and fragment offset as in the header.
     pub(crate) fn fragment_field(&self) -> u16 {
         u16::from_be_bytes([self.packet[6], self.packet[7]])
     }
@@ -112,7 +112,7 @@ pub(crate) enum Part {
     Later,
 }
 
-/// What stands behind an IPv6 packet's extension headers.
+/// The upper layer behind an IPv6 packet's extension headers.
 pub(crate) struct Upper<'a> {
     /// The protocol of `payload`.
     pub(crate) protocol: u8,

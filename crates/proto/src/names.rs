@@ -11,7 +11,7 @@
 //! over UDP: nothing is truncated, and nobody needs TCP. A test walks the longest names.
 //!
 //! Queries are hostile: a reply is never answered, one query gets at most one answer of at most
-//! [`ANSWER_MAX`] bytes, and work is bounded by the length of the query.
+//! [`MAX_ANSWER`] bytes, and work is bounded by the length of the query.
 //!
 //! Left out: zone transfers and updates, DNSSEC, names outside the run.
 
@@ -26,15 +26,15 @@ use domain::base::{
 use domain::rdata::{A, Aaaa, Ptr, Soa};
 use rustc_hash::FxHashMap;
 
-/// All names also stand below this domain, which is the hosts' search domain. The top-level
+/// All names also exist below this domain, which is the hosts' search domain. The top-level
 /// domain is reserved for private use.
 pub const DOMAIN: &str = "longhaul.internal";
 /// The longest query that is looked at: what servers of today accept without fragmentation.
-pub const QUERY_MAX: usize = 1232;
+pub const MAX_QUERY: usize = 1232;
 /// The longest answer: what every client takes over UDP (RFC 1035 §2.3.4).
-pub const ANSWER_MAX: usize = 512;
+pub const MAX_ANSWER: usize = 512;
 
-/// [`DOMAIN`] as it stands in messages, without the root.
+/// [`DOMAIN`] in wire format, without the root.
 const DOMAIN_LABELS: &[u8] = b"\x08longhaul\x08internal";
 /// The primary server and the mailbox that the start of authority names (RFC 2606).
 const SERVER: &[u8] = b"\x02ns\x08longhaul\x08internal\0";
@@ -120,7 +120,7 @@ impl Names {
         }
         let counts = query.header_counts();
         let Some(question) = query.sole_question().ok().filter(|question| {
-            // Nobody asks by telling. Nothing stands before a question that its name could refer to; one that
+            // A query has no answers. Nothing precedes a question that its name could point to (compression); one that
             // refers to what follows would make a long answer of a short query.
             let is_plain = !question.qname().is_compressed();
             let tells = counts.ancount() > 0 || counts.nscount() > 0;
@@ -206,7 +206,7 @@ impl Names {
     }
 }
 
-/// A name of dots and labels as it stands in messages, without the root.
+/// A name of dots and labels in wire format, without the root.
 fn labels(name: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(name.len() + 1);
     for label in name.split('.') {
@@ -248,10 +248,10 @@ fn reverse_v6(labels: &[&[u8]]) -> Option<Option<IpAddr>> {
 type Builder = AnswerBuilder<StaticCompressor<Vec<u8>>>;
 
 fn message() -> MessageBuilder<StaticCompressor<Vec<u8>>> {
-    let target = StaticCompressor::new(Vec::with_capacity(ANSWER_MAX));
+    let target = StaticCompressor::new(Vec::with_capacity(MAX_ANSWER));
     // A vector takes what it is given.
     let mut builder = MessageBuilder::from_target(target).expect("room for a header");
-    builder.set_push_limit(ANSWER_MAX);
+    builder.set_push_limit(MAX_ANSWER);
     builder
 }
 
@@ -323,7 +323,7 @@ fn finish(builder: Builder, extended: Option<OptRcode>) -> Result<Vec<u8>, PushE
     let mut builder = builder.additional();
     if let Some(rcode) = extended {
         builder.opt(|opt| {
-            opt.set_udp_payload_size(QUERY_MAX as u16);
+            opt.set_udp_payload_size(MAX_QUERY as u16);
             opt.set_rcode(rcode);
             Ok(())
         })?;

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::Node;
 
-use crate::icmp::{self, Report};
+use crate::icmp::{self, IcmpError};
 use crate::ip::{
     HeaderV4, HeaderV6, NO_NEXT_HEADER, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP,
     Part, V4, V6, checksum,
@@ -33,7 +33,7 @@ const SERVICE: u8 = 0x1c;
 /// Writes the replies of all routers, and the fragments they make.
 ///
 /// Replies have the router's address as source, a TTL of 64, and the MAC addresses of their
-/// cause swapped. A reply that does not fit in the buffer is not written.
+/// reason swapped. A reply that does not fit in the buffer is not written.
 #[derive(Debug, Default, Clone)]
 pub struct RouterReplies {
     /// Next IPv4 identification. Each router counts for itself, so that what one sends does not
@@ -50,7 +50,7 @@ impl RouterReplies {
     fn respond_v4(
         &mut self,
         router: &Node,
-        cause: Cause,
+        reason: PuntReason,
         packet: &V4,
         out: &mut [u8],
     ) -> Option<usize> {
@@ -65,11 +65,11 @@ impl RouterReplies {
             source: router.ipv4,
             destination: packet.source(),
         };
-        let written = match cause {
-            Cause::Local => local_v4(header, packet, out),
-            Cause::HopLimit => report_v4(header, Report::V4_TIME_EXCEEDED, packet, out),
-            Cause::TooBig { mtu } => report_v4(header, Report::v4_too_big(mtu), packet, out),
-            Cause::NoRoute => report_v4(header, Report::V4_NET_UNREACHABLE, packet, out),
+        let written = match reason {
+            PuntReason::Local => local_v4(header, packet, out),
+            PuntReason::HopLimit => error_v4(header, IcmpError::V4_TIME_EXCEEDED, packet, out),
+            PuntReason::TooBig { mtu } => error_v4(header, IcmpError::v4_too_big(mtu), packet, out),
+            PuntReason::NoRoute => error_v4(header, IcmpError::V4_NET_UNREACHABLE, packet, out),
         }?;
         *identification = identification.wrapping_add(1);
         Some(written)
@@ -80,7 +80,7 @@ impl Responder for RouterReplies {
     fn respond(
         &mut self,
         router: &Node,
-        cause: Cause,
+        reason: PuntReason,
         frame: &[u8],
         reply: &mut [u8],
     ) -> Option<usize> {
@@ -91,8 +91,8 @@ impl Responder for RouterReplies {
             return None;
         }
         let written = match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
-            ETHERTYPE_IPV4 => self.respond_v4(router, cause, &V4::read(ip)?, out),
-            ETHERTYPE_IPV6 => respond_v6(router, cause, &V6::read(ip)?, out),
+            ETHERTYPE_IPV4 => self.respond_v4(router, reason, &V4::read(ip)?, out),
+            ETHERTYPE_IPV6 => respond_v6(router, reason, &V6::read(ip)?, out),
             _ => None,
         }?;
         reply_ethernet[..6].copy_from_slice(&ethernet[6..12]);
@@ -131,21 +131,21 @@ fn local_v4(mut header: HeaderV4, packet: &V4, out: &mut [u8]) -> Option<usize> 
         }
         PROTOCOL_UDP => {
             let sound = udp::is_sound(payload, true, |len| packet.pseudo_header(len));
-            sound.then(|| report_v4(header, Report::V4_PORT_UNREACHABLE, packet, out))?
+            sound.then(|| error_v4(header, IcmpError::V4_PORT_UNREACHABLE, packet, out))?
         }
-        _ => report_v4(header, Report::V4_PROTOCOL_UNREACHABLE, packet, out),
+        _ => error_v4(header, IcmpError::V4_PROTOCOL_UNREACHABLE, packet, out),
     }
 }
 
-fn report_v4(mut header: HeaderV4, report: Report, packet: &V4, out: &mut [u8]) -> Option<usize> {
+fn error_v4(mut header: HeaderV4, error: IcmpError, packet: &V4, out: &mut [u8]) -> Option<usize> {
     header.tos = PRECEDENCE | header.tos & SERVICE;
-    if !icmp::may_report_v4(packet) {
+    if !icmp::may_send_error_v4(packet) {
         return None;
     }
-    icmp::write_report_v4(&header, report, packet, out)
+    icmp::write_error_v4(&header, error, packet, out)
 }
 
-fn respond_v6(router: &Node, cause: Cause, packet: &V6, out: &mut [u8]) -> Option<usize> {
+fn respond_v6(router: &Node, reason: PuntReason, packet: &V6, out: &mut [u8]) -> Option<usize> {
     if !packet.is_between_nodes() {
         return None;
     }
@@ -155,11 +155,11 @@ fn respond_v6(router: &Node, cause: Cause, packet: &V6, out: &mut [u8]) -> Optio
         source: router.ipv6,
         destination: packet.source(),
     };
-    match cause {
-        Cause::Local => local_v6(header, packet, out),
-        Cause::HopLimit => report_v6(header, Report::V6_TIME_EXCEEDED, packet, out),
-        Cause::TooBig { mtu } => report_v6(header, Report::v6_too_big(mtu), packet, out),
-        Cause::NoRoute => report_v6(header, Report::V6_NO_ROUTE, packet, out),
+    match reason {
+        PuntReason::Local => local_v6(header, packet, out),
+        PuntReason::HopLimit => error_v6(header, IcmpError::V6_TIME_EXCEEDED, packet, out),
+        PuntReason::TooBig { mtu } => error_v6(header, IcmpError::v6_too_big(mtu), packet, out),
+        PuntReason::NoRoute => error_v6(header, IcmpError::V6_NO_ROUTE, packet, out),
     }
 }
 
@@ -171,7 +171,7 @@ fn local_v6(mut header: HeaderV6, packet: &V6, out: &mut [u8]) -> Option<usize> 
     }
     if let Some(at) = upper.routing_type_at {
         // No type of routing header is known here (RFC 8200 §4.4).
-        return report_v6(header, Report::v6_bad_field(at), packet, out);
+        return error_v6(header, IcmpError::v6_bad_field(at), packet, out);
     }
     let payload = upper.payload;
     let pseudo_header = |len| packet.pseudo_header(upper.protocol, len);
@@ -187,22 +187,22 @@ fn local_v6(mut header: HeaderV6, packet: &V6, out: &mut [u8]) -> Option<usize> 
         }
         PROTOCOL_UDP => {
             let sound = udp::is_sound(payload, false, pseudo_header);
-            sound.then(|| report_v6(header, Report::V6_PORT_UNREACHABLE, packet, out))?
+            sound.then(|| error_v6(header, IcmpError::V6_PORT_UNREACHABLE, packet, out))?
         }
         NO_NEXT_HEADER => None,
-        _ => report_v6(
+        _ => error_v6(
             header,
-            Report::v6_bad_next_header(upper.named_at),
+            IcmpError::v6_bad_next_header(upper.named_at),
             packet,
             out,
         ),
     }
 }
 
-fn report_v6(mut header: HeaderV6, report: Report, packet: &V6, out: &mut [u8]) -> Option<usize> {
+fn error_v6(mut header: HeaderV6, error: IcmpError, packet: &V6, out: &mut [u8]) -> Option<usize> {
     header.traffic_class = 0;
-    if !icmp::may_report_v6(packet) {
+    if !icmp::may_send_error_v6(packet) {
         return None;
     }
-    icmp::write_report_v6(&header, report, packet, out)
+    icmp::write_error_v6(&header, error, packet, out)
 }

@@ -6,10 +6,10 @@
 //! come back. TCP endpoints are those of [`crate::tcp`]; packets have real headers
 //! ([`longhaul_core::engine::Modelled`]).
 //!
-//! **Ends.** Each end of a flow stands alone on its host, and hears of the other one through the
-//! network only. So the hosts of a run may be spread over several `Traffic`s, which share a
-//! [`FlowTable`] that never changes ([`Traffic::holding`]): results do not depend on how.
-//! [`results`] puts them together.
+//! **Ends.** Each end of a flow knows its own host alone, and hears of the other end only through the
+//! network. So the hosts of a run may be spread over several `Traffic`s in any way, with the same results.
+//! They share a [`FlowTable`] that never changes ([`Traffic::holding`]); [`results`] joins what they
+//! report.
 //!
 //! **Order.** What happens at one time at a host happens in this order: packets in the order in
 //! which they are handed over, flows that begin, timers; flows and timers in the order of flow, side
@@ -18,9 +18,9 @@
 //! any width within which no packet can be an answer to another one, and the results are those of
 //! single steps.
 //!
-//! **Cost.** A flow that is not under way takes 64 bytes, its result included; ends are made when
-//! they have something to do and freed when it is done. A packet finds its end by one look into a
-//! hash table; timers that move later cost nothing.
+//! **Cost.** A flow that is not under way takes 64 bytes, its result included. Ends are allocated when
+//! they start and freed when they are done. A packet finds its end by one lookup in a hash table; moving a
+//! timer later costs a comparison.
 //!
 //! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
 
@@ -60,7 +60,7 @@ pub use report::{
 pub use side::Side;
 pub use source::Source;
 pub use spec::{
-    Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, LEAST_PAYLOAD, Name, Peer,
+    Amount, Application, Error, FIRST_PORT, FlowSpec, Host, IpVersion, MIN_PAYLOAD, Name, Peer,
     Transport,
 };
 pub use table::FlowTable;
@@ -73,7 +73,7 @@ use timers::Owner;
 use wire::Envelope;
 use world::World;
 
-/// So many packets are looked at by [`Traffic::look_ahead`] at once.
+/// How many packets to give to [`Traffic::look_ahead`] at once.
 pub const LOOK_AHEAD: usize = 32;
 
 /// Modelled hosts of a run, and the ends of its flows there.
@@ -170,10 +170,9 @@ impl Traffic {
         }
     }
 
-    /// Looks up what the next packets are for, all at once: of each its host, its headers and the
-    /// length of its IP packet. Changes nothing. With many flows under way, each step to an endpoint
-    /// (its key, its slot, its end) waits for the machine's memory; the processor makes the same
-    /// step for many packets in the time of one, and finds all of it near when they are handled.
+    /// Prefetches the endpoints of the next packets, each given by its host, headers and IP length. Changes
+    /// nothing. With many flows under way, each step to an endpoint (key, slot, end) is a cache miss; done
+    /// for many packets together the misses overlap, and the packets then find everything in the cache.
     pub fn look_ahead<'a>(&self, coming: impl Iterator<Item = (NodeId, &'a [u8], u32)>) {
         let mut slots = [None; LOOK_AHEAD];
         for (slot, (host, headers, ip_len)) in slots.iter_mut().zip(coming) {
@@ -188,7 +187,7 @@ impl Traffic {
         std::hint::black_box(ends.fold(0, |seen, end| seen ^ end.look()));
     }
 
-    /// Everything happens that is due at or before `now`, each at its own time.
+    /// Handles everything that is due at or before `now`, each at its own time.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(next) = self.poll_timeout()
             && next <= now
@@ -230,8 +229,7 @@ impl Traffic {
         self.world.table.host(host).is_some() && port.is_some_and(|port| port >= FIRST_PORT)
     }
 
-    /// How many flows that end by themselves are not over yet, of those whose deciding end is held
-    /// here. Each flow has one such end, so the traffic of a run is done when the sum over all its
+    /// Bounded flows that are not over yet, of those whose deciding end is held here. Each flow has one such end, so the traffic of a run is done when the sum over all its
     /// shares is 0.
     pub fn awaited(&self) -> usize {
         self.world.parts.awaited
@@ -249,7 +247,7 @@ impl Traffic {
         (parts.decided - parts.unfinished, parts.decided)
     }
 
-    /// Packets that no end awaited; they add up.
+    /// Counters of packets that no end expected; they may be added up over the shares of a run.
     pub const fn strays(&self) -> Strays {
         self.strays
     }
@@ -420,7 +418,7 @@ impl Traffic {
     fn ring(&mut self, owner: Owner, at: Time) {
         let slot = owner.slot();
         if self.slots.end(slot) != owner.end {
-            return; // it is gone
+            return; // the end is gone
         }
         match self.slots.get_mut(slot) {
             Active::Tcp(end) => end.handle_timer(&mut self.world, owner.timer(), at),
@@ -452,7 +450,7 @@ impl Traffic {
         }
     }
 
-    /// An end is gone, and its port remains.
+    /// Frees an end but keeps its port in the slot.
     fn leave_port(&mut self, slot: u32, port: Active) {
         self.record(slot);
         *self.slots.get_mut(slot) = port;

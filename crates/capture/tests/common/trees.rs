@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -27,14 +27,14 @@ pub(crate) enum Leaf {
     Port(&'static str, &'static str, [u16; 2]),
     Less(usize),
     Greater(usize),
-    Dropped(Option<(&'static str, Fate)>),
+    Dropped(Option<(&'static str, PacketEvent)>),
 }
 
 /// What a tree is asked about.
 pub(crate) struct Seen<'a> {
     pub(crate) sketch: &'a Sketch,
     pub(crate) len: usize,
-    pub(crate) fate: Fate,
+    pub(crate) fate: PacketEvent,
 }
 
 impl Tree {
@@ -173,19 +173,24 @@ fn has_end<T>(end: &str, [source, destination]: [T; 2], is: impl Fn(T) -> bool) 
     }
 }
 
-pub(crate) const DROPS: [(&str, Fate); 8] = [
-    ("queue", Fate::Queue),
-    ("loss", Fate::Loss),
-    ("link_down", Fate::LinkDown),
-    ("hop_limit", Fate::HopLimit),
-    ("no_route", Fate::NoRoute),
-    ("too_big", Fate::TooBig),
-    ("misdelivered", Fate::Misdelivered),
-    ("absorbed", Fate::Absorbed),
+pub(crate) const DROPS: [(&str, PacketEvent); 8] = [
+    ("queue", PacketEvent::Queue),
+    ("loss", PacketEvent::Loss),
+    ("link_down", PacketEvent::LinkDown),
+    ("hop_limit", PacketEvent::HopLimit),
+    ("no_route", PacketEvent::NoRoute),
+    ("too_big", PacketEvent::TooBig),
+    ("misdelivered", PacketEvent::Misdelivered),
+    ("absorbed", PacketEvent::Absorbed),
 ];
 
-pub(crate) fn fate() -> impl Strategy<Value = Fate> {
-    let others = [Fate::In, Fate::Out, Fate::Delivered, Fate::Marked];
+pub(crate) fn fate() -> impl Strategy<Value = PacketEvent> {
+    let others = [
+        PacketEvent::In,
+        PacketEvent::Out,
+        PacketEvent::Delivered,
+        PacketEvent::Marked,
+    ];
     let all = DROPS.iter().map(|(_, fate)| *fate).chain(others);
     select(all.collect::<Vec<_>>())
 }

@@ -1,10 +1,10 @@
 //! Packets that cross a cut, from one engine of a split network to another.
 //!
-//! The sender's side of a cut pipe does all but the last step: it queues, sends, loses and delays. A
-//! packet that is on its way there stands in a set of its own, by the core that it goes to, and is
-//! taken out ahead of time ([`Engine::export`]): nothing can become of it any more before the
-//! receiver's horizon. At the receiver the pipe's far end is a chain of such packets, and what comes
-//! out of it does so in the engine's total order, and is counted and told to witnesses there.
+//! The sending side of a cut pipe does everything but the last step: it queues, serialises, drops and
+//! delays. A packet on its way is kept in a set by the core that it goes to, and is exported ahead of time
+//! ([`Engine::export`]), when nothing before the receiver's horizon can change it any more. At the
+//! receiver the pipe's far end is a chain of such packets. They come out in the engine's total order, and
+//! are counted and reported to witnesses there.
 //!
 //! Left out: when packets may cross ([`crate::parallel::horizon`]).
 
@@ -16,7 +16,7 @@ use crate::pool::{Descriptor, LOST, Origin};
 use crate::time::{Span, Time};
 use crate::topology::PipeId;
 
-/// Packets on their way to another core, in the order of their times for each pipe.
+/// Packets that are handed to another core; those of each pipe in the order of their times.
 #[derive(Debug, Default)]
 pub struct Crossing {
     packets: Vec<CrossingPacket>,
@@ -28,10 +28,10 @@ pub struct Crossing {
 #[derive(Debug)]
 struct CrossingPacket {
     packet: Descriptor,
-    /// In the trace hash.
+    /// Its identity in the trace hash.
     identity: u64,
     pipe: PipeId,
-    /// Where its bytes end.
+    /// The end of its bytes in the buffer.
     end: usize,
 }
 
@@ -46,7 +46,7 @@ impl Crossing {
         self.packets.is_empty()
     }
 
-    /// Takes all out, and keeps the memory.
+    /// Removes all packets and keeps the memory.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.bytes.clear();
@@ -54,15 +54,15 @@ impl Crossing {
 }
 
 impl Engine {
-    /// When the first packet comes out at another core, as far as is known.
+    /// When the first packet known so far comes out at another core.
     pub fn next_exit(&self, to: CoreId) -> Option<Time> {
         let exits = self.exits.get(to.index())?;
         exits.first().map(pending::time)
     }
 
-    /// Takes out all packets that come out at another core before `until`. The engine must have
-    /// handled everything that can still change them: all changes before `until`, and all that
-    /// enters their pipes early enough to come out before then.
+    /// Exports all packets that come out at another core before `until`. The engine must have handled
+    /// everything that can still affect them: all changes before `until`, and all entries into their pipes
+    /// early enough to come out before then.
     pub fn export(&mut self, to: CoreId, until: Time, crossing: &mut Crossing) {
         let end = pending::departure_key(until, 0);
         while let Some(key) = self.first_exit(to).filter(|&key| key < end) {
@@ -90,7 +90,7 @@ impl Engine {
         self.exits.get(to.index())?.first()
     }
 
-    /// Takes the first packet of a cut pipe out.
+    /// Takes out the first packet of a cut pipe.
     fn take_exit(&mut self, from: LocalPipe, key: Key, to: CoreId) -> u32 {
         let exits = &mut self.exits[to.index()];
         let pipe = &mut self.pipes[from.index()];
@@ -104,8 +104,8 @@ impl Engine {
         index
     }
 
-    /// Takes in packets that come out of pipes here, none of them before the engine's time. Those that
-    /// find no room are counted as physical drops.
+    /// Imports packets that come out of pipes here, none of them before the engine's time. Those for which
+    /// there is no slot count as physical drops.
     pub fn import(&mut self, crossing: &Crossing) {
         let mut start = 0;
         for packet in &crossing.packets {
@@ -139,15 +139,14 @@ impl Engine {
         }
     }
 
-    /// The least time that a packet takes from entering a pipe until it comes out, whatever the
-    /// pipe's parameters make of it; [`Span::ZERO`] where that is not known.
+    /// A lower bound of the time from a packet's entry into a pipe until it comes out;
+    /// [`Span::ZERO`] where none is known.
     pub fn least_delay(&self, pipe: PipeId) -> Span {
         let own = self.share.own(pipe);
         own.map_or(Span::ZERO, |pipe| self.pipes[pipe.index()].least_delay())
     }
 
-    /// Puts a cut pipe's first packet, which comes out at `due`, into the set of those that leave for
-    /// another core.
+    /// Puts the head of a cut pipe, which comes out at `due`, into the set of exits to its core.
     pub(super) fn announce_exit(&mut self, pipe: LocalPipe, due: Moment) {
         let rank = self.pipes[pipe.index()].rank;
         if let Some(to) = self.share.exit(pipe) {

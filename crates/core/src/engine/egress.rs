@@ -1,7 +1,7 @@
-//! Packets that have come out at hosts, and wait to be taken.
+//! Packets that have come out at hosts and wait to be polled, in the order of events.
 //!
-//! They stand in a line, in the order of events. Their memory has not been touched for as long as
-//! they were inside, so that of several is fetched at a time.
+//! Their memory has not been touched while they were inside, so it has left the caches; that of several
+//! packets is prefetched at a time.
 
 use super::{Engine, GATEWAY_MAC, host_mac, lan};
 use crate::packet;
@@ -9,21 +9,21 @@ use crate::pipe::Pipe;
 use crate::time::{Span, Time};
 use crate::topology::NodeId;
 
-/// So many packets are fetched at a time.
-const AT_A_TIME: usize = 64;
+/// Packets that are prefetched at a time.
+const PREFETCH_BATCH: usize = 64;
 
-/// The line of packets that have come out.
+/// The queue of packets that have come out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Those that have been taken, and those that wait.
+    /// Packets that have been polled, then those that wait.
     line: Vec<u32>,
     taken: usize,
-    /// Up to where memory has been fetched.
+    /// How far memory has been prefetched.
     fetched: usize,
 }
 
 impl Outgoing {
-    /// For at most so many packets.
+    /// An empty queue with room for `slots` packets.
     pub(super) fn new(slots: u32) -> Self {
         Self {
             line: Vec::with_capacity(slots as usize),
@@ -32,7 +32,7 @@ impl Outgoing {
         }
     }
 
-    /// The first that waits.
+    /// The first waiting packet.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         self.line.get(self.taken).copied()
@@ -55,13 +55,14 @@ impl Outgoing {
 pub struct Egress {
     /// Where it came out.
     pub host: NodeId,
-    /// When it should leave.
+    /// When it should leave for its host.
     pub due: Time,
-    /// By how much it entered too late to be served at its stamp.
-    pub staleness: Span,
+    /// How much later than its stamp would have allowed it comes out, because the engine was already past
+    /// that time.
+    pub shift: Span,
     /// The sum of the propagation delays of the pipes that it crossed, as drawn.
     pub path_delay: Span,
-    /// The stamp that it entered with; of a reply, the time of its cause.
+    /// The stamp that it entered with; for a reply, the time of the packet that it answers.
     pub entered: Time,
     /// Length of the frame in bytes.
     pub len: u32,
@@ -81,11 +82,12 @@ impl Engine {
         Some(egress)
     }
 
-    /// Has the memory of the next few packets brought, by loops that wait for nothing. Who receives
-    /// a packet is likely to send one: where much is far away, its first pipe is brought too.
+    /// Prefetches the next few packets. The loads are independent, so the CPU overlaps their cache misses.
+    /// A host that receives a packet is likely to send one, so in far memory its first pipe is prefetched
+    /// too.
     fn fetch_outgoing(&mut self) {
         let Outgoing { line, taken, .. } = &self.outgoing;
-        let end = line.len().min(taken + AT_A_TIME);
+        let end = line.len().min(taken + PREFETCH_BATCH);
         let next = &line[*taken..end];
         let touched = next
             .iter()
@@ -107,7 +109,7 @@ impl Engine {
         self.outgoing.fetched = end;
     }
 
-    /// Takes the first packet off the line of those that have come out.
+    /// Takes the first waiting packet.
     #[inline]
     pub(super) fn next_egress(&mut self) -> Option<u32> {
         let index = self.outgoing.first()?;
@@ -124,7 +126,7 @@ impl Engine {
         Egress {
             host: NodeId(packet.destination),
             due: packet.due().time,
-            staleness: Span::from_ns(u64::from(packet.staleness)),
+            shift: Span::from_ns(u64::from(packet.shift)),
             path_delay: packet.path_delay,
             entered: packet.entered,
             len: self.pool.frame_len(index) as u32,
@@ -133,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Writes the Ethernet addresses of a packet that is to leave for `host`.
+    /// Writes the Ethernet addresses of a packet that leaves for `host`.
     #[inline]
     pub(super) fn address(&mut self, index: u32, host: NodeId) {
         let frame = self.pool.head_mut(index);
@@ -141,8 +143,8 @@ impl Engine {
         packet::set_macs(frame, GATEWAY_MAC, station);
     }
 
-    /// The bytes of a polled packet, as its host is to receive them; of a modelled packet, its
-    /// headers, which [`Engine::zeros`] follow.
+    /// The frame of a polled packet as its host receives it. For a modelled packet only its headers;
+    /// [`Engine::zeros`] gives the length of the payload behind them.
     pub fn frame(&self, egress: &Egress) -> &[u8] {
         self.pool.frame(egress.index)
     }
@@ -152,7 +154,7 @@ impl Engine {
         self.pool.release(egress.index);
     }
 
-    /// A packet has come out at its host.
+    /// Puts a packet that has come out at its host into the queue.
     #[inline]
     pub(super) fn deliver(&mut self, index: u32) {
         let packet = &self.pool[index];

@@ -1,10 +1,10 @@
-//! Events, one at a time in their total order.
+//! The event loop: events one at a time, in their total order.
 //!
-//! What is next is the least of three: the heap, the open window ([`super::window`]), and the
-//! wheel, out of which the next window is opened when its turn has come.
+//! The next event is the earliest of three sources: the heap, the open window ([`super::window`]) and the
+//! wheel. A window is opened over the wheel only when the wheel's first entry is the earliest.
 
 use super::Engine;
-use super::way;
+use super::disposition;
 use super::window::Windows;
 use crate::parallel::LocalPipe;
 use crate::pending::wheel::Entry;
@@ -13,14 +13,14 @@ use crate::pipe::Context;
 use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 
-/// Windows pay from this many heads on; with fewer they hold a few packets each, and the heap is faster.
-/// Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
-const WINDOWS_PAY_FROM: usize = 160;
+/// Use windows from this many busy pipes on. With fewer, a window holds so few packets that the heap is
+/// faster. Measured with rings of 50 to 1000 pipes (`examples/hops.rs`).
+const MIN_BUSY_PIPES: usize = 160;
 
 impl Engine {
-    /// Does everything with a key below `end`, in order.
+    /// Handles all events with a key below `end`, in order.
     pub(super) fn run(&mut self, end: Key) {
         loop {
             let heap = self.heap.first().unwrap_or(Key::MAX);
@@ -42,7 +42,7 @@ impl Engine {
         debug_assert!(self.record.is_balanced());
     }
 
-    /// When something is due next, in the order of events.
+    /// The time of the next event.
     pub(super) fn first_due(&self) -> Option<Time> {
         let heap = self.heap.first().unwrap_or(Key::MAX);
         let first = heap.min(self.window.first());
@@ -53,7 +53,7 @@ impl Engine {
         Some(pending::time(first).min(Time::from_ns(wheel)))
     }
 
-    /// What stands first in the heap happens.
+    /// Handles the first event of the heap.
     #[inline]
     fn step(&mut self, key: Key) {
         let from = LocalPipe(self.by_rank[pending::rank(key) as usize]);
@@ -75,17 +75,17 @@ impl Engine {
         }
     }
 
-    /// A packet that has been taken out of its pipe goes where that turns out to be.
+    /// Decides what happens to a packet that has been taken out of its pipe, and carries it out.
     #[inline]
     fn come_out(&mut self, from: LocalPipe, index: u32, at: Moment) {
         let pipes = &self.pipes;
         let routes = (&mut self.routes, &*self.topology);
         let mtu = |next: LocalPipe| pipes[next.index()].mtu();
-        let way = way::decide(&pipes[from.index()], &self.pool[index], routes, mtu);
-        self.complete(from, index, at, way);
+        let disposition = disposition::decide(&pipes[from.index()], &self.pool[index], routes, mtu);
+        self.complete(from, index, at, disposition);
     }
 
-    /// What stands first in the open window happens.
+    /// Handles the first event of the open window.
     #[inline]
     fn step_window(&mut self) {
         let at = pending::moment(self.window.first());
@@ -98,10 +98,10 @@ impl Engine {
             let head = pipe.first();
             self.announce(from, head, due);
         }
-        self.complete(from, index, at, event.way);
+        self.complete(from, index, at, event.disposition);
     }
 
-    /// The head of a plain pipe is due at `due`; the pipe stands nowhere yet.
+    /// Puts a plain pipe into the pending set: its head comes out at `due`. The pipe must not be in it.
     #[inline]
     pub(super) fn announce(&mut self, pipe: LocalPipe, head: u32, due: Moment) {
         if self.pipes[pipe.index()].is_exit() {
@@ -112,22 +112,28 @@ impl Engine {
         }
     }
 
-    /// Puts a plain pipe into the wheel, where that pays and is allowed.
+    /// Puts a plain pipe into the wheel if it has windows and they pay; returns whether it did.
     #[inline]
     fn wheel_takes(&mut self, pipe: LocalPipe, head: u32, due: Moment) -> bool {
         let entry = Entry { pipe: pipe.0, head };
         due.microstep == 0
-            && self.is_crowded()
+            && self.windows_pay()
             && self.window.is_for(&self.pipes[pipe.index()])
             && self.wheel.insert(entry, due.time.as_ns())
     }
 
-    /// As [`Engine::announce`], for a pipe that has windows, when it is known whether they pay.
+    /// [`Engine::announce`] for a pipe known to have windows; the caller knows whether they pay.
     #[inline]
-    pub(super) fn enqueue_head(&mut self, pipe: LocalPipe, head: u32, due: Moment, crowded: bool) {
+    pub(super) fn enqueue_head(
+        &mut self,
+        pipe: LocalPipe,
+        head: u32,
+        due: Moment,
+        windows_pay: bool,
+    ) {
         debug_assert!(self.window.is_for(&self.pipes[pipe.index()]));
         let entry = Entry { pipe: pipe.0, head };
-        let pays = crowded && due.microstep == 0;
+        let pays = windows_pay && due.microstep == 0;
         if self.pipes[pipe.index()].is_exit() {
             self.announce_exit(pipe, due);
         } else if !(pays && self.wheel.insert(entry, due.time.as_ns())) {
@@ -136,23 +142,23 @@ impl Engine {
         }
     }
 
-    /// Whether there are enough heads for windows to pay.
+    /// Whether enough pipes are busy for windows to be faster than the heap.
     #[inline]
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(super) fn windows_pay(&self) -> bool {
         match self.window.wanted {
-            Windows::Paying | Windows::Never => self.crowd() >= WINDOWS_PAY_FROM,
+            Windows::Paying | Windows::Never => self.busy_pipes() >= MIN_BUSY_PIPES,
             Windows::Near | Windows::Far => true,
         }
     }
 
-    /// How many pipes have something to do, more or less.
+    /// About how many pipes hold packets.
     #[inline]
-    fn crowd(&self) -> usize {
-        self.heap.len() + self.wheel.len() + self.window.crowd()
+    fn busy_pipes(&self) -> usize {
+        self.heap.len() + self.wheel.len() + self.window.busy_pipes()
     }
 
-    /// What stands first in the heap happens, in a shaped pipe; gives the packet that comes out,
-    /// `NIL` where none does, and what takes the first place's place.
+    /// Handles the first event of the heap, which is a shaped pipe's. Returns the packet that comes out,
+    /// or `NIL`, and the key that replaces the first one of the heap.
     #[inline(never)]
     fn step_shaped(&mut self, from: LocalPipe, key: Key) -> (u32, Option<Key>) {
         let pipe = &mut self.pipes[from.index()];
@@ -170,13 +176,13 @@ impl Engine {
             self.announce_exit(from, pending::moment(head));
         }
         if let (Some(_), Some(head)) = (departure, head) {
-            debug_assert!(head > key, "nothing new comes before what is first");
+            debug_assert!(head > key, "no new event precedes the current one");
             self.heap.insert(head);
         }
         (out.unwrap_or(NIL), departure.or(head))
     }
 
-    /// [`Engine::step_shaped`] for a cut pipe, whose packet goes over to another core.
+    /// [`Engine::step_shaped`] for a cut pipe, whose packet is handed to another core.
     #[inline(never)]
     pub(super) fn take_shaped_exit(&mut self, from: LocalPipe, key: Key) -> u32 {
         let (index, departure) = self.step_shaped(from, key);
@@ -200,7 +206,7 @@ impl Engine {
         self.announce_shaped(id);
     }
 
-    /// Puts a shaped pipe where it has to stand.
+    /// Puts a shaped pipe into the pending set, or into the exits to another core.
     fn announce_shaped(&mut self, id: LocalPipe) {
         let pipe = &mut self.pipes[id.index()];
         let [departure, head] = pipe.announce(&self.pool);
@@ -214,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Puts a packet into a pipe, or drops it where there is no room.
+    /// Enqueues a packet in a pipe, or drops it where the queue is full.
     #[inline]
     pub(super) fn enter(&mut self, to: LocalPipe, index: u32, entry: Moment, floor: Time) {
         let pipe = &mut self.pipes[to.index()];
@@ -226,7 +232,7 @@ impl Engine {
             return self.overflow(to, index, entry);
         }
         self.record.went_in(to, index, entry.time, &self.pool);
-        if self.record.wants(Fate::Served) {
+        if self.record.wants(PacketEvent::Served) {
             self.tell_served(to, index);
         }
         match last {
@@ -239,22 +245,23 @@ impl Engine {
         }
     }
 
-    /// Tells of the service of the packet that was the last to enter a plain pipe.
+    /// Reports when the service of the packet that entered a plain pipe last begins.
     #[cold]
     pub(super) fn tell_served(&mut self, pipe: LocalPipe, index: u32) {
         let start = self.pipes[pipe.index()].last_start(self.pool[index].ip_len());
         self.record.served(pipe, index, start, &self.pool);
     }
 
-    /// A pipe had no room for a packet.
+    /// Counts a packet that found the queue full.
     #[cold]
     pub(super) fn overflow(&mut self, pipe: LocalPipe, index: u32, at: Moment) {
         self.record.went_in(pipe, index, at.time, &self.pool);
         self.record
-            .ended_inside(pipe, index, at.time, Fate::Queue, &mut self.pool);
+            .ended_inside(pipe, index, at.time, PacketEvent::Queue, &mut self.pool);
     }
 
-    /// Changes a pipe, and where it stands among what is to come.
+    /// Changes a pipe, and takes it out of the pending set before and puts it back after: a change may
+    /// move the time at which its head comes out.
     pub(super) fn change(
         &mut self,
         id: LocalPipe,
@@ -268,10 +275,10 @@ impl Engine {
             let due = pipes[other as usize].next_due(pool);
             due.map_or(u64::MAX, |due| due.time.as_ns())
         };
-        let stands_in_wheel = pipe
+        let was_in_wheel = pipe
             .next_due(pool)
             .is_some_and(|due| self.wheel.remove(id.0, due.time.as_ns(), due_of));
-        if !stands_in_wheel {
+        if !was_in_wheel {
             self.heap.remove(rank);
             self.exits.iter_mut().for_each(|exits| exits.remove(rank));
         }
@@ -283,7 +290,7 @@ impl Engine {
             id,
         };
         change(pipe, &mut context);
-        self.window.know(id, pipe);
+        self.window.update_pipe(id, pipe);
         pipe.forget();
         self.announce_shaped(id);
         let pipe = &self.pipes[id.index()];

@@ -1,22 +1,20 @@
-//! The trace hash: one number for all that has happened.
+//! The trace hash: one number for everything that has happened.
 //!
-//! Theory: two runs are the same where each element (pipe or node) has seen the same packets, at
-//! the same times, with the same fates. Each event is hashed from the packet's identity, the time
-//! and the fate, and added to its element's sum; the sums are hashed with the elements' names and
-//! added up. Sums do not depend on an order, so the number is the same in whatever order elements
-//! take turns: for any steps of [`Engine::advance`](super::Engine::advance), windows, threads, numbering and build profile. An
-//! element that has seen nothing counts for nothing.
+//! Theory: two runs are equal if each element (pipe or node) has seen the same packet events at the same
+//! times. Each event is hashed from the packet's identity, the time and the kind, and added to the sum of
+//! its element; the sums are hashed with the elements' names and added up. A sum does not depend on order,
+//! so the number is the same for any steps of [`Engine::advance`](super::Engine::advance), any windows,
+//! threads, numbering and build profile. An element that has seen nothing contributes nothing.
 //!
-//! A packet's identity is the name of the host that sent it and how many that host had sent
-//! before, and not the number of its arrival, which depends on how arrivals of different hosts are
-//! handed over. What the network makes of a packet (reply, fragment, copy) has an identity that
-//! follows from it and from the place.
+//! A packet's identity is the name of the host that sent it and how many packets that host had sent before,
+//! not the number of its arrival, which depends on how arrivals of different hosts interleave. A packet
+//! that the network makes (reply, fragment, copy) has an identity derived from the original's and from the
+//! place.
 //!
-//! It finds differences, and is no protection against forgery: two different runs have the same
-//! number with a chance of about 2^-64.
+//! The hash finds differences; it does not protect against forgery. Two different runs collide with a
+//! chance of about 2^-64.
 //!
-//! Left out: bytes beyond the headers; the order of packets that come out of a pipe within one
-//! nanosecond.
+//! Left out: bytes beyond the headers; the order of packets that come out of a pipe within one nanosecond.
 
 use siphasher::sip::SipHasher13;
 
@@ -26,17 +24,17 @@ use crate::parallel::{LocalPipe, Share};
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::NodeId;
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 
-/// So many bytes of a packet, from its IP header on, are part of the trace.
+/// How many bytes of a packet, from its IP header on, are hashed.
 const HEADER_BYTES: usize = 60;
 
-/// How a packet came from another one. The numbers are part of the hash.
+/// How a packet was made from another. The numbers are part of the hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origination {
-    /// A node answers it.
+    /// A node's reply to it.
     Reply(NodeId),
-    /// A piece of it, by its number.
+    /// A fragment of it, by number.
     Fragment(u32),
     /// A lan's copy for this pipe.
     Copy(LocalPipe),
@@ -49,9 +47,9 @@ pub(crate) enum Origination {
 pub(crate) struct TraceHash {
     pipes: Box<[Element]>,
     nodes: Box<[Element]>,
-    /// By host: how many packets it has sent.
+    /// By host: packets sent so far.
     sent: Box<[u64]>,
-    /// By slot of the pool: who its packet is.
+    /// By slot of the pool: the identity of its packet.
     identities: Vec<u64>,
 }
 
@@ -71,12 +69,12 @@ impl Element {
     }
 
     #[inline]
-    const fn add(&mut self, identity: u64, time: Time, fate: Fate) {
-        let event = mix(mix(identity, time.as_ns()), fate as u64);
-        self.sum = self.sum.wrapping_add(event);
+    const fn add(&mut self, identity: u64, time: Time, event: PacketEvent) {
+        let hashed = mix(mix(identity, time.as_ns()), event as u64);
+        self.sum = self.sum.wrapping_add(hashed);
     }
 
-    /// Adds what another engine has seen of the same element.
+    /// Adds another engine's sum of the same element.
     const fn join(&mut self, other: &Self) {
         self.name = other.name;
         self.sum = self.sum.wrapping_add(other.sum);
@@ -97,7 +95,7 @@ fn sum_up<'a>(elements: impl Iterator<Item = &'a Element>) -> u64 {
         .fold(0, |sum, value| sum.wrapping_add(value))
 }
 
-/// Two numbers in one, each bit of which depends on all of theirs.
+/// Mixes two numbers into one, each bit of which depends on all of theirs.
 #[inline]
 const fn mix(a: u64, b: u64) -> u64 {
     // The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), once for each number.
@@ -113,7 +111,7 @@ const fn finish(mut x: u64) -> u64 {
 }
 
 impl TraceHash {
-    /// For a share of a network.
+    /// The hash of a share of a network.
     pub(super) fn new(share: &Share) -> Self {
         let topology = share.split.topology();
         let pipes = (0..share.len() as u32).map(LocalPipe);
@@ -127,17 +125,17 @@ impl TraceHash {
         }
     }
 
-    /// Something happens to packet `index`.
+    /// Adds an event of packet `index`.
     #[inline(always)]
-    pub(super) fn see(&mut self, site: Site, what: (u32, Time, Fate), pool: &Pool) {
-        let (index, time, fate) = what;
-        let element = match (fate, site) {
-            (Fate::In | Fate::Served | Fate::Over, _) => return,
-            (Fate::Entered, Site::Node(host)) => return self.enter(host, index, time, pool),
+    pub(super) fn see(&mut self, site: Site, what: (u32, Time, PacketEvent), pool: &Pool) {
+        let (index, time, event) = what;
+        let element = match (event, site) {
+            (PacketEvent::In | PacketEvent::Served | PacketEvent::Over, _) => return,
+            (PacketEvent::Entered, Site::Node(host)) => return self.enter(host, index, time, pool),
             (_, Site::Pipe(pipe)) => &mut self.pipes[pipe.index()],
             (_, Site::Node(node)) => &mut self.nodes[node.index()],
         };
-        element.add(self.identities[index as usize], time, fate);
+        element.add(self.identities[index as usize], time, event);
     }
 
     /// The hash of all so far in a whole network; 0 where nothing has happened.
@@ -163,7 +161,7 @@ impl TraceHash {
         sum_up(pipes.iter().chain(&nodes))
     }
 
-    /// Who a packet is.
+    /// The identity of a packet.
     pub(super) fn identity(&self, index: u32) -> u64 {
         self.identities[index as usize]
     }
@@ -182,10 +180,10 @@ impl TraceHash {
         // A segment's headers are those of its super-packet.
         let content = mix(content, u64::from(packet.segment));
         let node = &mut self.nodes[host.index()];
-        node.add(mix(identity, content), stamp, Fate::Entered);
+        node.add(mix(identity, content), stamp, PacketEvent::Entered);
     }
 
-    /// Packet `new` comes from packet `index`.
+    /// Gives packet `new`, made from packet `index`, its identity.
     pub(super) fn originate(&mut self, new: u32, index: u32, how: Origination) {
         let (kind, place) = match how {
             Origination::Reply(node) => (1, self.nodes[node.index()].name),
@@ -197,7 +195,7 @@ impl TraceHash {
         self.identify(new, identity);
     }
 
-    /// Packet `index` is this one.
+    /// Sets the identity of packet `index`.
     pub(super) fn identify(&mut self, index: u32, identity: u64) {
         let index = index as usize;
         if self.identities.len() <= index {

@@ -1,19 +1,17 @@
 //! Lan segments: what a node of [`NodeKind::Lan`] does with frames.
 //!
-//! A lan is a switch that has learnt where everybody is. A frame for one node goes on along its
-//! route as it is: no hop is counted, nothing is answered, and what does not fit the next pipe is
-//! dropped, as by a switch. A frame for a group (the limited broadcast 255.255.255.255, 224/4,
-//! ff00::/8) is copied to every neighbour but the one that it came from; lans that are joined
-//! directly are one broadcast domain, and a tree ([`Topology::new`](crate::Topology::new)
-//! refuses rings), so every frame passes each of them once. Hosts take every copy, and their
-//! kernels drop those of groups that nobody joined; routers take theirs and let nothing out of
-//! the segment.
+//! A lan is a switch that has learnt where every station is. It passes a frame for one node along its route
+//! unchanged: no hop is counted, nothing is answered, and a frame that exceeds the next pipe's MTU is
+//! dropped, as a switch does. A frame for a group (the limited broadcast 255.255.255.255, 224/4, ff00::/8)
+//! is flooded to every neighbour except the one that it came from. Lans that are joined directly are one
+//! broadcast domain, and a tree ([`Topology::new`](crate::Topology::new) refuses rings), so a frame passes
+//! each of them once. Hosts receive every copy, and their kernels drop those of groups that nobody joined;
+//! routers receive theirs and forward none out of the segment.
 //!
-//! Copies count as created, less the one that goes on as the frame itself; a copy that finds no
-//! free slot never existed and counts as such. A frame for a group that has nobody to go to has
-//! no route.
+//! Copies count as created, less the one that is the frame itself. A copy for which there is no free slot
+//! counts as such and as nothing else. A frame for a group with no receiver has no route.
 //!
-//! Left out: membership (IGMP and MLD reports are carried like all else, and not read), directed
+//! Left out: membership (IGMP and MLD reports are carried like other packets, and not read), directed
 //! broadcasts (no address belongs to a subnet), learning and flooding of unknown stations.
 
 use super::hash::Origination;
@@ -24,7 +22,7 @@ use crate::pipe::delay::Moment;
 use crate::pool::NIL;
 use crate::time::Time;
 use crate::topology::{NodeId, NodeKind};
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 
 /// The destination of a packet for a group.
 pub(super) const GROUP: u32 = NIL - 1;
@@ -32,13 +30,13 @@ pub(super) const GROUP: u32 = NIL - 1;
 /// The group of stations that a frame in the pool goes to; `None` for one station.
 #[inline]
 pub(super) fn group_address(frame: &[u8]) -> Option<Mac> {
-    // What does not go to a group and claims to has been refused at the door.
+    // Frames whose MAC and IP destinations contradict each other were refused at the ingress.
     let station = *frame.first_chunk()?;
     (station[0] & 1 == 1).then_some(station)
 }
 
 impl Engine {
-    /// The pipe on which a host speaks to groups: its first one to a lan.
+    /// The pipe on which a host sends to groups: its first one to a lan.
     pub(super) fn segment(&self, host: NodeId) -> Option<LocalPipe> {
         let is_lan = |pipe: &LocalPipe| {
             let to = self.pipes[pipe.index()].to;
@@ -54,14 +52,14 @@ impl Engine {
         frame[..group.len()].copy_from_slice(&group);
     }
 
-    /// A frame comes out of pipe `from` at a lan.
+    /// Switches a frame that comes out of pipe `from` at a lan.
     pub(super) fn switch(&mut self, from: LocalPipe, lan: NodeId, index: u32, at: Moment) {
         if self.pool[index].destination == GROUP {
             return self.flood(from, lan, index, at);
         }
         match self.next_pipe(lan, index) {
             Some(pipe) => self.pass(pipe, index, at),
-            None => self.drop_at(lan, index, at.time, Fate::NoRoute),
+            None => self.drop_at(lan, index, at.time, PacketEvent::NoRoute),
         }
     }
 
@@ -84,21 +82,21 @@ impl Engine {
         }
         match last {
             Some(pipe) => self.pass(pipe, index, at),
-            None => self.drop_at(lan, index, at.time, Fate::NoRoute),
+            None => self.drop_at(lan, index, at.time, PacketEvent::NoRoute),
         }
     }
 
-    /// Puts a frame into a pipe as it is.
+    /// Enqueues a frame in a pipe unchanged.
     fn pass(&mut self, pipe: LocalPipe, index: u32, at: Moment) {
         if self.pool[index].ip_len() > self.pipes[pipe.index()].mtu() {
             let lan = self.topology.pipe(self.share.global(pipe)).from;
-            self.drop_at(lan, index, at.time, Fate::TooBig);
+            self.drop_at(lan, index, at.time, PacketEvent::TooBig);
         } else {
             self.enter(pipe, index, at, Time::ZERO);
         }
     }
 
-    /// Another packet like packet `index`, for `pipe`; `None` where there is no slot.
+    /// A copy of packet `index` for `pipe`; `None` if there is no slot.
     fn copy(&mut self, index: u32, pipe: LocalPipe) -> Option<u32> {
         let Some(new) = self.pool.duplicate(index) else {
             self.record.counters.pool_exhausted += 1;

@@ -1,20 +1,20 @@
-//! Modelled packets: their headers are real, their payload is zeros that nobody stores.
+//! Modelled packets: real headers, and a payload of zeros that is not stored.
 //!
-//! Purpose: endpoints that are models send and receive packets like all others, which queues,
-//! marks, hashes, routers and real hosts see as what they would be on a wire. Only the bytes that
-//! a header has are kept, so that a packet in a queue costs its descriptor
-//! ([`PACKET_BYTES`](super::PACKET_BYTES)) and a slot of [`MODELLED_SLOT`] bytes, whatever its length.
+//! Purpose: endpoints that are models send and receive packets like all others, which queues, marks,
+//! hashes, routers and real hosts treat as they would a packet on a wire. Only the bytes of the headers are
+//! stored, so a packet in a queue takes its descriptor ([`PACKET_BYTES`](super::PACKET_BYTES)) and a slot
+//! of [`MODELLED_SLOT`] bytes, whatever its length.
 //!
-//! What does need a whole packet (a router that quotes or splits it) gets one, made for the
-//! occasion; and what it writes is a modelled packet again, cut behind its last byte that is not
-//! zero. Zeros add nothing to a checksum (RFC 1071), so all checksums are those of the whole.
+//! A router that quotes or fragments a packet needs all of it, so the whole packet is built for that call.
+//! What the router writes is a modelled packet again, cut behind its last byte that is not zero. Zeros add
+//! nothing to a checksum (RFC 1071), so all checksums are those of the whole packet.
 //!
 //! Left out: modelled packets for groups.
 
 use super::{Egress, Engine, Refused};
-use crate::packet::{self, Destination, Headers, Refusal};
+use crate::packet::{self, Destination, FrameError, Headers};
 use crate::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use crate::pool::{LONGEST_FRAME, LONGEST_PACKET};
+use crate::pool::{MAX_FRAME_LEN, MAX_PACKET_LEN};
 use crate::router::Responder;
 use crate::time::Time;
 use crate::topology::{NodeId, Topology};
@@ -24,7 +24,7 @@ use crate::topology::{NodeId, Topology};
 /// such a packet.
 pub const MODELLED_SLOT: usize = 192;
 
-/// A packet of which only the first bytes are given; the rest are zeros.
+/// A packet given by its first bytes; the rest are zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modelled<'a> {
     /// The host or router that it goes to, which has the destination address.
@@ -35,7 +35,7 @@ pub struct Modelled<'a> {
     pub ip_len: u32,
 }
 
-/// Room for whole packets; taken when one is needed first.
+/// Buffers for whole packets, allocated when first needed.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     cause: Vec<u8>,
@@ -43,12 +43,12 @@ pub(super) struct Scratch {
 }
 
 impl Engine {
-    /// A packet without its payload arrives from a host, stamped `stamp`. As
-    /// [`Engine::arrive`], but for the checksum, which is believed.
+    /// Takes a packet without its payload that a host sent at `stamp`. As [`Engine::arrive`], except that
+    /// the header checksum is not verified.
     ///
     /// # Errors
-    /// Where the headers contradict `ip_len`, are cut, or are longer than a slot, and where `ip_len`
-    /// is more than 65535.
+    /// If the headers contradict `ip_len`, are truncated or longer than a slot, or if `ip_len` is above
+    /// 65,535.
     #[inline]
     pub fn arrive_modelled(
         &mut self,
@@ -57,16 +57,16 @@ impl Engine {
         packet: &Modelled<'_>,
     ) -> Result<(), Refused> {
         let Some(headers) = read(packet) else {
-            return Err(self.refuse(Refusal::Malformed));
+            return Err(self.refuse(FrameError::Malformed));
         };
-        if packet.headers.len() > self.pool.slot_size() || packet.ip_len > LONGEST_PACKET {
+        if packet.headers.len() > self.pool.slot_size() || packet.ip_len > MAX_PACKET_LEN {
             return Err(self.too_long());
         }
         debug_assert_eq!(self.find(headers.destination), packet.to.0);
-        let index = self.take(stamp)?;
+        let index = self.take_slot(stamp)?;
         self.pool.describe(index, &headers, packet.to.0);
         self.pool.write_head(index, packet.headers);
-        self.set_out(host, index, stamp);
+        self.inject(host, index, stamp);
         Ok(())
     }
 
@@ -75,8 +75,8 @@ impl Engine {
         egress.len - self.frame(egress).len() as u32
     }
 
-    /// Has the responder write packet `new` because of the modelled packet `index`, whose edits
-    /// are applied; `None`, and the slot is free again, where it stays silent.
+    /// Has the responder write packet `new` in answer to the modelled packet `index`, whose edits are
+    /// applied; `None`, with the slot freed, if it stays silent.
     #[cold]
     pub(super) fn make_modelled(
         &mut self,
@@ -91,14 +91,14 @@ impl Engine {
         cause.clear();
         cause.extend_from_slice(self.pool.frame(index));
         cause.resize(self.pool.frame_len(index), 0);
-        made.resize(LONGEST_FRAME, 0);
+        made.resize(MAX_FRAME_LEN, 0);
         let written = write(self.responder.as_mut(), &self.topology, &cause, &mut made);
-        let new = self.keep_made(new, written.and_then(|len| made.get(..len)));
+        let new = self.finish_made(new, written.and_then(|len| made.get(..len)));
         self.scratch = Scratch { cause, made };
         new
     }
 
-    fn keep_made(&mut self, new: u32, frame: Option<&[u8]>) -> Option<u32> {
+    fn finish_made(&mut self, new: u32, frame: Option<&[u8]>) -> Option<u32> {
         let sound = frame.and_then(|frame| Some((frame, packet::parse(frame).ok()?)));
         if let Some((frame, headers)) = sound {
             let frame = &frame[..ETHERNET_LEN + headers.ip_len as usize];
@@ -123,7 +123,7 @@ fn header_len(frame: &[u8]) -> usize {
     ETHERNET_LEN + usize::from(frame[ETHERNET_LEN] & 0x0f) * 4
 }
 
-/// What forwarding needs to know of a modelled packet; `None` where it is none.
+/// The headers of a modelled packet; `None` if it is not a sound one.
 #[inline]
 fn read(packet: &Modelled<'_>) -> Option<Headers> {
     let (ethernet, ip) = packet.headers.split_first_chunk::<ETHERNET_LEN>()?;

@@ -1,46 +1,44 @@
-//! Super-packets at the door, and parcels at the egress.
+//! Super-packets at the ingress, and parcels at the egress.
 //!
-//! Purpose: hosts with segmentation offload hand over many segments at once, and take them so.
-//! In between, each segment is a packet like all others: it is queued, delayed, dropped and
-//! counted by itself, and nothing inside knows of its neighbours. All enter at the super-packet's
-//! stamp, in order.
+//! Purpose: hosts with segmentation offload send and receive many segments in one frame. Inside the engine
+//! each segment is a packet like all others: it is queued, delayed, dropped and counted by itself, without
+//! regard to its neighbours. All segments enter at the super-packet's stamp, in order.
 //!
-//! A **parcel** is what leaves for a host in one piece: one packet, or neighbours of one
-//! super-packet that came out one directly behind the other. It never waits for anybody: only
-//! what has come out already is looked at. Where two neighbours are due further apart than the
-//! caller's bound, the parcel ends between them, so that a receiver sees the spacing of any
-//! link that is slow enough for it to matter.
+//! A **parcel** is what leaves for a host in one frame: one packet, or consecutive segments of one
+//! super-packet that came out directly behind one another. A parcel never waits: only packets that have
+//! come out already are joined. If two segments are due further apart than the caller's bound, the parcel
+//! ends between them, so a receiver sees the spacing of every link slow enough for it to matter.
 //!
 //! Left out: joining packets of different super-packets.
 
 use super::{Egress, Engine, Refused};
-use crate::packet::{self, Destination, ETHERNET_LEN, Headers, Refusal};
+use crate::packet::{self, Destination, ETHERNET_LEN, FrameError, Headers};
 use crate::pool::BufferId;
-use crate::segment::{self, Kind, MOST_SEGMENTS, Offload, Partial, Super};
+use crate::segment::{self, Kind, MAX_SEGMENTS, Offload, Partial, Super};
 use crate::time::{Span, Time};
 use crate::topology::NodeId;
 
-/// Packets that leave in one piece. Its bytes are there until its first packet is released.
+/// Packets that leave in one frame. Its bytes are valid until its first packet is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parcel {
     /// Where it goes.
     pub host: NodeId,
-    /// How many packets it is.
+    /// How many packets it holds.
     pub packets: u16,
     /// Length of its frame in bytes.
     pub len: u32,
-    /// What the receiving kernel still has to do, or may leave undone.
+    /// The segmentation and checksum work that is left to the receiving kernel.
     pub offload: Offload,
     index: u32,
 }
 
 impl Engine {
-    /// A frame arrives from a host, stamped `stamp`, to which `offload` is still to be done. As
-    /// [`Engine::arrive`], for each of its segments; the payload is copied once. Where slots run
-    /// out half-way, the first segments have entered.
+    /// Takes a frame that a host sent at `stamp` and that still needs `offload`. As [`Engine::arrive`] for
+    /// each of its segments; the payload is copied once. If slots run out half-way, the first segments
+    /// have entered.
     ///
     /// # Errors
-    /// Also where the frame contradicts `offload` ([`Refusal::Malformed`]).
+    /// Also if the frame contradicts `offload` ([`FrameError::Malformed`]).
     pub fn arrive_super(
         &mut self,
         host: NodeId,
@@ -55,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// One packet whose checksum is partial.
+    /// Takes one packet whose checksum is partial.
     fn arrive_partial(
         &mut self,
         host: NodeId,
@@ -66,17 +64,17 @@ impl Engine {
         let headers = self.admit(host, frame)?;
         let frame = &frame[..ETHERNET_LEN + headers.ip_len as usize];
         if !segment::is_sound(frame, checksum) {
-            return Err(self.refuse(Refusal::Malformed));
+            return Err(self.refuse(FrameError::Malformed));
         }
         if frame.len() > self.pool.slot_size() {
             return Err(self.too_long());
         }
-        let index = self.take(stamp)?;
+        let index = self.take_slot(stamp)?;
         let to = self.find(headers.destination);
         self.pool.describe(index, &headers, to);
         self.pool.write(index, frame);
         self.pool[index].set_partial(Some(checksum));
-        self.set_out(host, index, stamp);
+        self.inject(host, index, stamp);
         Ok(())
     }
 
@@ -93,7 +91,7 @@ impl Engine {
         };
         let frame = &frame[..ETHERNET_LEN + headers.ip_len as usize];
         let Some(dimensions) = Super::parse(frame, offload) else {
-            let refused = self.refuse(Refusal::Malformed);
+            let refused = self.refuse(FrameError::Malformed);
             return Err(self.refuse_rest(refused, frame, offload));
         };
         if ETHERNET_LEN + dimensions.ip_len(0) > self.pool.slot_size() {
@@ -108,14 +106,14 @@ impl Engine {
         entered
     }
 
-    /// Counts the other packets of a super-packet of which one has been counted as refused.
+    /// Counts the rest of a refused super-packet, one packet of which has been counted.
     fn refuse_rest(&mut self, refused: Refused, frame: &[u8], offload: &Offload) -> Refused {
         let rest = segment::packets_in(frame, offload) - 1;
         let counters = &mut self.record.counters.refused;
         match refused {
-            Refused::Frame(Refusal::Malformed) => counters.malformed += rest,
-            Refused::Frame(Refusal::NotIp) => counters.not_ip += rest,
-            Refused::Frame(Refusal::Multicast) => counters.multicast += rest,
+            Refused::Frame(FrameError::Malformed) => counters.malformed += rest,
+            Refused::Frame(FrameError::NotIp) => counters.not_ip += rest,
+            Refused::Frame(FrameError::Multicast) => counters.multicast += rest,
             Refused::TooLong => counters.too_long += rest,
             Refused::PoolExhausted => {}
         }
@@ -133,7 +131,7 @@ impl Engine {
     ) -> Result<(), Refused> {
         let to = self.find(headers.destination);
         for number in 0..dimensions.count() {
-            let index = match self.take(stamp) {
+            let index = match self.take_slot(stamp) {
                 Ok(index) => index,
                 Err(error) => {
                     // The rest is lost with this one.
@@ -156,20 +154,20 @@ impl Engine {
             } else {
                 self.pool.write_segment(index, frame, &dimensions, number);
             }
-            self.set_out(host, index, stamp);
+            self.inject(host, index, stamp);
         }
         Ok(())
     }
 
-    /// The next packets that have come out at a host and may leave for it in one piece, because
-    /// they are neighbours and each is due at most `gap` after the one before. Each of them is
-    /// added to `packets`, in order, to be released after the parcel has been sent.
+    /// The next parcel: packets that have come out at one host, are consecutive segments, and are each due
+    /// at most `gap` after the one before. They are appended to `packets` in order, to be released after
+    /// the parcel has been sent.
     pub fn poll_parcel(&mut self, gap: Span, packets: &mut Vec<Egress>) -> Option<Parcel> {
         let first = self.next_egress()?;
         packets.push(self.describe_egress(first));
         let (mut last, mut count) = (first, 1);
         while let Some(next) = self.outgoing.first() {
-            let joins = usize::from(count) < MOST_SEGMENTS
+            let joins = usize::from(count) < MAX_SEGMENTS
                 && self.pool.follows(last, next)
                 && self.pool[next].due().time.since(self.pool[last].due().time) <= gap;
             if !joins {
@@ -191,13 +189,13 @@ impl Engine {
         })
     }
 
-    /// The bytes of a polled parcel, as its host is to receive them, in two parts of which the
-    /// second may be empty.
+    /// The frame of a polled parcel as its host receives it, in two parts, the second of which may be
+    /// empty.
     pub fn parts(&self, parcel: &Parcel) -> [&[u8]; 2] {
         self.pool.parts(parcel.index, parcel.packets)
     }
 
-    /// The node that a polled parcel says it comes from; `None` where its source address is no node's.
+    /// The node with the source address of a polled parcel; `None` if no node has it.
     pub fn source(&self, parcel: &Parcel) -> Option<NodeId> {
         match packet::source(self.parts(parcel)[0])? {
             Destination::V4(address) => self.topology.by_ipv4(address),
@@ -206,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Super-packets whose bytes are still needed.
+    /// Super-packets whose buffer is in use.
     pub fn buffers_in_use(&self) -> u32 {
         self.pool.buffers.in_use()
     }

@@ -1,9 +1,9 @@
-//! The record of what becomes of packets: each fate is counted and told to witnesses here alone.
+//! The record: the one place at which packet events are counted and reported to witnesses.
 //!
-//! Counters are always kept; witnesses ([`Witness`], the trace hash among them) only where somebody
-//! asks. Shaped pipes, which decide some fates themselves, get the record in their context.
+//! Counters are always kept; witnesses ([`Witness`], and the trace hash) cost something only if there are
+//! any. Shaped pipes, which drop and mark packets themselves, get the record through their context.
 //!
-//! Left out: a pipe's own counters, which stand beside what they count.
+//! Left out: a pipe's own counters, which are kept in the pipe.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::parallel::{LocalPipe, Share};
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::topology::NodeId;
-use crate::witness::{Fate, Fates, Place, Sighting, Witness, WitnessId};
+use crate::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness, WitnessId};
 
 /// Counters and witnesses.
 pub(crate) struct Record {
@@ -21,19 +21,19 @@ pub(crate) struct Record {
     /// Packets in pipes.
     pub(crate) inside: u64,
     witnesses: Option<Box<Witnesses>>,
-    /// What witnesses besides the trace hash want to be told.
-    wanted: Fates,
+    /// The union of what the witnesses want, without the trace hash.
+    wanted: PacketEvents,
     witnesses_seen: u64,
 }
 
-/// Where something happens, by the engine's numbers.
+/// A place by the engine's own numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Site {
     Pipe(LocalPipe),
     Node(NodeId),
 }
 
-/// Who watches; the trace hash stands apart because it also follows packets by their slots.
+/// The witnesses. The trace hash is separate because it also follows packets through their slots.
 struct Witnesses {
     hash: Option<TraceHash>,
     others: Vec<Other>,
@@ -43,13 +43,19 @@ struct Witnesses {
 /// A witness besides the trace hash.
 struct Other {
     id: WitnessId,
-    fates: Fates,
+    events: PacketEvents,
     witness: Box<dyn Witness>,
 }
 
 impl Witnesses {
     #[inline(always)]
-    fn see(&mut self, site: Site, what: (u32, Time, Fate), wanted: Fates, pool: &Pool) {
+    fn see(
+        &mut self,
+        site: Site,
+        what: (u32, Time, PacketEvent),
+        wanted: PacketEvents,
+        pool: &Pool,
+    ) {
         if let Some(hash) = &mut self.hash {
             hash.see(site, what, pool);
         }
@@ -58,8 +64,13 @@ impl Witnesses {
         }
     }
 
-    #[cold] // out of the way of runs that have a hash and nothing else
-    fn tell_others(&mut self, site: Site, (index, time, fate): (u32, Time, Fate), pool: &Pool) {
+    #[cold] // most runs have no witness besides the hash
+    fn tell_others(
+        &mut self,
+        site: Site,
+        (index, time, event): (u32, Time, PacketEvent),
+        pool: &Pool,
+    ) {
         let place = match site {
             Site::Pipe(pipe) => Place::Pipe(self.share.global(pipe)),
             Site::Node(node) => Place::Node(node),
@@ -67,12 +78,12 @@ impl Witnesses {
         let sighting = Sighting {
             place,
             time,
-            fate,
+            event,
             index,
             pool,
         };
         for other in &mut self.others {
-            if other.fates.has(fate) {
+            if other.events.has(event) {
                 other.witness.see(&sighting);
             }
         }
@@ -80,7 +91,7 @@ impl Witnesses {
 }
 
 impl Record {
-    /// The record of an engine over such a share, with a trace hash if it is `hashed`.
+    /// The record of an engine over `share`, with a trace hash if `hashed`.
     pub(super) fn new(share: &Arc<Share>, hashed: bool) -> Self {
         let witnesses = hashed.then(|| {
             Box::new(Witnesses {
@@ -93,7 +104,7 @@ impl Record {
             counters: Counters::default(),
             inside: 0,
             witnesses,
-            wanted: Fates::NONE,
+            wanted: PacketEvents::NONE,
             witnesses_seen: 0,
         }
     }
@@ -102,8 +113,8 @@ impl Record {
     pub(super) fn watch(&mut self, witness: Box<dyn Witness>, share: &Arc<Share>) -> WitnessId {
         let id = WitnessId(self.witnesses_seen);
         self.witnesses_seen += 1;
-        let fates = witness.fates();
-        self.wanted = self.wanted.or(fates);
+        let events = witness.events();
+        self.wanted = self.wanted.or(events);
         let witnesses = self.witnesses.get_or_insert_with(|| {
             Box::new(Witnesses {
                 hash: None,
@@ -111,49 +122,53 @@ impl Record {
                 share: Arc::clone(share),
             })
         });
-        witnesses.others.push(Other { id, fates, witness });
+        witnesses.others.push(Other {
+            id,
+            events,
+            witness,
+        });
         id
     }
 
-    /// A witness, to be asked what it has seen.
+    /// A witness by its id.
     pub(super) fn witness(&mut self, id: WitnessId) -> Option<&mut dyn Witness> {
         let others = &mut self.witnesses.as_mut()?.others;
         let other = others.iter_mut().find(|other| other.id == id)?;
         Some(&mut *other.witness)
     }
 
-    /// Takes a witness away.
+    /// Removes a witness.
     pub(super) fn unwatch(&mut self, id: WitnessId) -> Option<Box<dyn Witness>> {
         let others = &mut self.witnesses.as_mut()?.others;
         let place = others.iter().position(|other| other.id == id)?;
         let taken = others.remove(place);
-        let left = others.iter().map(|other| other.fates);
-        self.wanted = left.fold(Fates::NONE, Fates::or);
+        let left = others.iter().map(|other| other.events);
+        self.wanted = left.fold(PacketEvents::NONE, PacketEvents::or);
         Some(taken.witness)
     }
 
-    /// Whether a witness besides the trace hash is told of a fate.
+    /// Whether any witness besides the trace hash wants `event`.
     #[inline]
-    pub(crate) const fn wants(&self, fate: Fate) -> bool {
-        self.wanted.has(fate)
+    pub(crate) const fn wants(&self, event: PacketEvent) -> bool {
+        self.wanted.has(event)
     }
 
     pub(super) fn hash(&self) -> Option<&TraceHash> {
         self.witnesses.as_ref()?.hash.as_ref()
     }
 
-    /// A packet goes over to another core, where it comes out of its pipe at `due`; gives its identity for
-    /// [`Record::came_over`].
+    /// Records that a packet is handed to another core, where it comes out of its pipe at `due`. Returns its
+    /// identity for [`Record::came_over`].
     pub(super) fn went_over(&mut self, from: LocalPipe, index: u32, due: Time, pool: &Pool) -> u64 {
-        if self.wants(Fate::Over) {
-            self.tell(Site::Pipe(from), index, due, Fate::Over, pool);
+        if self.wants(PacketEvent::Over) {
+            self.tell(Site::Pipe(from), index, due, PacketEvent::Over, pool);
         }
         self.inside -= 1;
         self.counters.exported += 1;
         self.hash().map_or(0, |hash| hash.identity(index))
     }
 
-    /// A packet comes over from another core.
+    /// Records that a packet was taken over from another core.
     pub(super) fn came_over(&mut self, index: u32, identity: u64) {
         self.inside += 1;
         self.counters.imported += 1;
@@ -163,39 +178,39 @@ impl Record {
         }
     }
 
-    /// Tells witnesses.
+    /// Reports to the witnesses.
     #[inline]
-    fn tell(&mut self, site: Site, index: u32, time: Time, fate: Fate, pool: &Pool) {
+    fn tell(&mut self, site: Site, index: u32, time: Time, event: PacketEvent, pool: &Pool) {
         if let Some(witnesses) = &mut self.witnesses {
-            witnesses.see(site, (index, time, fate), self.wanted, pool);
+            witnesses.see(site, (index, time, event), self.wanted, pool);
         }
     }
 
-    /// A host sends a packet.
+    /// Records that a host sent a packet.
     #[inline]
     pub(super) fn entered(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
         self.counters.entered += 1;
-        self.tell(Site::Node(host), index, stamp, Fate::Entered, pool);
+        self.tell(Site::Node(host), index, stamp, PacketEvent::Entered, pool);
     }
 
-    /// A packet goes into a pipe.
+    /// Records that a packet arrived at a pipe.
     #[inline]
     pub(crate) fn went_in(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
         self.inside += 1;
-        if self.wants(Fate::In) {
-            self.tell(Site::Pipe(pipe), index, time, Fate::In, pool);
+        if self.wants(PacketEvent::In) {
+            self.tell(Site::Pipe(pipe), index, time, PacketEvent::In, pool);
         }
     }
 
-    /// A pipe takes a packet from its queue and sends its first bit at `time`.
+    /// Records that a packet's service starts at `time`.
     #[inline]
     pub(crate) fn served(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
-        if self.wants(Fate::Served) {
-            self.tell(Site::Pipe(pipe), index, time, Fate::Served, pool);
+        if self.wants(PacketEvent::Served) {
+            self.tell(Site::Pipe(pipe), index, time, PacketEvent::Served, pool);
         }
     }
 
-    /// So many packets come out of pipes: for each of them its pipe, its index and when.
+    /// Records that `count` packets came out of pipes: for each its pipe, index and time.
     #[inline]
     pub(super) fn came_out(
         &mut self,
@@ -207,56 +222,63 @@ impl Record {
         self.counters.hops += count as u64;
         if let Some(witnesses) = &mut self.witnesses {
             for (pipe, index, time) in packets {
-                let what = (index, time, Fate::Out);
+                let what = (index, time, PacketEvent::Out);
                 witnesses.see(Site::Pipe(pipe), what, self.wanted, pool);
             }
         }
     }
 
-    /// A packet that was inside a pipe ends there.
+    /// Records that a packet was dropped inside a pipe, and releases it.
     #[inline]
     pub(crate) fn ended_inside(
         &mut self,
         pipe: LocalPipe,
         index: u32,
         time: Time,
-        fate: Fate,
+        event: PacketEvent,
         pool: &mut Pool,
     ) {
         self.inside -= 1;
-        self.ended(Site::Pipe(pipe), index, time, fate, pool);
+        self.ended(Site::Pipe(pipe), index, time, event, pool);
         pool.release(index);
     }
 
-    /// A packet ends, for any reason but that it has arrived. Its slot is still the caller's, who may
-    /// have to answer it.
+    /// Records that a packet ended other than by delivery. The caller keeps its slot, since a reply may
+    /// quote it.
     #[inline]
-    pub(crate) fn ended(&mut self, site: Site, index: u32, time: Time, fate: Fate, pool: &Pool) {
-        self.tell(site, index, time, fate, pool);
-        self.counters.dropped.count(fate);
+    pub(crate) fn ended(
+        &mut self,
+        site: Site,
+        index: u32,
+        time: Time,
+        event: PacketEvent,
+        pool: &Pool,
+    ) {
+        self.tell(site, index, time, event, pool);
+        self.counters.dropped.count(event);
     }
 
-    /// A packet has reached its host.
+    /// Records that a packet has reached its host.
     #[inline]
     pub(super) fn delivered(&mut self, host: NodeId, index: u32, due: Time, pool: &Pool) {
         self.counters.delivered += 1;
-        self.tell(Site::Node(host), index, due, Fate::Delivered, pool);
+        self.tell(Site::Node(host), index, due, PacketEvent::Delivered, pool);
     }
 
-    /// A pipe changes a packet: marks or corrupts it.
+    /// Records that a pipe marked or corrupted a packet.
     pub(crate) fn changed(
         &mut self,
         pipe: LocalPipe,
         index: u32,
         time: Time,
-        fate: Fate,
+        event: PacketEvent,
         pool: &Pool,
     ) {
-        self.tell(Site::Pipe(pipe), index, time, fate, pool);
+        self.tell(Site::Pipe(pipe), index, time, event, pool);
     }
 
-    /// The network makes packet `new` because of packet `index`; whether it counts as created is
-    /// the caller's to say, since fragments count less the packet that they replace.
+    /// Records that packet `new` was made from packet `index`. The caller counts it as created, since
+    /// fragments count less the packet that they replace.
     #[inline]
     pub(crate) fn originated(&mut self, new: u32, index: u32, how: Origination) {
         if let Some(witnesses) = &mut self.witnesses

@@ -1,30 +1,31 @@
 //! Look-ahead windows: many events at once, with the results of one at a time.
 //!
-//! Theory: what enters a pipe comes out no sooner than the pipe's delay later. So in a stretch of
-//! time no longer than the least delay of the pipes concerned, nothing that happens makes
-//! anything else happen in it: all that comes out of pipes in the stretch is known when it
-//! begins. A window takes that out of the wheel, pipe by pipe, finds for each packet the pipe
-//! that it goes into, and lets each of those pipes take what it gets, in the order of events.
-//! Memory is touched in the order of pipes, each of which serves several packets while its state is
-//! in the cache, and nothing is kept sorted for longer than a window.
+//! Theory: a packet that enters a pipe comes out no sooner than the pipe's delay later. So within a
+//! stretch of time no longer than the least delay of the pipes concerned no event causes another one:
+//! all packets that come out within the stretch are known when it begins. A window takes them out of the
+//! wheel pipe by pipe ([`scan`]), decides about each, and hands each next pipe all of its arrivals in the
+//! order of events. That touches memory pipe by pipe, several packets while a pipe's state is in the
+//! cache, and keeps nothing sorted for longer than a window.
 //!
-//! That is done where a window has nothing but the usual: packets that come out of plain pipes with
-//! enough delay and are lost, are at home, or go on into another such pipe. Where it has anything
-//! else (a reply, a fragment, a lan, equal paths, a pipe that is shaped or short, an end of the
-//! engine's step), its events are sorted and done one at a time, in between those of the heap.
-//! Either way, every pipe sees the same packets in the same order at the same times, so that all
-//! results are the same.
+//! A window is handled whole only if all of its events are *plain*: a packet comes out of a plain pipe
+//! with windows and is lost, is delivered, or is forwarded into another such pipe. If any event is not
+//! plain (a reply, a fragment, a lan, equal paths, a shaped or short pipe), or if an event of the heap or
+//! the end of the engine's step falls into the window, its events are sorted and handled one at a time,
+//! interleaved with those of the heap. Every pipe sees the same packets at the same times in the same
+//! order either way, so all results are equal.
 //!
-//! What decides is the topology: windows are as wide as the least delay of any plain pipe that
-//! has at least [`LEAST_WIDTH`]; pipes with less stand in the heap. So do all heads while there
-//! are few of them.
+//! The topology sets the width: the least delay of all plain pipes with at least [`MIN_WIDTH`]. Pipes
+//! with less are kept in the heap, and so are all pipes while few are busy.
 //!
-//! Left out: widths that follow changes of delays; cores ([`crate::parallel`]).
+//! *Far* memory means that pipes and packets together exceed the L2 cache. The loops then prefetch: they
+//! issue many independent loads, so that the CPU overlaps their cache misses.
+//!
+//! Left out: widths that follow changed delays; several cores ([`crate::parallel`]).
 
-mod lookout;
+mod scan;
 
 use super::Engine;
-use super::way::Way;
+use super::disposition::Disposition;
 use crate::parallel::LocalPipe;
 use crate::pending::wheel::{self, Wheel};
 use crate::pending::{self, Key};
@@ -32,99 +33,102 @@ use crate::pipe::Pipe;
 use crate::pipe::delay::Moment;
 use crate::pool::{Descriptor, NIL};
 use crate::time::Time;
-use crate::witness::Fate;
-use lookout::{Lookout, Share};
+use crate::witness::PacketEvent;
+use scan::{PipeScan, Scanner};
 
-pub(super) use lookout::Event;
+pub(super) use scan::Event;
 
-/// Narrower windows than this, in ns, hold too few packets to pay.
-const LEAST_WIDTH: u64 = 16_000;
+/// The narrowest window in ns. A narrower one holds too few packets to repay the scan.
+const MIN_WIDTH: u64 = 16_000;
 
-/// Wider windows than this, in ns, would not fit the order of events.
-const MOST_WIDTH: u64 = 1 << 30;
+/// The widest window in ns. An event's order holds its offset from the window's beginning in 32 bits.
+const MAX_WIDTH: u64 = 1 << 30;
 
-/// Windows are at least so many slots wide, so that little of them is cut off by a step's end.
+/// Slots of the wheel that a window spans, at least. Windows end at slots, so at most one part in this
+/// many of a window's width is lost to rounding.
 const SLOTS_PER_WINDOW: u64 = 32;
 
-/// Prefetch only where pipes and packets take more bytes than these. Below, all of them are in L2
+/// Prefetch only where pipes and packets take more bytes than this. Below, all of them are in L2
 /// already, and the instructions cost more than they save.
-const FAR: u64 = 2 << 20;
+const L2_BYTES: u64 = 2 << 20;
 
-/// So many pipes are looked at in turn: enough for memory to answer many questions at once, few
-/// enough for all the answers to stay in the cache.
-const AT_A_TIME: usize = 64;
+/// Pipes whose memory is prefetched together: enough for the CPU to overlap their cache misses, few
+/// enough for all of them to stay in the cache.
+const PREFETCH_BATCH: usize = 64;
 
 /// From this many entries on, the standard library's stable sort allocates, and entries are sorted in place.
 const SORT_IN_PLACE_FROM: usize = 64;
 
-/// Where there are windows.
+/// When the engine uses look-ahead windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Windows {
-    /// Where they pay.
+    /// Where they are faster than the heap.
     #[default]
     Paying,
-    /// Nowhere.
+    /// Never.
     Never,
-    /// Wherever they are valid, as if all memory were near.
+    /// Wherever they are valid, without prefetching.
     Near,
-    /// Wherever they are valid, as if all memory were far away.
+    /// Wherever they are valid, with prefetching.
     Far,
 }
 
-/// A packet goes into a pipe.
+/// A packet that enters a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// As that of its event.
+    /// The order of its event.
     order: u64,
     pipe: u32,
     index: u32,
 }
 
-/// The open window, and what is needed for it.
+/// The open window and its buffers, which are reused.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The least delay of the pipes that have windows, in ns; 0 for no windows at all.
+    /// The least delay of the pipes that have windows, in ns; 0 where no pipe has.
     width: u64,
-    /// Where there are to be windows.
+    /// When windows are used.
     pub(super) wanted: Windows,
-    /// By pipe: the largest packet that it takes; 0 for pipes without windows.
-    fits: Box<[u32]>,
-    /// The least of these so far, which spares most networks a look at the pipe's own.
-    fits_all: u32,
-    /// When the window begins, in ns.
+    /// By pipe: its MTU; 0 for a pipe without windows, so that one comparison tells both.
+    mtus: Box<[u32]>,
+    /// The least MTU of all, checked first: a packet that fits everywhere needs no load from `mtus`.
+    min_mtu: u32,
+    /// The window's beginning, in ns.
     start: u64,
-    /// Each pipe's in order.
+    /// All events of the window: those of one pipe are in order, those of different pipes are not.
     events: Vec<Event>,
-    /// Whether pipes and packets are far away in memory.
+    /// Whether pipes and packets exceed the L2 cache.
     is_far: bool,
-    shares: Vec<Share>,
+    scans: Vec<PipeScan>,
     pipes: Vec<wheel::Entry>,
-    /// Places of events that end in their pipe.
+    /// Places of the events whose packet is not forwarded into a pipe.
     ends: Vec<u32>,
-    /// By pipe: how many packets go into it.
+    /// By pipe: how many packets of the window enter it. All 0 between windows.
     inbox: Box<[u32]>,
-    /// The pipes into which any do: so many, and room for one more than all.
-    fed: Box<[u32]>,
+    /// The pipes that any packet enters, at the front. Has one place more than there are pipes, because
+    /// the branch-free loop writes behind the last.
+    inbox_pipes: Box<[u32]>,
     entries: Vec<Entry>,
-    /// Places of events, sorted by the order of events.
-    tray: Vec<u128>,
-    /// How much of the tray has been done, where it holds a whole window.
+    /// Places of events, sorted by their order, while events are handled one at a time.
+    sorted: Vec<u128>,
+    /// How many entries of `sorted` have been handled.
     done: usize,
 }
 
-/// Set in the tray for a pipe's last event. Of those with the same order, it is the last anyway.
+/// Flag in `sorted`: the last event of its pipe. It is above the place, and a pipe's last event has the
+/// highest place, so it never changes the order.
 const LAST: u128 = 1 << 32;
 
-/// A place in the tray: (order, place).
-const fn tray_entry(order: u64, place: u32) -> u128 {
+/// An entry of `sorted`: (order, place) in one number.
+const fn sorted_entry(order: u64, place: u32) -> u128 {
     (order as u128) << 64 | place as u128
 }
 
 impl Window {
-    /// For such pipes, with a wheel for them.
+    /// Windows for these pipes, and a wheel that reaches twice their longest delay.
     pub(super) fn new(pipes: &[Pipe], wanted: Windows) -> (Self, Wheel) {
         let least = match wanted {
-            Windows::Paying | Windows::Never => LEAST_WIDTH,
+            Windows::Paying | Windows::Never => MIN_WIDTH,
             Windows::Near | Windows::Far => 1,
         };
         let delays = pipes.iter().filter_map(Pipe::constant_delay);
@@ -136,50 +140,50 @@ impl Window {
         if width == u64::MAX || wanted == Windows::Never {
             width = 0;
         }
-        let width = width.min(MOST_WIDTH);
+        let width = width.min(MAX_WIDTH);
         let shift = (width / SLOTS_PER_WINDOW).max(1).ilog2();
         let known = if width > 0 { pipes.len() } else { 0 };
         let wheel = Wheel::new(known, shift, longest.saturating_mul(2));
         let mut window = Self {
             width,
             wanted,
-            fits: vec![0; pipes.len()].into(),
-            fits_all: u32::MAX,
+            mtus: vec![0; pipes.len()].into(),
+            min_mtu: u32::MAX,
             start: 0,
             events: Vec::new(),
-            shares: Vec::new(),
+            scans: Vec::new(),
             is_far: false,
             pipes: Vec::new(),
             ends: Vec::new(),
             inbox: vec![0; known].into(),
-            fed: vec![0; known + 1].into(),
+            inbox_pipes: vec![0; known + 1].into(),
             entries: Vec::new(),
-            tray: Vec::new(),
+            sorted: Vec::new(),
             done: 0,
         };
         for (pipe, id) in pipes.iter().zip(0..) {
-            window.know(LocalPipe(id), pipe);
+            window.update_pipe(LocalPipe(id), pipe);
         }
         (window, wheel)
     }
 
-    /// Whether pipes and packets were far away in memory at the last window.
+    /// Whether pipes and packets exceeded the L2 cache at the last window.
     #[inline]
     pub(super) const fn is_far(&self) -> bool {
         self.is_far
     }
 
-    /// How many pipes gave something to the last window.
+    /// How many pipes had events in the last window.
     #[inline]
-    pub(super) const fn crowd(&self) -> usize {
-        self.shares.len()
+    pub(super) const fn busy_pipes(&self) -> usize {
+        self.scans.len()
     }
 
-    /// Finds out whether a pipe has windows.
-    pub(super) fn know(&mut self, id: LocalPipe, pipe: &Pipe) {
-        let fits = if self.is_for(pipe) { pipe.mtu() } else { 0 };
-        self.fits[id.index()] = fits;
-        self.fits_all = self.fits_all.min(fits);
+    /// Updates whether a pipe has windows, after a change.
+    pub(super) fn update_pipe(&mut self, id: LocalPipe, pipe: &Pipe) {
+        let mtu = if self.is_for(pipe) { pipe.mtu() } else { 0 };
+        self.mtus[id.index()] = mtu;
+        self.min_mtu = self.min_mtu.min(mtu);
     }
 
     /// Whether a pipe has windows.
@@ -189,10 +193,10 @@ impl Window {
         self.width > 0 && delay >= self.width
     }
 
-    /// The key of the next event of a window that is done one event at a time.
+    /// The key of the next event of a window that is handled one event at a time.
     #[inline]
     pub(super) fn first(&self) -> Key {
-        match self.tray.get(self.done) {
+        match self.sorted.get(self.done) {
             Some(&entry) => {
                 let order = (entry >> 64) as u64;
                 pending::key(self.moment(order), order as u32)
@@ -201,10 +205,10 @@ impl Window {
         }
     }
 
-    /// Takes that event out, which must exist, and says whether it is its pipe's last one.
+    /// Takes out that event, which must exist; returns whether it is the last of its pipe.
     #[inline]
     pub(super) fn pop(&mut self) -> (Event, bool) {
-        let entry = self.tray[self.done];
+        let entry = self.sorted[self.done];
         self.done += 1;
         (self.events[entry as u32 as usize], entry & LAST > 0)
     }
@@ -217,34 +221,35 @@ impl Window {
         }
     }
 
-    /// Brings all `entering` events into the order of the pipes that they go into, and for each
-    /// pipe into the order of events. The inboxes hold counts before and 0 afterwards.
+    /// Sorts all events that enter a pipe by that pipe, then by the order of events: a counting sort over
+    /// pipes, then a sort within each, which needs no comparison between events of different pipes.
+    /// Leaves all inbox counts at 0.
     #[inline(never)] // inlined, it made a ring of 400 routers 0 to 2 % slower
     fn sort_by_inbox(&mut self) {
         let entering = self.events.len() - self.ends.len();
-        let mut fed = 0;
+        let mut inbox_pipes = 0;
         for event in &self.events {
-            if let Some(next) = event.way.pipe() {
+            if let Some(next) = event.disposition.pipe() {
                 let count = &mut self.inbox[next.index()];
-                // Whether it is the pipe's first one is hard to foretell, so nothing branches on it.
-                self.fed[fed] = next.0;
-                fed += usize::from(*count == 0);
+                // No branch: whether it is the pipe's first packet is unpredictable.
+                self.inbox_pipes[inbox_pipes] = next.0;
+                inbox_pipes += usize::from(*count == 0);
                 *count += 1;
             }
         }
-        let fed = &self.fed[..fed];
-        // All entries are written below.
+        let inbox_pipes = &self.inbox_pipes[..inbox_pipes];
+        // Not cleared: all entries are written below.
         if self.entries.len() < entering {
             self.entries.resize(entering, Entry::default());
         }
         self.entries.truncate(entering);
         let mut end = 0;
-        for &pipe in fed {
+        for &pipe in inbox_pipes {
             let count = &mut self.inbox[pipe as usize];
             (*count, end) = (end, end + *count);
         }
         for event in &self.events {
-            if let Some(next) = event.way.pipe() {
+            if let Some(next) = event.disposition.pipe() {
                 let at = &mut self.inbox[next.index()];
                 self.entries[*at as usize] = Entry {
                     order: event.order,
@@ -255,44 +260,46 @@ impl Window {
             }
         }
         let mut start = 0;
-        for &pipe in fed {
+        for &pipe in inbox_pipes {
             let end = std::mem::take(&mut self.inbox[pipe as usize]) as usize;
             let own = &mut self.entries[start..end];
             match own {
                 [_] => {}
-                // Those of one pipe stand in order already, also where they are due together.
+                // Two packets of the same sending pipe are in order already; keep them so on a tie.
                 [one, other] => {
                     if other.order < one.order {
                         std::mem::swap(one, other);
                     }
                 }
                 _ if own.len() < SORT_IN_PLACE_FROM => own.sort_by_key(|entry| entry.order),
-                _ => sort_many(own, pipe),
+                _ => sort_without_allocating(own, pipe),
             }
             start = end;
         }
     }
 
-    /// Sorts the window, to be done one event at a time.
+    /// Sorts the events, to be handled one at a time.
     fn sort(&mut self) {
-        self.tray.clear();
+        self.sorted.clear();
         for (place, event) in self.events.iter().enumerate().rev() {
             let is_last = std::mem::replace(&mut self.inbox[event.pipe as usize], 1) == 0;
             let last = if is_last { LAST } else { 0 };
-            self.tray.push(tray_entry(event.order, place as u32) | last);
+            self.sorted
+                .push(sorted_entry(event.order, place as u32) | last);
         }
-        for share in &self.shares {
-            self.inbox[share.pipe as usize] = 0;
+        for scan in &self.scans {
+            self.inbox[scan.pipe as usize] = 0;
         }
-        self.tray.sort_unstable();
+        self.sorted.sort_unstable();
         self.done = 0;
     }
 }
 
-/// Sorts what goes into one pipe by the order of events; what is equal in that keeps its order. The
-/// standard library's stable sort would allocate.
-#[inline(never)] // out of the way of the usual case
-fn sort_many(own: &mut [Entry], pipe: u32) {
+/// Sorts the entries of one pipe by the order of events. A stable sort, because events of the same order
+/// are of the same sending pipe and in its order; the standard library's would allocate, so this one
+/// puts the place into the `pipe` field meanwhile.
+#[inline(never)] // rare: keeps it out of the hot loop
+fn sort_without_allocating(own: &mut [Entry], pipe: u32) {
     for (place, entry) in own.iter_mut().enumerate() {
         entry.pipe = place as u32;
     }
@@ -303,8 +310,10 @@ fn sort_many(own: &mut [Entry], pipe: u32) {
 }
 
 impl Engine {
-    /// Opens the next window, whose first event is at `least` ns: does it, or leaves it sorted.
-    #[inline(never)] // out of the way of what does without
+    /// Opens the next window, whose first event is at `least` ns. Handles it whole if it may; otherwise
+    /// leaves it sorted, for [`Engine::step_window`]. `heap` is the first key of the heap, `end` the end
+    /// of the step.
+    #[inline(never)] // keeps it out of the loop over events
     pub(super) fn open_window(&mut self, least: u64, heap: Key, end: Key) {
         let wheel = &self.wheel;
         let first = wheel.slot_of(least);
@@ -323,9 +332,9 @@ impl Engine {
         } else {
             (step.min(until), true)
         };
-        let is_usual = self.look_ahead(least, slots, at_once);
-        if at_once && is_usual {
-            self.do_window();
+        let all_plain = self.look_ahead(least, slots, at_once);
+        if at_once && all_plain {
+            self.run_whole();
             return;
         }
         if at_once && self.window.is_far {
@@ -334,9 +343,10 @@ impl Engine {
         self.window.sort();
     }
 
-    /// Finds all that comes out of the pipes in the wheel before slot `end`, and where it goes.
-    /// Changes nothing else, but that with `at_once`, and memory far away, it is taken out of the pipes
-    /// already. Says whether nothing but the usual happens.
+    /// Finds all packets that come out of the wheel's pipes before slot `end`, and decides about each.
+    /// The pipes are left as they are, except with `at_once` and far memory: then the packets are popped
+    /// while their pipe is in the cache ([`Engine::put_back`] undoes it). Returns whether all events are
+    /// plain.
     fn look_ahead(&mut self, start: u64, end: u64, at_once: bool) -> bool {
         let window = &mut self.window;
         let bytes =
@@ -344,98 +354,101 @@ impl Engine {
         window.is_far = match window.wanted {
             Windows::Near => false,
             Windows::Far => true,
-            Windows::Paying | Windows::Never => bytes > FAR,
+            Windows::Paying | Windows::Never => bytes > L2_BYTES,
         };
         window.start = start;
-        window.shares.clear();
+        window.scans.clear();
         window.pipes.clear();
         window.ends.clear();
         window.events.clear();
         self.wheel.take(end, &mut window.pipes);
-        let mut lookout = Lookout {
+        let mut scanner = Scanner {
             time: start..self.wheel.start_of(end),
-            is_usual: true,
-            takes: at_once && window.is_far,
+            all_plain: true,
+            pops: at_once && window.is_far,
             pool: &self.pool,
             pipes: &mut self.pipes,
             routes: &mut self.routes,
             topology: &self.topology,
-            fits: &window.fits,
-            fits_all: window.fits_all,
+            mtus: &window.mtus,
+            min_mtu: window.min_mtu,
             events: std::mem::take(&mut window.events),
             ends: &mut window.ends,
         };
-        lookout.look(&window.pipes, window.is_far, &mut window.shares);
-        let is_usual = lookout.is_usual;
-        window.events = lookout.events;
-        is_usual
+        scanner.look(&window.pipes, window.is_far, &mut window.scans);
+        let all_plain = scanner.all_plain;
+        window.events = scanner.events;
+        all_plain
     }
 
-    /// Puts back into the pipes what has been taken out of them.
+    /// Puts back into the pipes the packets that the scan has popped.
     fn put_back(&mut self) {
-        for (entry, share) in self.window.pipes.iter().zip(&self.window.shares) {
-            self.pipes[entry.pipe as usize].put_back(&share.taken, entry.head);
+        for (entry, scan) in self.window.pipes.iter().zip(&self.window.scans) {
+            self.pipes[entry.pipe as usize].put_back(&scan.batch, entry.head);
         }
     }
 
-    /// Does the window at once.
-    fn do_window(&mut self) {
-        let crowded = self.is_crowded();
-        let shares = std::mem::take(&mut self.window.shares);
-        let are_taken = self.window.is_far;
-        for share in &shares {
-            if !are_taken {
-                self.pipes[share.pipe as usize].pop_all(&share.taken, share.head);
+    /// Handles the window whole.
+    fn run_whole(&mut self) {
+        let windows_pay = self.windows_pay();
+        let scans = std::mem::take(&mut self.window.scans);
+        let already_popped = self.window.is_far;
+        for scan in &scans {
+            if !already_popped {
+                self.pipes[scan.pipe as usize].pop_all(&scan.batch, scan.head);
             }
-            if share.head != NIL {
-                self.enqueue_head(LocalPipe(share.pipe), share.head, share.due, crowded);
+            if scan.head != NIL {
+                self.enqueue_head(LocalPipe(scan.pipe), scan.head, scan.due, windows_pay);
             }
         }
-        self.window.shares = shares;
+        self.window.scans = scans;
         self.complete_window();
         self.window.sort_by_inbox();
-        self.serve_inboxes(crowded);
+        self.serve_inboxes(windows_pay);
     }
 
-    /// [`Engine::complete`] for all of the window's packets, but for their entry into the next pipes.
+    /// [`Engine::complete`] for all of the window's packets, except that none enters its next pipe yet.
     fn complete_window(&mut self) {
         let window = &mut self.window;
-        window.tray.clear();
+        window.sorted.clear();
         window.done = 0;
         let mut lost = 0;
         for number in 0..self.window.ends.len() {
             let place = self.window.ends[number];
             let event = self.window.events[place as usize];
-            if event.way == Way::LOST {
+            if event.disposition == Disposition::LOST {
                 lost += 1;
                 let ip_len = self.pool[event.index].ip_len();
                 self.pipes[event.pipe as usize].lose(ip_len);
                 self.lose(LocalPipe(event.pipe), event.index);
             } else {
-                self.window.tray.push(tray_entry(event.order, place));
+                self.window.sorted.push(sorted_entry(event.order, place));
             }
         }
         let window = &self.window;
-        let came_out = window.events.iter().filter(|event| event.way != Way::LOST);
+        let came_out = window
+            .events
+            .iter()
+            .filter(|event| event.disposition != Disposition::LOST);
         let came_out = came_out.map(|event| {
             let at = window.moment(event.order);
             (LocalPipe(event.pipe), event.index, at.time)
         });
         let count = window.events.len() - lost;
         self.record.came_out(count, came_out, &self.pool);
-        self.window.tray.sort_unstable();
-        for number in 0..self.window.tray.len() {
-            let place = self.window.tray[number] as u32;
+        self.window.sorted.sort_unstable();
+        for number in 0..self.window.sorted.len() {
+            let place = self.window.sorted[number] as u32;
             self.deliver(self.window.events[place as usize].index);
         }
-        self.window.tray.clear();
+        self.window.sorted.clear();
     }
 
-    /// Lets each pipe take what goes into it.
-    fn serve_inboxes(&mut self, crowded: bool) {
+    /// Enqueues the sorted entries, pipe by pipe.
+    fn serve_inboxes(&mut self, windows_pay: bool) {
         let entries = std::mem::take(&mut self.window.entries);
-        for entries in entries.chunks(AT_A_TIME) {
-            self.fetch(entries);
+        for entries in entries.chunks(PREFETCH_BATCH) {
+            self.prefetch_entries(entries);
             for entry in entries {
                 let at = self.window.moment(entry.order);
                 let pipe = &mut self.pipes[entry.pipe as usize];
@@ -449,11 +462,11 @@ impl Engine {
                 let due = packet.due();
                 let into = LocalPipe(entry.pipe);
                 self.record.went_in(into, entry.index, at.time, &self.pool);
-                if self.record.wants(Fate::Served) {
+                if self.record.wants(PacketEvent::Served) {
                     self.tell_served(into, entry.index);
                 }
                 match last {
-                    None => self.enqueue_head(LocalPipe(entry.pipe), entry.index, due, crowded),
+                    None => self.enqueue_head(LocalPipe(entry.pipe), entry.index, due, windows_pay),
                     Some(last) if self.window.is_far => self.pool[last].set_due_behind(due),
                     Some(_) => {}
                 }
@@ -462,8 +475,9 @@ impl Engine {
         self.window.entries = entries;
     }
 
-    /// Has the memory brought that is about to be needed: loops that wait for nothing.
-    fn fetch(&self, entries: &[Entry]) {
+    /// Prefetches what the entries need. The loads of each loop are independent, so the CPU overlaps their
+    /// cache misses; `black_box` keeps the compiler from removing them.
+    fn prefetch_entries(&self, entries: &[Entry]) {
         if !self.window.is_far {
             return;
         }
@@ -479,10 +493,10 @@ impl Engine {
         std::hint::black_box(touched);
     }
 
-    /// Gives back to the pending set what is left of an open window.
+    /// Puts the pipes with unhandled events of an open window back into the pending set.
     pub(super) fn close_window(&mut self) {
         let window = &mut self.window;
-        let rest = std::mem::take(&mut window.tray);
+        let rest = std::mem::take(&mut window.sorted);
         for &entry in &rest[self.window.done.min(rest.len())..] {
             let event = self.window.events[entry as u32 as usize];
             let pipe = &self.pipes[event.pipe as usize];
@@ -492,8 +506,8 @@ impl Engine {
                 self.announce(LocalPipe(event.pipe), pipe.first(), due);
             }
         }
-        self.window.tray = rest;
-        self.window.tray.clear();
+        self.window.sorted = rest;
+        self.window.sorted.clear();
         self.window.done = 0;
     }
 }
@@ -516,7 +530,7 @@ mod tests {
             let mut own: Vec<Entry> = (0..count as u32).map(any).collect();
             let mut expected = own.clone();
             expected.sort_by_key(|entry| entry.order);
-            sort_many(&mut own, 3);
+            sort_without_allocating(&mut own, 3);
             let parts = |entry: &Entry| (entry.order, entry.pipe, entry.index);
             assert!(own.iter().map(parts).eq(expected.iter().map(parts)));
         }

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// More extension headers than a packet in good faith has.
-const MOST_EXTENSIONS: usize = 8;
+const MAX_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -138,7 +138,7 @@ fn after_ipv4<'a>(fixed: &[u8; IPV4_LEN], ip: &'a [u8]) -> &'a [u8] {
 /// The protocol that an IPv6 packet carries, and what follows its headers; nothing in a
 /// fragment, whose protocol is the first one of what was split.
 fn after_ipv6(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
-    for _ in 0..MOST_EXTENSIONS {
+    for _ in 0..MAX_EXTENSIONS {
         let Some(&[next, words, high, low]) = rest.first_chunk::<4>() else {
             return (protocol, &[]);
         };
@@ -160,7 +160,7 @@ fn after_ipv6(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
     (protocol, &[])
 }
 
-/// The ports of a protocol, or what stands for them; zeros where there are none.
+/// The ports of a protocol, or the field that takes their place (ESP's and AH's index); zeros without.
 fn ports(protocol: u8, rest: &[u8]) -> [u8; 4] {
     const ESP: u8 = 50;
     let at = match protocol {

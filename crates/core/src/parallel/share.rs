@@ -1,7 +1,7 @@
-//! Whose node is whose, and the numbers that an engine gives to the pipes that it has.
+//! Which core owns which node, and an engine's own numbers of its pipes.
 //!
 //! An engine over a share numbers its pipes from 0: its own in the order of their numbers in the
-//! topology, then those that lead to it from other cores, of which it has the far end. An engine
+//! topology, then those that lead to it from other cores, of which it has only the far end. An engine
 //! over the whole network keeps the topology's numbers and no table.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Split {
         }
     }
 
-    /// A network on so many cores, whose nodes are owned as `owners` say, by node.
+    /// A network split among `cores`; `owners` gives the owner of each node.
     ///
     /// # Panics
     /// Where there is not one owner for each node, or one is not below `cores`.

@@ -48,7 +48,7 @@ impl Score {
     }
 }
 
-/// Beyond so many deviations a cut of the normal distribution takes less than 2^-53 off it.
+/// A cut this many deviations from the mean removes less than 2^-53 of a normal distribution.
 const NO_CUT: f64 = 8.3;
 
 impl Distribution {

@@ -20,7 +20,7 @@ use crate::time::Span;
 use crate::trace::{Series, Trace};
 
 /// No draw of a normal distribution is further below the mean, in standard deviations.
-const MOST_DEVIATIONS: f64 = 8.3;
+const MAX_DEVIATIONS: f64 = 8.3;
 
 impl PipeParams {
     /// The least time from a packet's entry until it comes out, that these parameters ever allow.
@@ -42,7 +42,7 @@ impl Jitter {
         let ns = match &self.distribution {
             Distribution::Uniform { low, .. } => *low,
             Distribution::Normal { mean, deviation } if self.correlation == 0.0 => {
-                mean - MOST_DEVIATIONS * deviation
+                mean - MAX_DEVIATIONS * deviation
             }
             Distribution::Normal { .. } => 0.0,
             Distribution::Pareto { base, scale, .. } => base + scale,

@@ -8,7 +8,7 @@ use crate::params::{LossModel, ParamError};
 use crate::units::Probability;
 
 /// The longest mean burst in packets: far below what the thresholds of probabilities resolve.
-const LONGEST_BURST: f64 = 1e9;
+const MAX_MEAN_BURST: f64 = 1e9;
 
 impl LossModel {
     /// The simple Gilbert model (E. N. Gilbert, "Capacity of a burst-noise channel", Bell System
@@ -23,7 +23,7 @@ impl LossModel {
     /// Where `burst` is below 1, `rate` is 1, or the gaps between such bursts would have to be
     /// shorter than one packet: `rate` above `burst`/(`burst` + 1).
     pub fn from_rate_and_burst(rate: Probability, burst: f64) -> Result<Self, ParamError> {
-        if !(1.0..=LONGEST_BURST).contains(&burst) {
+        if !(1.0..=MAX_MEAN_BURST).contains(&burst) {
             return Err(ParamError {
                 problem: format!("a mean burst of {burst} packets is impossible"),
                 remedy: "write 1 to 1e9, such as `burst: 5`".to_owned(),

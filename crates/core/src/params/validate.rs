@@ -26,14 +26,14 @@ pub struct ParamError {
 
 /// The longest mean delay in nanoseconds: a year. Longer ones are slips, and far from the end of
 /// 64-bit time.
-const LONGEST: f64 = 365.0 * 86_400.0 * 1e9;
+const MAX_MEAN_NS: f64 = 365.0 * 86_400.0 * 1e9;
 
 /// The widest normal distribution, in means: there the density differs by 1/20000 between its
 /// middle and its cuts, and the computation loses a few digits.
-const WIDEST_NORMAL: f64 = 100.0;
+const MAX_RELATIVE_DEVIATION: f64 = 100.0;
 
 /// The most flow queues of FQ-CoDel, the bound of Linux's `fq_codel` too.
-const MOST_FLOWS: u32 = 65_536;
+const MAX_FLOWS: u32 = 65_536;
 
 fn error<T>(problem: String, remedy: &str) -> Result<T, ParamError> {
     Err(ParamError {
@@ -93,7 +93,7 @@ impl Distribution {
                         "write a mean above zero, such as `mean: 5 ms`",
                     );
                 }
-                if *deviation > WIDEST_NORMAL * mean {
+                if *deviation > MAX_RELATIVE_DEVIATION * mean {
                     return error(
                         format!(
                             "a normal delay of mean {} and deviation {} is flat between its cuts",
@@ -137,7 +137,7 @@ impl Distribution {
             Self::Empirical { quantiles } => validate_quantiles(quantiles)?,
         }
         let mean = self.mean();
-        if mean <= LONGEST {
+        if mean <= MAX_MEAN_NS {
             return Ok(());
         }
         error(
@@ -278,7 +278,7 @@ impl FqCodel {
     /// # Errors
     /// Says what is impossible and what to write instead.
     pub fn validate(&self) -> Result<(), ParamError> {
-        if self.flows.get() > MOST_FLOWS {
+        if self.flows.get() > MAX_FLOWS {
             return error(
                 format!("{} flow queues are too many", self.flows),
                 "write at most 65536, such as `flows: 1024`",

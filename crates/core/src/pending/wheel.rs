@@ -1,24 +1,28 @@
-//! A wheel of short slots of time, each a list of the pipes whose head is due in it.
+//! A timing wheel: slots of time, each with an unsorted list of the pipes whose head is due in it.
 //!
-//! Theory: putting a pipe in costs the same however many there are, and nothing is sorted: a
-//! look-ahead window takes whole slots and sorts what comes out of them. Slots are powers of two
-//! of nanoseconds wide. Lists are chains of chunks of two cache lines, so that neither putting in
-//! nor taking out goes to a place in memory for each pipe; each entry names the pipe's head besides,
-//! which can then be fetched before the pipe is there. There are no more chunks than all pipes can
-//! fill and one for each slot, reserved at the start. A wheel holds times from its beginning, which
-//! only moves on, to its length after that; all else belongs in the heap.
+//! Theory (Varghese and Lauck, SOSP 1987): insertion costs the same however many pipes there are, and
+//! nothing is sorted; a look-ahead window takes whole slots and sorts what comes out of them. A slot is a
+//! power of two of nanoseconds wide, so the slot of a time is a shift.
 //!
-//! Left out: times beyond one turn (no second level; such heads are rare).
+//! A slot's list is a chain of chunks, each two cache lines long. A chain of single entries would cost a
+//! cache miss for each pipe; a chunk costs one for [`CHUNK`] of them. Each entry also names the head, so
+//! that the packet can be prefetched without loading the pipe first. Chunks are reserved at the start:
+//! enough for all pipes, and one partly filled chunk for each slot.
+//!
+//! The wheel holds times from its beginning, which only moves forward, to one turn after it. Later times,
+//! and those of pipes without windows, belong in the heap.
+//!
+//! Left out: a second level for times beyond one turn; such heads are rare.
 
 const NIL: u32 = u32::MAX;
 
-/// Later times than this, in ns, are never in it (292 years).
+/// Times from here on, in ns, are never in it (292 years).
 const END: u64 = 1 << 63;
 
-/// The most slots of a wheel: 192 KB.
-const MOST_SLOTS: u64 = 1 << 14;
+/// The most slots of a wheel.
+const MAX_SLOTS: u64 = 1 << 14;
 
-/// So many entries fill a chunk to two cache lines: of a chain, memory tells only one chunk at a time.
+/// Entries of a chunk: as many as fill two cache lines.
 const CHUNK: usize = 15;
 
 /// A pipe and the first packet inside it.
@@ -28,18 +32,18 @@ pub(crate) struct Entry {
     pub(crate) head: u32,
 }
 
-/// Some pipes of a slot.
+/// A part of a slot's list.
 #[derive(Debug, Clone)]
 #[repr(align(128))]
 struct Chunk {
     entries: [Entry; CHUNK],
-    /// How many there are; all chunks of a slot but the first are full.
+    /// How many entries are in use; all chunks of a slot but the first are full.
     len: u32,
     /// The slot's next chunk, or the next free one.
     next: u32,
 }
 
-/// Pipes by the time at which their head is due.
+/// Pipes by the slot in which their head is due.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// A slot is 2^shift ns wide.
@@ -70,10 +74,10 @@ const EMPTY: Slot = Slot {
 };
 
 impl Wheel {
-    /// A wheel for so many pipes, with slots of 2^shift ns that reach at least `span` ns ahead, as
-    /// far as the bound on its size allows.
+    /// A wheel for `pipes` pipes with slots of 2^shift ns. It reaches at least `span` ns ahead, or as far
+    /// as [`MAX_SLOTS`] allow.
     pub(crate) fn new(pipes: usize, shift: u32, span: u64) -> Self {
-        let slots = (span >> shift).saturating_add(2).min(MOST_SLOTS);
+        let slots = (span >> shift).saturating_add(2).min(MAX_SLOTS);
         let slots = slots.next_power_of_two().max(64) as usize;
         Self {
             shift,
@@ -105,17 +109,17 @@ impl Wheel {
         self.len
     }
 
-    /// The least due of all, in ns; `u64::MAX` where there is none.
+    /// The earliest time at which a head is due, in ns; `u64::MAX` if the wheel is empty.
     #[inline]
     pub(crate) const fn least(&self) -> u64 {
         self.least
     }
 
-    /// Puts a pipe in whose head is due at `due` ns; false where that is out of its reach.
+    /// Inserts a pipe whose head is due at `due` ns; false if that is outside the wheel's turn.
     #[inline(always)]
     pub(crate) fn insert(&mut self, entry: Entry, due: u64) -> bool {
         let slot = self.slot_of(due);
-        // Before its beginning this is a large number.
+        // Wraps to a large number for slots before the beginning.
         if slot.wrapping_sub(self.begin) >= self.slots.len() as u64 || due >= END {
             return false;
         }
@@ -135,8 +139,8 @@ impl Wheel {
         true
     }
 
-    /// Puts a chunk that holds one entry before those of the slot at place `at`.
-    #[inline(never)] // out of the way of the usual case
+    /// Puts a chunk with one entry in front of the list of the slot at place `at`.
+    #[inline(never)] // rare: keeps it out of the hot loop
     fn begin_chunk(&mut self, at: usize, entry: Entry) {
         self.occupied[at / 64] |= 1 << (at % 64);
         let number = self.free;
@@ -158,7 +162,7 @@ impl Wheel {
         });
     }
 
-    /// Nothing due before `ns` will be put in any more; nothing of that kind may be inside.
+    /// Moves the beginning to `ns`: the caller inserts nothing due earlier, and nothing earlier is inside.
     pub(crate) fn begin_at(&mut self, ns: u64) {
         debug_assert!(self.least >= ns);
         self.begin = self.begin.max(self.slot_of(ns));
@@ -172,7 +176,7 @@ impl Wheel {
             self.occupied[at / 64] &= !(1 << (at % 64));
             while number != NIL {
                 let chunk = &mut self.chunks[number as usize];
-                // All of it, which is faster than some.
+                // Copies the whole chunk: a fixed length is faster than the used part alone.
                 let len = entries.len() + chunk.len as usize;
                 entries.extend_from_slice(&chunk.entries);
                 entries.truncate(len);
@@ -186,8 +190,9 @@ impl Wheel {
         self.begin = self.begin.max(end);
     }
 
-    /// Takes out a pipe whose head was put in with `due`, and says whether it was there;
-    /// `due_of` tells when the heads of others are due. Rare, and therefore a search.
+    /// Removes a pipe that was inserted with `due`; returns whether it was there. `due_of` gives the times
+    /// of other pipes, which the slot's earliest time is computed from. Searches the slot's list: only
+    /// changes of a pipe need it.
     pub(crate) fn remove(&mut self, pipe: u32, due: u64, due_of: impl Fn(u32) -> u64) -> bool {
         let at = self.place(self.slot_of(due));
         let first = self.slots[at].first;
@@ -207,7 +212,7 @@ impl Wheel {
         let Some((number, place)) = found else {
             return false;
         };
-        // The last entry of the first chunk takes its place.
+        // The last entry of the first chunk fills the hole, so the other chunks stay full.
         let chunk = &mut self.chunks[first as usize];
         chunk.len -= 1;
         let (last, is_empty, next) = (
@@ -240,7 +245,8 @@ impl Wheel {
         }
         let begin = self.place(self.begin);
         let words = self.occupied.len();
-        // The first word is looked at twice: from the beginning's bit on, and at last up to it.
+        // A turn starts inside a word, so that word is read twice: first from the beginning's bit on, at
+        // last up to it.
         for turn in 0..=words {
             let word = (begin / 64 + turn) % words;
             let mut bits = self.occupied[word];

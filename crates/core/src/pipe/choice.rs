@@ -1,4 +1,4 @@
-//! A choice among packets: each with one probability, or exactly one of each block of so many.
+//! A choice among packets: each with one probability, or exactly one of each block.
 //!
 //! One in n is chosen at random within its block, not every n-th: a fixed place would fall in
 //! step with whatever the senders do at regular intervals.

@@ -1,11 +1,11 @@
 //! Corruption: one bit of a packet's payload is flipped on the way.
 //!
-//! The payload is all that stands behind the IP header (IPv6: behind the fixed header), so the
+//! The payload is everything behind the IP header (IPv6: behind the fixed header), so the
 //! packet still finds its way, and the checksum of its transport protocol can find the error.
 //!
 //! Of a modelled packet only the headers are there. A bit of the rest is flipped in the last byte
 //! that is there: one flipped bit anywhere makes a checksum wrong, and so this looks the same to
-//! whoever checks it. Where nothing is there behind the IP header (a later fragment), nothing
+//! a receiver that verifies it. Where nothing is there behind the IP header (a later fragment), nothing
 //! changes.
 //!
 //! Left out: which packets are hit (`choice.rs`), and more than one bit.

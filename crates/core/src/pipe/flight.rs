@@ -1,15 +1,14 @@
-//! Packets on their way: sent by a pipe, not yet out at its end.
+//! Packets in flight: sent by a pipe, not yet out at its end.
 //!
-//! While they keep their order they are a chain through their descriptors. The first one that
-//! would come out before its predecessor turns the chain into a heap by (due, sequence), which
-//! holds until all are out. Packets of the same moment come out in the order in which they
-//! were sent.
+//! While they keep their order they are a chain through their descriptors. The first one that would come
+//! out before its predecessor turns the chain into a heap by (due, sequence), which lasts until all are
+//! out. Packets of the same moment come out in the order in which they were sent.
 //!
-//! Whoever keeps the flight keeps its head in a set of things to come. A chain's head is there
-//! alone; in a heap, so is each packet that has ever been head, since one that was passed will
-//! be head again. So no entry of that set ever has to be searched for.
+//! The owner keeps the flight's head in a pending set. Of a chain only the head is in the set. Of a heap,
+//! every packet that has ever been head is: one that was overtaken becomes head again, and so no entry ever
+//! has to be searched for and removed.
 //!
-//! Left out: what makes packets change places ([`super::wire`]).
+//! Left out: what makes packets overtake each other ([`super::wire`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,13 +16,13 @@ use std::collections::BinaryHeap;
 use super::delay::Moment;
 use crate::pool::{NIL, Pool};
 
-/// Packets on their way.
+/// The packets in flight.
 #[derive(Debug)]
 pub(crate) struct Flight {
     /// The chain; `NIL` while there is a heap.
     head: u32,
     tail: u32,
-    /// Whether the chain's head is in the set.
+    /// Whether the chain's head is in the pending set.
     is_known: bool,
     heap: BinaryHeap<Reverse<Entry>>,
     /// The number of the next packet that joins the heap.
@@ -53,7 +52,7 @@ impl Flight {
         }
     }
 
-    /// Takes in a packet that comes out at its `due`.
+    /// Adds a packet that comes out at its `due`.
     pub(crate) fn push(&mut self, index: u32, pool: &mut Pool) {
         let due = pool[index].due();
         pool[index].next = NIL;
@@ -63,7 +62,7 @@ impl Flight {
             } else if pool[self.tail].due() <= due {
                 pool[self.tail].next = index;
             } else {
-                self.scatter(pool);
+                self.turn_into_heap(pool);
                 return self.join(index, due);
             }
             self.tail = index;
@@ -84,7 +83,7 @@ impl Flight {
 
     /// Turns the chain into a heap.
     #[cold]
-    fn scatter(&mut self, pool: &Pool) {
+    fn turn_into_heap(&mut self, pool: &Pool) {
         let head_is_known = std::mem::take(&mut self.is_known);
         (self.sequence, self.passed) = (0, 0);
         for index in pool.list(self.head) {
@@ -100,7 +99,7 @@ impl Flight {
         (self.head, self.tail) = (NIL, NIL);
     }
 
-    /// When the head comes out, where the set does not have it yet; it does from now on.
+    /// When the head comes out, if the pending set does not have it yet. The caller puts it in.
     pub(crate) fn announce(&mut self, pool: &Pool) -> Option<Moment> {
         if self.head != NIL {
             let is_known = std::mem::replace(&mut self.is_known, true);
@@ -116,7 +115,7 @@ impl Flight {
         Some(head.due)
     }
 
-    /// The set has forgotten all packets of this flight.
+    /// Notes that the pending set has dropped all packets of this flight.
     pub(crate) fn forget(&mut self) {
         self.is_known = false;
         let entries = std::mem::take(&mut self.heap).into_vec();
@@ -129,8 +128,7 @@ impl Flight {
         self.heap = entries.into_iter().map(unknown).collect();
     }
 
-    /// Takes out the head; true where it comes after one that was sent later (RFC 4737: it is
-    /// reordered).
+    /// Takes out the head; true if it comes out after one that was sent later (reordered, RFC 4737).
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(u32, bool)> {
         if self.head != NIL {
             let index = self.head;
@@ -169,7 +167,7 @@ mod tests {
         let origin = Origin {
             id: 0,
             entered: Time::ZERO,
-            staleness: 0,
+            shift: 0,
         };
         let mut pool = Pool::new(1000, 128, 0);
         let mut flight = Flight::new();

@@ -1,13 +1,14 @@
-//! What a pipe's queue is like over time: how many packets wait, and for how long.
+//! The gauge of a pipe's queue: how many packets wait over time, and for how long.
 //!
-//! Theory: the mean number of waiting packets over a length of time is the integral of that number over
-//! its width. It changes at entries and at starts of service. A shaped pipe has both as events. A plain
-//! pipe knows a start when the packet enters, so the gauge keeps the starts that lie ahead, in order, and
-//! makes up for them at the next entry or reading. A packet's wait counts when its service begins.
+//! Theory: the mean number of waiting packets over a length of time is the integral of that number divided
+//! by the length. The number changes at entries and at starts of service. A shaped pipe has both as events.
+//! A plain pipe knows a start already when the packet enters, so the gauge keeps the starts that lie ahead,
+//! in order, and catches up with them at the next entry or reading. A packet's wait is counted when its
+//! service begins.
 //!
-//! The packet in service does not wait. Readings cover all that happens before their time.
+//! The packet in service does not wait. A reading covers everything before its time.
 //!
-//! A gauge costs a plain pipe 3 to 4 ns for each packet, so only measured pipes have one.
+//! A gauge costs a plain pipe 3 to 4 ns a packet, so only measured pipes have one.
 //!
 //! Left out: bytes, drops and marks, which the pipe counts itself.
 
@@ -21,7 +22,7 @@ use crate::time::Time;
 pub(crate) struct Gauge {
     /// In a plain pipe: when each waiting packet entered and when its service begins, in ns.
     ahead: VecDeque<(u64, u64)>,
-    /// Packets that wait.
+    /// The number of waiting packets.
     level: u32,
     /// The integral is known up to here, in ns.
     since: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// From `now` on.
+    /// A gauge that measures from `now` on.
     pub(crate) fn new(now: Time) -> Self {
         Self {
             since: now.as_ns(),
@@ -46,7 +47,7 @@ impl Gauge {
         self.total.most = self.total.most.max(level);
     }
 
-    /// A packet's service begins that has waited for so many ns.
+    /// Counts a start of service after a wait of `waited` ns.
     #[inline]
     pub(super) fn start(&mut self, waited: u64) {
         self.total.served += 1;
@@ -68,7 +69,7 @@ impl Gauge {
         }
     }
 
-    /// Makes up for all starts before `to`, of a plain pipe.
+    /// Catches up with all starts before `to`, in a plain pipe.
     pub(super) fn run_before(&mut self, to: u64) {
         while let Some(&(entry, start)) = self.ahead.front()
             && start < to
@@ -80,18 +81,18 @@ impl Gauge {
     }
 
     /// The service of the `number`th waiting packet begins at `start` instead.
-    pub(super) fn put_off(&mut self, number: usize, start: u64) {
+    pub(super) fn move_start(&mut self, number: usize, start: u64) {
         if let Some((entry, old)) = self.ahead.get_mut(number) {
             *old = start.max(*entry);
         }
     }
 
-    /// The pipe takes the general form, whose starts are events.
+    /// The pipe becomes shaped: its starts are events from now on.
     pub(super) fn shape(&mut self) {
         self.ahead.clear();
     }
 
-    /// What the queue has been like up to `now`, and from now on.
+    /// The use of the queue since the last reading, up to `now`.
     pub(crate) fn take(&mut self, now: Time) -> QueueUse {
         self.run_before(now.as_ns());
         self.set_level(now.as_ns(), self.level);

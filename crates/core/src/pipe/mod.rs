@@ -1,19 +1,19 @@
 //! One direction of a link: queue → serialisation → loss → delay → next node.
 //!
-//! Theory: what decides is the start of service. With a constant rate and drop-tail nothing
-//! happens between a packet's entry and its start that could change its departure, save a
-//! change of the pipe itself; so departure, loss and due time are computed at entry, a
-//! pipe's packets are one chain in order of due time, and a hop is one event. A change of the
-//! pipe computes anew what has not departed. A lost packet stays in the chain until it would
-//! have come out.
+//! Theory: a packet's departure is decided when its service starts. With a constant rate and drop-tail,
+//! nothing between its entry and its start can change the departure, except a change of the pipe itself. So
+//! departure, loss and due time are computed at entry, a pipe's packets are one chain in order of due time,
+//! and a hop is one event. A change of the pipe recomputes the packets that have not departed. A lost packet
+//! stays in the chain until it would have come out.
 //!
-//! That is a plain pipe. One with parameters that ask for more is [`shaped`]: each start of
-//! service is an event. A plain pipe with packets inside becomes shaped when its parameters do,
-//! without a difference to any of them, and stays shaped. A link that is down is shaped too,
-//! until it is up again with nothing inside.
+//! That is a *plain* pipe. One whose parameters need more is *shaped* ([`shaped`]): each start of service
+//! is an event. A plain pipe with packets inside becomes shaped when its parameters demand it, without
+//! affecting any of them, and stays shaped until it is empty and the parameters are plain again. A link that
+//! is down is shaped, too.
 //!
-//! Left out: what the mechanisms do; they are one small file each.
+//! Left out: the mechanisms, one small file each.
 
+mod batch;
 mod bit_errors;
 mod change;
 mod choice;
@@ -29,7 +29,6 @@ mod reshape;
 mod sender;
 mod shaped;
 mod shaper;
-mod taken;
 mod trace;
 mod wire;
 
@@ -43,7 +42,7 @@ use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::topology::{self, NodeKind, PipeParams};
 use crate::units::{Framing, QueueLimit};
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 use delay::{Delay, Moment};
 use gauge::Gauge;
 use loss::Loss;
@@ -52,19 +51,18 @@ use rate::Server;
 use sender::Sender;
 use shaped::Shaped;
 
-pub(crate) use taken::Taken;
+pub(crate) use batch::Batch;
 
-/// A pipe and the packets in it, by cache lines: what comes out of a plain pipe touches the first,
-/// what goes in the first two, and the third where it has to wait.
+/// A pipe and its packets, laid out by cache lines: in a plain pipe a packet that comes out touches the
+/// first line, one that enters the first two, and one that has to wait the third as well.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Pipe {
-    /// The chain of all packets inside, in order of entry and of due time; of a shaped pipe,
-    /// nothing.
+    /// The chain of all packets inside a plain pipe, in order of entry and of due time.
     head: u32,
-    /// Means nothing where there is no head.
+    /// Undefined while there is no head.
     tail: u32,
-    /// Place among all pipes by (receiving node, pipe): its rank among equal times.
+    /// Place among all pipes sorted by (receiving node, pipe); orders events of the same moment.
     pub(crate) rank: u32,
     /// The receiving node.
     pub(crate) to: u32,
@@ -75,9 +73,9 @@ pub(crate) struct Pipe {
     /// Packets inside a plain pipe.
     inside: u32,
     mtu: u16,
-    /// What counts for a packet beyond its own bytes.
+    /// Bytes that the framing adds to a packet.
     overhead: u8,
-    /// [`LOSES`] and the like.
+    /// Flags: [`LOSES`] and the following.
     traits: u8,
 
     delay: Delay,
@@ -89,70 +87,69 @@ pub(crate) struct Pipe {
     shaped: Option<Box<Shaped>>,
     cold: Box<Cold>,
     loss: Loss,
-    /// Of a plain pipe; a shaped one has it with its queue.
+    /// The gauge of a plain pipe; a shaped one keeps it in [`Shaped`].
     gauge: Option<Box<Gauge>>,
 }
 
-/// Of a pipe: there is some loss.
+/// Flag of a pipe: it may lose packets.
 const LOSES: u8 = 1;
-/// Of a pipe: there is the general form.
+/// Flag of a pipe: it is shaped.
 const SHAPED: u8 = 2;
-/// Of a pipe: the receiving node is a host.
+/// Flag of a pipe: the receiving node is a host.
 const TO_HOST: u8 = 4;
-/// Of a pipe: the receiving node is a router.
+/// Flag of a pipe: the receiving node is a router.
 const TO_ROUTER: u8 = 8;
-/// Of a pipe: it leads to another core.
+/// Flag of a pipe: it leads to another core.
 const EXIT: u8 = 16;
-/// Of a pipe: its queue is measured.
+/// Flag of a pipe: its queue is measured.
 const GAUGED: u8 = 32;
 
 const _: () = assert!(size_of::<Pipe>() <= 256);
 const _: () = assert!(std::mem::offset_of!(Pipe, delay) == 64);
 const _: () = assert!(std::mem::offset_of!(Pipe, limit) == 128);
 
-/// What counts for a packet beyond its own bytes.
+/// Bytes that the framing adds to a packet.
 const fn overhead(framing: Framing) -> u32 {
     framing.counted(0)
 }
 
-/// What the fast path does not need, on a line of its own.
+/// State that the fast path does not need, allocated separately to keep [`Pipe`] small.
 #[derive(Debug)]
 struct Cold {
-    /// Shared with the topology until they are changed.
+    /// Shared with the topology until changed.
     params: Arc<PipeParams>,
     seed: u64,
-    /// Never be a plain pipe.
+    /// Keeps the pipe shaped, for tests.
     always_shaped: bool,
-    /// Those that a plain pipe does not count, where it was shaped before.
+    /// Counters that only a shaped pipe has, from when this one was shaped.
     counters: Option<Box<PipeCounters>>,
 }
 
-/// What a shaped pipe needs of the engine around it.
+/// The parts of the engine that a shaped pipe uses.
 pub(crate) struct Context<'a> {
     pub(crate) pool: &'a mut Pool,
     pub(crate) record: &'a mut Record,
-    /// Nothing comes out before this.
+    /// The engine's time: nothing comes out earlier.
     pub(crate) floor: Time,
     /// The pipe's number.
     pub(crate) id: LocalPipe,
 }
 
 impl Context<'_> {
-    /// The pipe changes a packet.
-    fn change(&mut self, index: u32, at: Time, fate: Fate) {
-        self.record.changed(self.id, index, at, fate, self.pool);
+    /// Records that the pipe changed a packet.
+    fn change(&mut self, index: u32, at: Time, event: PacketEvent) {
+        self.record.changed(self.id, index, at, event, self.pool);
     }
 
-    /// A packet ends in the pipe at `at`.
-    fn end(&mut self, index: u32, at: Time, fate: Fate) {
+    /// Records that a packet ended in the pipe at `at`.
+    fn end(&mut self, index: u32, at: Time, event: PacketEvent) {
         self.record
-            .ended_inside(self.id, index, at, fate, self.pool);
+            .ended_inside(self.id, index, at, event, self.pool);
     }
 }
 
 impl Pipe {
-    /// An empty pipe that leads to a node of a kind, shaped where its parameters or `always_shaped`
-    /// say so.
+    /// An empty pipe that leads to a node of `kind`; shaped if its parameters or `always_shaped` demand it.
     pub(crate) fn new(
         pipe: &topology::Pipe,
         kind: NodeKind,
@@ -205,7 +202,7 @@ impl Pipe {
         pipe
     }
 
-    /// The far end of a pipe that comes from another core: holds what comes out of it.
+    /// The far end of a pipe from another core: holds the packets that come out of it.
     pub(crate) fn far_end(pipe: &topology::Pipe, kind: NodeKind, rank: u32) -> Self {
         let params = PipeParams {
             delay: pipe.params.delay,
@@ -218,7 +215,7 @@ impl Pipe {
         Self::new(&pipe, kind, rank, 0, false)
     }
 
-    /// Takes in, at the far end of a pipe, a packet that comes out at its `due`.
+    /// Appends, at the far end of a pipe, a packet that comes out at its `due`.
     pub(crate) fn hold(&mut self, index: u32, pool: &mut Pool) {
         pool[index].next = NIL;
         if self.head == NIL {
@@ -231,7 +228,7 @@ impl Pipe {
         self.inside += 1;
     }
 
-    /// Says whether the pipe leads to another core.
+    /// Sets whether the pipe leads to another core.
     pub(crate) fn leads_out(&mut self, leads: bool) {
         let exit = if leads { EXIT } else { 0 };
         self.traits = self.traits & !EXIT | exit;
@@ -243,7 +240,7 @@ impl Pipe {
         self.is(EXIT)
     }
 
-    /// The least time that a packet takes from its entry until it comes out.
+    /// A lower bound of the time from a packet's entry until it comes out.
     pub(crate) fn least_delay(&self) -> Span {
         self.cold.params.least_delay()
     }
@@ -280,7 +277,7 @@ impl Pipe {
         self.mtu as u32
     }
 
-    /// The bytes that count for an IP packet of `ip_len`.
+    /// The bytes that the framing counts for an IP packet of `ip_len`.
     #[inline]
     const fn counted(&self, ip_len: u32) -> u32 {
         ip_len + self.overhead()
@@ -291,7 +288,7 @@ impl Pipe {
         self.overhead as u32
     }
 
-    /// The least time from any entry to coming out that is known beforehand.
+    /// The least time from an entry until the packet comes out, as far as it is known beforehand.
     pub(crate) fn lead(&self) -> Span {
         if self.is_shaped() {
             Span::ZERO
@@ -300,8 +297,7 @@ impl Pipe {
         }
     }
 
-    /// How long a packet that enters at `at`, not before `now`, waits for others, as far as that is
-    /// known.
+    /// How long a packet that enters at `at`, not before `now`, waits for others. A lower bound.
     pub(crate) fn backlog(&self, at: Time, now: Time) -> Span {
         match &self.shaped {
             None => Span::from_ns(self.server.wait(at.as_ns())),
@@ -332,8 +328,8 @@ impl Pipe {
         (!self.is_shaped()).then_some(self.delay.span)
     }
 
-    /// A packet enters a plain pipe at `entry` and comes out no earlier than `floor`; false when
-    /// the queue has no room for it.
+    /// Enqueues a packet in a plain pipe at `entry`; it comes out no earlier than `floor`, the engine's
+    /// time. False if the queue is full.
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
@@ -363,7 +359,7 @@ impl Pipe {
             .carry(entry, Time::from_ns(departure.ceil()), self.delay.span);
         if due.time < floor {
             let shift = floor.since(due.time).as_ns();
-            pool[index].staleness = u32::try_from(shift).unwrap_or(u32::MAX);
+            pool[index].shift = u32::try_from(shift).unwrap_or(u32::MAX);
             due = Moment {
                 time: floor,
                 microstep: 0,
@@ -384,7 +380,7 @@ impl Pipe {
         true
     }
 
-    /// Whether a packet of `bytes` may wait in a plain pipe at `ns`.
+    /// Whether the queue of a plain pipe has room for `bytes` at `ns`.
     #[inline]
     fn has_room(&mut self, ns: u64, bytes: u32, pool: &Pool) -> bool {
         if self.queue.has_surely_room(self.limit, bytes) {
@@ -395,7 +391,7 @@ impl Pipe {
             .has_room(self.limit, bytes, self.overhead(), pool)
     }
 
-    /// What is inside a plain pipe.
+    /// The packets inside a plain pipe.
     const fn inside(&self) -> Inside {
         Inside {
             head: self.head,
@@ -421,31 +417,31 @@ impl Pipe {
         index
     }
 
-    /// Takes the first packets out of a plain pipe, after which `head` is the first; which of them
-    /// were lost is told to [`Pipe::lose`].
+    /// Takes out the first packets of a plain pipe, after which `head` is the first. Those of them that were
+    /// lost are counted by [`Pipe::lose`].
     #[inline]
-    pub(crate) fn pop_all(&mut self, taken: &Taken, head: u32) {
+    pub(crate) fn pop_all(&mut self, taken: &Batch, head: u32) {
         self.inside -= taken.packets;
         self.packets += u64::from(taken.packets);
         self.bytes += self.counted_of(taken);
         self.head = head;
     }
 
-    /// Takes back [`Pipe::pop_all`]: `head` was the first before.
-    pub(crate) fn put_back(&mut self, taken: &Taken, head: u32) {
+    /// Undoes [`Pipe::pop_all`]: `head` was the first before.
+    pub(crate) fn put_back(&mut self, taken: &Batch, head: u32) {
         self.inside += taken.packets;
         self.packets -= u64::from(taken.packets);
         self.bytes -= self.counted_of(taken);
         self.head = head;
     }
 
-    /// The bytes that count for packets taken out.
+    /// The counted bytes of a batch.
     #[inline]
-    fn counted_of(&self, taken: &Taken) -> u64 {
+    fn counted_of(&self, taken: &Batch) -> u64 {
         taken.bytes + u64::from(self.overhead) * u64::from(taken.packets)
     }
 
-    /// One of the packets taken out, of `ip_len`, was lost.
+    /// Counts a packet of a popped batch, of `ip_len`, as lost.
     pub(crate) fn lose(&mut self, ip_len: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(self.counted(ip_len));
@@ -458,7 +454,7 @@ impl Pipe {
         (self.head != NIL).then_some(self.tail)
     }
 
-    /// Reads from all that an entry needs, so that it is in the cache.
+    /// Loads the cache lines that an entry needs.
     #[inline]
     pub(crate) fn prefetch(&self) -> u32 {
         self.tail ^ self.delay.span.as_ns() as u32
@@ -480,7 +476,7 @@ impl Pipe {
         }
     }
 
-    /// When the service of the packet begins that was the last to enter this plain pipe.
+    /// When the service of the packet that entered this plain pipe last begins.
     pub(crate) fn last_start(&self, ip_len: u32) -> Time {
         let departure = self.server.busy_until();
         let start = self.server.start_of(departure, self.counted(ip_len));
@@ -501,7 +497,7 @@ impl Pipe {
         }
     }
 
-    /// What a measured queue has been like since this was asked last.
+    /// The use of a measured queue since the last call.
     pub(crate) fn take_queue_use(&mut self, now: Time) -> QueueUse {
         let shaped = self
             .shaped

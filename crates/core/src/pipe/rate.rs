@@ -12,8 +12,8 @@ use std::num::NonZeroU64;
 
 use crate::units::Rate;
 
-/// Above this a remainder could overflow; 4.6 Ebit/s is unlimited for every purpose.
-pub(crate) const FASTEST: u64 = 1 << 62;
+/// The highest rate: above it a remainder could overflow. 4.6 Ebit/s is unlimited for every purpose.
+pub(crate) const MAX_RATE: u64 = 1 << 62;
 
 /// A point in time, exact in units of `1/rate` ns of the pipe that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,8 +69,8 @@ pub(crate) struct Server {
     rate: Option<NonZeroU64>,
     /// When everything accepted so far has been sent.
     busy_until: Exact,
-    /// The size last divided, and its time: most packets have the size of the one before. Times
-    /// beyond 4 s are divided each time.
+    /// A cache of the last division: a size and its time, because most packets have the size of the one
+    /// before. Times beyond 4 s do not fit and are divided each time.
     last_bytes: u32,
     last_ns: u32,
     last_rem: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(rate: Option<Rate>) -> Self {
-        let rate = rate.and_then(|rate| NonZeroU64::new(rate.bits_per_s().min(FASTEST)));
+        let rate = rate.and_then(|rate| NonZeroU64::new(rate.bits_per_s().min(MAX_RATE)));
         Self {
             rate,
             busy_until: Exact::default(),
@@ -112,7 +112,7 @@ impl Server {
         self.busy_until = departure;
     }
 
-    /// Accepts a packet of `bytes` that enters at `ns`; gives its start and its departure.
+    /// Accepts a packet of `bytes` that enters at `ns`; returns its start and departure.
     #[inline]
     pub(crate) fn serve(&mut self, ns: u64, bytes: u32) -> (Exact, Exact) {
         let start = self.busy_until.or_at(ns);
@@ -123,7 +123,7 @@ impl Server {
         (start, self.busy_until)
     }
 
-    /// How long it takes to send so many bytes.
+    /// How long it takes to send `bytes`.
     #[inline]
     fn time_of(&mut self, bytes: u32, rate: NonZeroU64) -> Exact {
         if bytes == self.last_bytes {
@@ -140,7 +140,7 @@ impl Server {
         Exact { ns, rem }
     }
 
-    /// When a packet of `bytes` that departs at `departure` has been taken up.
+    /// When the service of a packet of `bytes` that departs at `departure` starts.
     pub(crate) fn start_of(&self, departure: Exact, bytes: u32) -> Exact {
         let Some(rate) = self.rate else {
             return departure;
@@ -209,6 +209,6 @@ mod tests {
             ns: u64::MAX,
             rem: 0,
         };
-        assert!(server(FASTEST).work_left(departure, 0) > 0);
+        assert!(server(MAX_RATE).work_left(departure, 0) > 0);
     }
 }

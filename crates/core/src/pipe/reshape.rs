@@ -1,10 +1,11 @@
-//! A plain pipe takes the general form, and goes back to the plain one.
+//! A plain pipe becomes shaped, and plain again.
 //!
-//! Theory: the general form ([`super::shaped`]) decides at each start of service, a plain pipe at
-//! entry. So what has not departed is handed over as if it had not been served, and what has departed
-//! as it is: no packet's time or fate differs by the form. A pipe goes back only with nothing inside.
+//! Theory: a shaped pipe ([`super::shaped`]) decides at each start of service, a plain pipe at entry. So
+//! packets that have not departed are handed over as if they had not been served, and those that have
+//! departed as they are: no packet's time or event depends on the form. A pipe becomes plain again only with
+//! nothing inside.
 //!
-//! Left out: what the general form does.
+//! Left out: what a shaped pipe does.
 
 use super::delay::{Delay, Moment};
 use super::queue::DropTail;
@@ -17,7 +18,7 @@ use crate::pool::{LOST, NIL, Pool};
 use crate::time::Time;
 
 impl Pipe {
-    /// The general form of this pipe with nothing inside.
+    /// The shaped form of this pipe, with nothing inside.
     pub(super) fn make_shaped(
         &self,
         sender: Sender,
@@ -35,8 +36,7 @@ impl Pipe {
         Box::new(Shaped::new(&cold.params, handover, now, cold.seed, name))
     }
 
-    /// Makes a plain pipe shaped at `now`, without a difference to what becomes of its packets
-    /// as long as its parameters stay.
+    /// Makes a plain pipe shaped at `now`, without affecting its packets while its parameters stay.
     pub(super) fn shape(&mut self, name: &str, now: Time, context: &mut Context<'_>) {
         if self.shaped.is_some() {
             return;
@@ -74,7 +74,7 @@ impl Pipe {
         self.traits |= SHAPED;
     }
 
-    /// Hands a packet that has not departed to the general form, as if it had not been served.
+    /// Hands a packet that has not departed to the shaped form, as if it had not been served.
     fn hand_over(
         &self,
         index: u32,
@@ -98,7 +98,7 @@ impl Pipe {
         shaped.adopt(&self.cold.params, index, served, pool);
     }
 
-    /// Goes back to a plain pipe where that is enough and nothing is inside.
+    /// Makes the pipe plain again if its parameters allow it and nothing is inside.
     pub(super) fn unshape(&mut self, now: Time) {
         let params = &self.cold.params;
         let may = params.is_plain() && !self.cold.always_shaped;
@@ -144,15 +144,14 @@ impl Pipe {
         self.shaped.as_ref().is_none_or(|shaped| shaped.is_up())
     }
 
-    /// A packet enters a shaped pipe at `entry`.
+    /// Enqueues a packet in a shaped pipe at `entry`.
     pub(crate) fn enter_shaped(&mut self, index: u32, entry: Moment, context: &mut Context<'_>) {
         if let Some(shaped) = &mut self.shaped {
             shaped.enter(&self.cold.params, index, entry, context);
         }
     }
 
-    /// What stands in the pending set under `key` happens in a shaped pipe; gives the packet that
-    /// comes out, if it was that.
+    /// Handles the event of `key` in a shaped pipe; returns the packet that comes out, if one does.
     pub(crate) fn step_shaped(&mut self, key: Key, context: &mut Context<'_>) -> Option<u32> {
         let shaped = self.shaped.as_mut()?;
         let params = &self.cold.params;
@@ -164,8 +163,8 @@ impl Pipe {
         None
     }
 
-    /// What has to be put into the pending set of a shaped pipe: its next departure and the head
-    /// of its flight, as far as they are not in there.
+    /// The keys of a shaped pipe that are not in the pending set yet: its next departure and the head of its
+    /// flight. The caller puts them in.
     pub(crate) fn announce(&mut self, pool: &Pool) -> [Option<Key>; 2] {
         let Some(shaped) = &mut self.shaped else {
             return [None, None];
@@ -178,7 +177,7 @@ impl Pipe {
         ]
     }
 
-    /// The pending set has forgotten this pipe.
+    /// Notes that the pending set has dropped this pipe.
     pub(crate) fn forget(&mut self) {
         if let Some(shaped) = &mut self.shaped {
             shaped.forget();

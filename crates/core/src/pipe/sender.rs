@@ -1,9 +1,9 @@
-//! What says when packets leave a pipe's queue: even gaps, a token bucket, or a trace.
+//! The sender of a pipe: decides when packets leave the queue, by even gaps, a token bucket or a trace.
 //!
-//! One packet is in service at a time. Its start and its departure are computed when service
-//! starts, exactly, remainders of a nanosecond included; a change of the sender carries what is
-//! left of the packet over to the new one (a bucket sends at once or not at all, so there all of
-//! it is left). A trace that records a rate goes before `rate` and `burst`.
+//! One packet is in service at a time. Its start and departure are computed exactly when service starts,
+//! remainders of a nanosecond included. A change of the sender carries the rest of the packet in service
+//! over to the new one; a bucket sends a packet in no time, so the rest is the whole packet. A trace that
+//! records a rate takes precedence over `rate` and `burst`.
 //!
 //! Left out: which packet is next ([`super::queue`]).
 
@@ -33,12 +33,12 @@ enum Kind {
     Trace(Box<Replay>),
 }
 
-/// A packet's time with the sender.
+/// When a packet is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
     /// When its last bit is out; [`Time::MAX`] is never.
     pub(crate) departure: Time,
-    /// The nanoseconds that count as spent sending it, from and to.
+    /// The interval that counts as sending time, in ns.
     pub(crate) busy: (u64, u64),
 }
 
@@ -58,7 +58,7 @@ impl Sender {
         }
     }
 
-    /// Even gaps, going on from the packet that a plain pipe has in service.
+    /// Even gaps, continuing with the packet that a plain pipe has in service.
     pub(crate) fn even(server: &Server, rate: Option<Rate>, in_service: Option<Exact>) -> Self {
         let mut server = server.clone();
         if let Some(departure) = in_service {
@@ -71,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// The next packet, of `bytes`, which entered the pipe at `entered`.
+    /// Serves the next packet, of `bytes`, which entered the pipe at `entered`.
     pub(crate) fn serve(&mut self, entered: Time, bytes: u32) -> Served {
         match &mut self.kind {
             Kind::Even(server) => {
@@ -117,7 +117,7 @@ impl Sender {
         }
     }
 
-    /// Gives up the packet in service, if there is one; the next goes no earlier than `now`.
+    /// Drops the packet in service, if there is one; the next starts no earlier than `now`.
     pub(crate) fn stop(&mut self, in_service: bool, now: Time) {
         match &mut self.kind {
             Kind::Bucket(bucket) if in_service => bucket.take_back(now.as_ns()),
@@ -128,8 +128,8 @@ impl Sender {
         }
     }
 
-    /// Changes from the parameters `old` to `new` at `now`; gives the packet in service, if
-    /// there is one, its new departure.
+    /// Changes the parameters from `old` to `new` at `now`; returns the new departure of the packet in
+    /// service, if there is one.
     pub(crate) fn set(
         &mut self,
         old: &PipeParams,
@@ -166,8 +166,7 @@ impl Sender {
         work.map(|work| self.restart(now, work))
     }
 
-    /// The rate at `now`, for disciplines that reckon with it; a trace of opportunities has its
-    /// mean.
+    /// The rate at `now`, for disciplines that estimate delays; for a trace of opportunities, its mean.
     pub(crate) fn rate(&mut self, now: Time) -> Option<Rate> {
         let Kind::Trace(replay) = &mut self.kind else {
             return self.rate;
@@ -175,7 +174,7 @@ impl Sender {
         match replay.rate_at(now) {
             Some(Capacity::Limited(rate)) => Some(rate),
             Some(Capacity::Unlimited) => None,
-            // Nothing goes; the slowest rate there is.
+            // Nothing is sent: the lowest rate that there is.
             Some(Capacity::Outage) => Rate::from_bits_per_s(1),
             None => mean_of(replay.trace()).or(self.rate),
         }

@@ -1,34 +1,33 @@
-//! The general form of a pipe: discipline → sender → loss and its kin → delay → next node.
+//! A shaped pipe: discipline → sender → loss and corruption → delay → next node.
 //!
-//! Theory: the start of service is an event. It happens when a packet finds the sender idle,
-//! or when the packet before has departed; the discipline then says who goes, and the departure
-//! is computed. The pipe's next departure and the head of its flight stand in the engine's
-//! pending set. Departures at a time come before everything that comes out of a pipe at that
-//! time: they touch nothing but their own pipe, so it does not matter in which order pipes do
-//! them, nor whether a pipe does them late or, for arrivals that are handed over ahead of time,
-//! early. A packet that enters is served after all departures up to its entry.
+//! Theory: the start of service is an event. It happens when a packet finds the sender idle, or when the
+//! packet before has departed; the discipline then chooses the packet, and its departure is computed. The
+//! pipe's next departure and the head of its flight are in the engine's pending set. Departures precede all
+//! packets that come out of a pipe at the same time. They touch nothing but their own pipe, so the order in
+//! which pipes handle them does not matter, nor whether a pipe handles them late or, for arrivals handed
+//! over ahead of time, early. A packet that enters is served after all departures up to its entry.
 //!
-//! What takes no time at all (an unlimited rate, a full bucket) happens within the entry. Its
-//! microstep is one above that of the entry where the packet also comes out at that time, as
-//! in a plain pipe; all else comes out at microstep 0.
+//! Service that takes no time (an unlimited rate, a full bucket) happens within the entry. If the packet
+//! also comes out at that time, its microstep is one above that of the entry, as in a plain pipe; all other
+//! packets come out at microstep 0.
 //!
-//! With nothing set that a plain pipe could not do, all results are those of a plain pipe.
+//! With parameters that a plain pipe could serve, all results are those of a plain pipe.
 //!
-//! **Order.** No packet comes out before its predecessor; a lost one holds its place too. Free
-//! of that are packets that are held back, all packets where a jitter or a trace may reorder,
-//! and with `overtake`, those behind a change of the parameters.
+//! **Order.** No packet comes out before its predecessor, even a lost one. Exempt are packets that are held
+//! back, all packets where a jitter or a trace may reorder, and, with `overtake`, packets behind a change of
+//! the parameters.
 //!
-//! **Changes.** The limit and discipline hold for packets to come (those that wait keep their
-//! place), rate, burst and trace for all that has not been sent, pro rata for the packet in
-//! service, all else for packets that depart from then on.
+//! **Changes.** Limit and discipline apply to packets that enter later (those that wait keep their place),
+//! rate, burst and trace to everything not yet sent, pro rata for the packet in service, and all else to
+//! packets that depart later.
 //!
-//! **Down.** What is on its way and what waits is lost, and nothing may enter. Where the queue
-//! is kept, what waits stays, and the packet in service is sent anew, from its first byte.
+//! **Down.** Packets in flight and in the queue are lost, and none may enter. If the queue is kept, waiting
+//! packets stay, and the packet in service is sent again from its first byte.
 //!
-//! A late arrival (stamped before the engine's time) is served as from its stamp as far as the
-//! departures go that have been done; what it then comes out too late by is its staleness.
+//! A late arrival, stamped before the engine's time, is served as from its stamp, as far as the departures
+//! already handled allow. The time by which it then comes out too late is its shift.
 //!
-//! Left out: what the parts do; they are one small file each.
+//! Left out: the parts, one small file each.
 
 use super::Context;
 use super::delay::Moment;
@@ -47,7 +46,7 @@ use crate::pool::{MARKED, Pool};
 use crate::rng::Stream;
 use crate::time::{Span, Time};
 use crate::units::Framing;
-use crate::witness::Fate;
+use crate::witness::PacketEvent;
 
 /// A pipe whose start of service is an event.
 #[derive(Debug)]
@@ -59,20 +58,20 @@ pub(crate) struct Shaped {
     stopped: Option<Item>,
     pub(super) wire: Wire,
     pub(super) flight: Flight,
-    /// No packet may come out before this, but those that are free.
+    /// No packet may come out before this, except those exempt from the order.
     last: Moment,
-    /// Everything up to here has been done.
+    /// All departures up to here have been handled.
     clock: Time,
     is_up: bool,
-    /// When the pipe stands in the pending set with a departure; it may be early.
+    /// The time of the departure that is in the pending set; it may be too early.
     alarm: Option<Time>,
-    /// For the flow hash.
+    /// The key of the flow hash.
     seed: u64,
     counters: PipeCounters,
     pub(super) gauge: Option<Box<Gauge>>,
 }
 
-/// What a plain pipe hands over when it becomes shaped.
+/// The state that a plain pipe hands over when it becomes shaped.
 pub(super) struct Handover {
     pub(super) sender: Sender,
     pub(super) loss: Loss,
@@ -81,7 +80,7 @@ pub(super) struct Handover {
 }
 
 impl Shaped {
-    /// The general form of the pipe called `name`, going on from the `handover` at `now`.
+    /// The shaped form of the pipe called `name`, continuing from `handover` at `now`.
     pub(super) fn new(
         params: &PipeParams,
         handover: Handover,
@@ -158,7 +157,7 @@ impl Shaped {
         self.run_to(params, now, context);
     }
 
-    /// Does all departures up to `to`.
+    /// Handles all departures up to `to`.
     pub(super) fn run_to(&mut self, params: &PipeParams, to: Time, context: &mut Context<'_>) {
         while let Some((item, served)) = self.serving
             && served.departure <= to
@@ -172,7 +171,7 @@ impl Shaped {
         }
     }
 
-    /// Starts the next packet's service at `now`, where the sender is idle.
+    /// Starts the next packet's service at `now`, if the sender is idle.
     fn start(&mut self, now: Time, context: &mut Context<'_>) {
         if self.serving.is_some() || !self.is_up || self.queue.is_empty() {
             return;
@@ -206,7 +205,7 @@ impl Shaped {
         }
     }
 
-    /// A packet's last bit is out.
+    /// Handles a departure: the packet's last bit is sent.
     fn depart(&mut self, params: &PipeParams, index: u32, now: Time, context: &mut Context<'_>) {
         let delay = self.wire.delay(params, now);
         let bytes = params.framing.counted(context.pool[index].ip_len());
@@ -222,7 +221,7 @@ impl Shaped {
         };
         if self.wire.corrupts(index, context.pool) {
             self.counters.corrupted += 1;
-            context.change(index, now, Fate::Corrupted);
+            context.change(index, now, PacketEvent::Corrupted);
         }
         let copy = self
             .wire
@@ -244,7 +243,7 @@ impl Shaped {
         }
     }
 
-    /// A packet sets out at `now` on its way of `delay`, and `held` for longer.
+    /// Puts a packet into flight at `now`, for `delay` and, if it is held back, `held` longer.
     fn send_out(
         &mut self,
         params: &PipeParams,
@@ -262,7 +261,7 @@ impl Shaped {
         };
         if due.time < context.floor {
             let shift = context.floor.since(due.time).as_ns();
-            context.pool[index].staleness = u32::try_from(shift).unwrap_or(u32::MAX);
+            context.pool[index].shift = u32::try_from(shift).unwrap_or(u32::MAX);
             due = Moment {
                 time: context.floor,
                 microstep: 0,
@@ -272,10 +271,10 @@ impl Shaped {
         self.flight.push(index, context.pool);
     }
 
-    /// When a packet comes out that would at `due`.
+    /// When a packet that is due at `due` comes out, given the order.
     fn in_order(&mut self, params: &PipeParams, due: Moment) -> Moment {
         self.last = self.last.max(due);
-        if wire::is_free(params) {
+        if wire::may_reorder(params) {
             due
         } else {
             self.last
@@ -372,8 +371,7 @@ impl Shaped {
         self.run_to(params, now, context);
     }
 
-    /// When the pipe has to be asked again for its departures, where the pending set does not
-    /// know yet; it does from now on.
+    /// The time of the next departure, if the pending set does not have it yet. The caller puts it in.
     pub(super) fn announce(&mut self) -> Option<Time> {
         let departure = self.serving.map(|(_, served)| served.departure);
         let departure = departure.filter(|&departure| departure < Time::MAX)?;
@@ -384,12 +382,12 @@ impl Shaped {
         self.alarm
     }
 
-    /// The alarm has gone off.
+    /// Notes that the departure in the pending set has come.
     pub(super) const fn alarmed(&mut self) {
         self.alarm = None;
     }
 
-    /// The pending set has forgotten this pipe.
+    /// Notes that the pending set has dropped this pipe.
     pub(super) fn forget(&mut self) {
         self.alarm = None;
         self.flight.forget();
@@ -412,7 +410,7 @@ impl Shaped {
         (packets, self.queue.bytes() + stopped)
     }
 
-    /// Whether the pipe is up and nothing is inside at `now`, nor a lost packet's place kept.
+    /// Whether the pipe is up and empty at `now`, without even a lost packet's place.
     pub(super) fn is_idle(&self, now: Time) -> bool {
         let sends = self.serving.is_some() || self.stopped.is_some();
         let free = Moment {
@@ -442,24 +440,24 @@ impl Shaped {
 
     fn mark(&mut self, index: u32, now: Time, context: &mut Context<'_>) {
         context.pool[index].put(MARKED, true);
-        context.change(index, now, Fate::Marked);
+        context.change(index, now, PacketEvent::Marked);
         self.counters.marked += 1;
     }
 
-    /// The pipe loses a packet at `at`.
+    /// Counts a packet that the pipe loses at `at`.
     pub(super) fn lose(&mut self, index: u32, at: Time, context: &mut Context<'_>) {
         self.counters.drops_loss += 1;
-        context.end(index, at, Fate::Loss);
+        context.end(index, at, PacketEvent::Loss);
     }
 
-    /// A packet is lost at `at` because the link is down.
+    /// Counts a packet that is lost at `at` because the link is down.
     fn lose_down(&mut self, index: u32, at: Time, context: &mut Context<'_>) {
         self.counters.drops_down += 1;
-        context.end(index, at, Fate::LinkDown);
+        context.end(index, at, PacketEvent::LinkDown);
     }
 }
 
-/// The queue gives up a packet at `now`.
+/// Counts a packet that the queue drops at `now`.
 fn drop_queued(
     dropped: &Dropped,
     now: Time,
@@ -468,11 +466,11 @@ fn drop_queued(
 ) {
     counters.drops_queue += 1;
     counters.drops_early += u64::from(dropped.early);
-    context.end(dropped.item.index, now, Fate::Queue);
+    context.end(dropped.item.index, now, PacketEvent::Queue);
 }
 
-/// Fills in what the discipline wants to know of a packet: its bytes, and its flow and whether
-/// its sender understands marks where `needs` say so.
+/// Fills in what the discipline needs to know of a packet: its bytes, and, as `needs` says, its flow and
+/// whether its sender understands ECN marks.
 fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool: &Pool) {
     item.bytes = framing.counted(pool[item.index].ip_len());
     let [flow, ecn] = needs;
@@ -482,8 +480,7 @@ fn describe(item: &mut Item, framing: Framing, needs: [bool; 2], seed: u64, pool
     item.ecn_capable = ecn && packet::is_ecn_capable(pool.headers(item.index));
 }
 
-/// When a packet comes out that entered at `entry`, departs at `now` and is on its way for
-/// `delay`.
+/// When a packet that entered at `entry` and departs at `now` comes out after `delay`.
 fn came_out(entry: Moment, now: Time, delay: Span) -> Moment {
     let time = now + delay;
     let microstep = if time == entry.time {

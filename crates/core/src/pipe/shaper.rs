@@ -12,7 +12,7 @@
 
 use std::num::NonZeroU64;
 
-use super::rate::FASTEST;
+use super::rate::MAX_RATE;
 use super::trace::WORK_OF_BYTE;
 use crate::units::{Bytes, Rate};
 
@@ -36,7 +36,7 @@ impl Bucket {
     /// A full bucket.
     pub(crate) fn new(rate: Option<Rate>, depth: Bytes) -> Self {
         Self {
-            rate: rate.and_then(|rate| NonZeroU64::new(rate.bits_per_s().min(FASTEST))),
+            rate: rate.and_then(|rate| NonZeroU64::new(rate.bits_per_s().min(MAX_RATE))),
             depth: work_of(depth),
             full_at: 0,
             full_before: 0,

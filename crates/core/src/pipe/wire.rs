@@ -1,11 +1,10 @@
-//! What happens to a packet behind the sender: is it lost, changed, doubled, and how long is
-//! it on its way.
+//! What happens to a packet behind the sender: loss, corruption, duplication and delay.
 //!
-//! In this order: loss (a trace's, else the model), bit errors, the user's own element,
-//! corruption, duplication, delay (a trace's, else drawn, else constant), and being held back.
-//! Each mechanism has a random stream of its own, named after the pipe and the mechanism, that
-//! goes on where it was when parameters change; what is off draws nothing. A packet that is lost
-//! draws its delay all the same, so that the delays of the others do not depend on losses.
+//! In this order: loss (a trace's, else the model), bit errors, the user's own element, corruption,
+//! duplication, delay (a trace's, else drawn, else constant), and being held back. Each mechanism has its
+//! own random stream, named after the pipe and the mechanism, which continues when parameters change; a
+//! mechanism that is off draws nothing. A lost packet draws its delay all the same, so that the delays of
+//! other packets do not depend on losses.
 //!
 //! Left out: the order in which packets come out ([`super::flight`]).
 
@@ -39,7 +38,7 @@ pub(crate) struct Wire {
     /// Chooses the bit.
     corrupt_place: Stream,
     duplicate: Chooser,
-    /// Kept when delays are constant again, for its stream.
+    /// Kept while delays are constant, so that its stream continues.
     jitter: Option<Box<Sampler>>,
     jitter_stream: Stream,
     reorder: Chooser,
@@ -117,7 +116,7 @@ impl Wire {
         }
     }
 
-    /// How long the next packet, which departs at `now`, is on its way.
+    /// The delay of the next packet, which departs at `now`.
     pub(crate) fn delay(&mut self, params: &PipeParams, now: Time) -> Span {
         let recorded = self.trace.as_mut().and_then(|trace| trace.delay_at(now));
         match (recorded, &params.jitter, &mut self.jitter) {
@@ -134,7 +133,7 @@ impl Wire {
             None => self.loss.hits(),
             Some(loss) => !loss.is_never() && loss.hits(self.trace_loss.draw()),
         };
-        // Both draw, whatever the other says.
+        // No short circuit: both must draw.
         self.bit_errors.hits(bytes) | lost
     }
 
@@ -148,10 +147,10 @@ impl Wire {
         own.element.pass(now, packet, &mut self.element_random)
     }
 
-    /// Flips a bit of the packet's payload where the choice falls on it; whether it did.
+    /// Flips a bit of the packet's payload if it is chosen; returns whether it did.
     pub(crate) fn corrupts(&mut self, index: u32, pool: &mut Pool) -> bool {
         self.corrupt.hits() && {
-            // A checksum that is computed later would make the damage good.
+            // Complete the checksum first: one computed later would hide the error.
             pool.materialise(index);
             let len = pool[index].ip_len();
             let stored = &mut pool.frame_mut(index)[ETHERNET_LEN..];
@@ -174,8 +173,8 @@ impl Wire {
     }
 }
 
-/// Whether each packet comes out when it may, whatever went before it.
-pub(crate) fn is_free(params: &PipeParams) -> bool {
+/// Whether packets may overtake each other.
+pub(crate) fn may_reorder(params: &PipeParams) -> bool {
     let free_jitter = params.jitter.as_ref().is_some_and(|jitter| jitter.reorder);
     free_jitter || (params.overtake && params.trace.is_some())
 }

@@ -1,35 +1,34 @@
-//! What is known of a packet besides its bytes: one cache line.
+//! A packet's descriptor: everything known about it except its bytes, in one cache line.
 //!
-//! All that a hop needs and all that the ends of a path need, so that a packet without its bytes
-//! takes 64 bytes, whatever it is. What follows from the rest is not kept: by how much the bytes of
-//! the hop limit still have to be lowered is their difference to `hop_limit`, and the remainder of a
-//! nanosecond of a departure follows from those of the packets behind it.
+//! It holds what a hop needs and what the ends of a path need, so a packet costs 64 bytes besides its own.
+//! Values that follow from others are not stored: how far the hop limit in the frame must still be lowered
+//! is its difference from `hop_limit`, and the remainder of a nanosecond of a departure follows from the
+//! departures of the packets behind it.
 
 use std::num::NonZeroU32;
 
 use crate::packet::Headers;
 use crate::pipe::delay::Moment;
 use crate::pipe::rate::Exact;
-use crate::pool::{LONGEST_PACKET, NIL};
+use crate::pool::{MAX_PACKET_LEN, NIL};
 use crate::segment::Partial;
 use crate::time::{Span, Time};
 
 /// A shared buffer's number, from 1.
 pub(crate) type BufferId = NonZeroU32;
 
-/// Of a descriptor: a router may split the packet.
+/// Flag: a router may fragment the packet.
 pub(crate) const MAY_FRAGMENT: u8 = 1;
-/// Of a descriptor: it is lost in the pipe that it is in.
+/// Flag: the pipe that it is in has lost it; it keeps its place there until it would come out.
 pub(crate) const LOST: u8 = 2;
-/// Of a descriptor: the frame's bytes still have to be marked as having met congestion.
+/// Flag: the CE mark is still to be written into the frame.
 pub(crate) const MARKED: u8 = 4;
-/// Of a descriptor: the checksum in its own slot is partial.
+/// Flag: the checksum in its own slot is partial.
 const PARTIAL: u8 = 8;
-/// Of a descriptor: it departs within the nanosecond that begins at `departure`.
+/// Flag: it departs within the nanosecond that begins at `departure`, not at its beginning.
 const WITHIN: u8 = 16;
 
-/// A gap that is not known, longer than 4 s, or before a packet that comes out at another microstep
-/// than 0.
+/// The gap is unknown, longer than 4 s, or before a packet that comes out at a microstep above 0.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A packet without its bytes.
@@ -39,43 +38,44 @@ pub(crate) struct Descriptor {
     due: Time,
     /// When its last bit leaves its pipe's sender, in whole ns.
     departure: u64,
-    /// The delays of all pipes so far.
+    /// The sum of the delays of all pipes so far.
     pub(crate) path_delay: Span,
     /// When it entered the network.
     pub(crate) entered: Time,
     /// The packet behind it.
     pub(crate) next: u32,
-    /// From when it comes out of a plain pipe until the packet behind it does, in ns, or [`UNKNOWN`]:
-    /// whoever takes it out and knows need not go to that one's place in memory.
+    /// The time from when it comes out of a plain pipe until the packet behind it does, in ns, or
+    /// [`UNKNOWN`]. Spares whoever takes it out a cache miss on that packet.
     gap: u32,
     pub(crate) id: u32,
     /// The node that it goes to; `NIL` for none that exists.
     pub(crate) destination: u32,
-    /// By how much it came too late to be served at its stamp, in ns.
-    pub(crate) staleness: u32,
-    /// The buffer that holds its bytes, 0 for its own slot; where its checksum is partial, where
-    /// that is.
+    /// How much later it comes out than its stamp would have allowed, in ns, because the engine was past
+    /// that time.
+    pub(crate) shift: u32,
+    /// The buffer that holds its bytes; 0 if its own slot does. With [`PARTIAL`], the place of the checksum.
     place: u32,
-    /// With a buffer, its number among the segments there; without, how many bytes of its frame
-    /// its slot holds where the rest are zeros, or 0 where it holds them all.
+    /// With a buffer: its number among the segments. Without: how many bytes its slot holds if the rest of
+    /// its frame is zeros, or 0 if the slot holds all.
     pub(crate) segment: u16,
     ip_len: u16,
     microstep: u16,
-    /// TTL or hop limit with all edits.
+    /// TTL or hop limit, all edits included.
     pub(crate) hop_limit: u8,
     flags: u8,
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 64);
 
-/// What the ends of a path need of a packet.
+/// What the ends of a path need to know of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) id: u32,
     /// When it entered the network.
     pub(crate) entered: Time,
-    /// By how much it came too late to be served at its stamp, in ns.
-    pub(crate) staleness: u32,
+    /// How much later it comes out than its stamp would have allowed, in ns, because the engine was past
+    /// that time.
+    pub(crate) shift: u32,
 }
 
 impl Descriptor {
@@ -90,7 +90,7 @@ impl Descriptor {
             next: NIL,
             gap: UNKNOWN,
             destination: NIL,
-            staleness: origin.staleness,
+            shift: origin.shift,
             place: 0,
             segment: 0,
             ip_len: 0,
@@ -102,7 +102,7 @@ impl Descriptor {
 
     /// It has such headers.
     pub(super) fn describe(&mut self, headers: &Headers) {
-        debug_assert!(headers.ip_len <= LONGEST_PACKET);
+        debug_assert!(headers.ip_len <= MAX_PACKET_LEN);
         self.ip_len = headers.ip_len as u16;
         self.hop_limit = headers.hop_limit;
         self.put(MAY_FRAGMENT, headers.may_fragment);
@@ -112,12 +112,11 @@ impl Descriptor {
         Origin {
             id: self.id,
             entered: self.entered,
-            staleness: self.staleness,
+            shift: self.shift,
         }
     }
 
-    /// Takes over what outlasts a pipe from a packet of another engine; its bytes
-    /// are its own.
+    /// Takes over, from a packet of another engine, what outlasts a pipe. The bytes are not included.
     pub(crate) fn continue_as(&mut self, from: &Self) {
         *self = Self {
             departure: 0,
@@ -138,7 +137,7 @@ impl Descriptor {
         self.flags = self.flags & !flag | if is { flag } else { 0 };
     }
 
-    /// Takes a flag away, and says whether it was there.
+    /// Clears a flag; returns whether it was set.
     pub(super) const fn take(&mut self, flag: u8) -> bool {
         let is = self.is(flag);
         self.put(flag, false);
@@ -185,7 +184,7 @@ impl Descriptor {
         })
     }
 
-    /// What is behind it comes out at another time now.
+    /// Forgets the gap: the packet behind it comes out at another time now.
     pub(crate) const fn forget_behind(&mut self) {
         self.gap = UNKNOWN;
     }
@@ -201,7 +200,7 @@ impl Descriptor {
         self.departure
     }
 
-    /// It has entered a plain pipe, as the last one.
+    /// Notes its entry into a plain pipe, as the last packet there.
     #[inline]
     pub(crate) fn enter(&mut self, due: Moment, departure: Exact, lost: bool) {
         (self.next, self.gap) = (NIL, UNKNOWN);
@@ -228,7 +227,7 @@ impl Descriptor {
         }
     }
 
-    /// Its bytes are those of a segment in a buffer.
+    /// Its bytes are a segment of a buffer.
     pub(crate) const fn share(&mut self, buffer: BufferId, segment: u16) {
         self.place = buffer.get();
         self.segment = segment;

@@ -8,7 +8,7 @@
 //! router, which would use one of its own pipes only (polarisation). [`Balance::RoundRobin`] gives every new flow
 //! the next member of the set in turn and remembers it, so that few large flows spread evenly.
 //!
-//! Bounds: a node remembers [`MOST_FLOWS`] flows. Past that a new one takes the place of an old
+//! Bounds: a node remembers [`MAX_FLOWS`] flows. Past that a new one takes the place of an old
 //! one by second chance: a hand goes around the places in the order in which they were filled,
 //! passes over (once) what was used since it last came by, and takes the first that was not. A
 //! forgotten flow that goes on is a new one. The order of packets decides all, no clock does.
@@ -23,7 +23,7 @@ use crate::packet::flow_hash;
 use crate::topology::{Balance, NodeId, PipeId};
 
 /// How many flows a node remembers for [`Balance::RoundRobin`].
-pub const MOST_FLOWS: usize = 65_536;
+pub const MAX_FLOWS: usize = 65_536;
 
 /// The memory and the randomness of balanced routes.
 #[derive(Debug, Clone, Default)]
@@ -133,7 +133,7 @@ impl Flows {
             pipe,
             used: false,
         };
-        let place = if self.list.len() < MOST_FLOWS {
+        let place = if self.list.len() < MAX_FLOWS {
             self.list.push(fresh);
             self.list.len() - 1
         } else {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn old_flows_give_way_unless_they_are_used() {
         let mut flows = Flows::default();
-        for flow in 0..MOST_FLOWS as u64 {
+        for flow in 0..MAX_FLOWS as u64 {
             flows.remember(flow, PipeId(1));
         }
         assert_eq!(flows.find(0), Some(PipeId(1)));
@@ -173,11 +173,11 @@ mod tests {
         flows.remember(u64::MAX - 1, PipeId(3));
         let places = [0, 1, 2, 3, u64::MAX, u64::MAX - 1].map(|flow| flows.places.get(&flow));
         assert_eq!(places, [Some(&0), None, None, Some(&3), Some(&1), Some(&2)]);
-        for flow in 1 << 32..(1 << 32) + MOST_FLOWS as u64 - 2 {
+        for flow in 1 << 32..(1 << 32) + MAX_FLOWS as u64 - 2 {
             flows.remember(flow, PipeId(4));
         }
         assert_eq!(flows.find(0), None);
-        assert_eq!(flows.list.len(), MOST_FLOWS);
-        assert_eq!(flows.places.len(), MOST_FLOWS);
+        assert_eq!(flows.list.len(), MAX_FLOWS);
+        assert_eq!(flows.places.len(), MAX_FLOWS);
     }
 }

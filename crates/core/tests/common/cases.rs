@@ -11,7 +11,7 @@ use longhaul_core::params::LossModel;
 use longhaul_core::router::{Responder, Silent};
 use longhaul_core::topology::{Balance, Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Framing, Probability, QueueLimit, Rate};
-use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness};
 use longhaul_core::{Engine, EngineConfig, NodeId, PipeId, Span, Time, Topology};
 use proptest::prelude::*;
 
@@ -416,16 +416,18 @@ type Passages = (HashMap<(u32, u32), (u64, u64)>, Vec<(u32, u64, u64)>);
 struct Services(Arc<Mutex<Passages>>);
 
 impl Witness for Services {
-    fn fates(&self) -> Fates {
-        let fates = [
-            Fate::In,
-            Fate::Served,
-            Fate::Out,
-            Fate::Loss,
-            Fate::Queue,
-            Fate::LinkDown,
+    fn events(&self) -> PacketEvents {
+        let events = [
+            PacketEvent::In,
+            PacketEvent::Served,
+            PacketEvent::Out,
+            PacketEvent::Loss,
+            PacketEvent::Queue,
+            PacketEvent::LinkDown,
         ];
-        fates.into_iter().fold(Fates::NONE, Fates::with)
+        events
+            .into_iter()
+            .fold(PacketEvents::NONE, PacketEvents::with)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
@@ -434,14 +436,16 @@ impl Witness for Services {
         };
         let (inside, left) = &mut *self.0.lock().unwrap();
         let (key, time) = ((pipe.0, sighting.slot()), sighting.time.as_ns());
-        match sighting.fate {
-            Fate::In => drop(inside.insert(key, (time, u64::MAX))),
-            Fate::Served => {
+        match sighting.event {
+            PacketEvent::In => drop(inside.insert(key, (time, u64::MAX))),
+            PacketEvent::Served => {
                 inside.entry(key).and_modify(|(_, service)| *service = time);
             }
-            fate => {
+            event => {
                 let passage = inside.remove(&key);
-                if let (Fate::Out | Fate::Loss, Some((entry, service))) = (fate, passage) {
+                if let (PacketEvent::Out | PacketEvent::Loss, Some((entry, service))) =
+                    (event, passage)
+                {
                     left.push((pipe.0, entry, service));
                 }
             }

@@ -10,11 +10,11 @@ pub(crate) mod tally;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use longhaul_core::packet;
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::{Engine, NodeId, Time, Topology};
 
-/// A packet that came out: (id, host, due, path delay, staleness, frame length), in ns.
+/// A packet that came out: (id, host, due, path delay, shift, frame length), in ns.
 pub(crate) type Delivery = (u32, u32, u64, u64, u64, u32);
 
 pub(crate) fn node(name: &str, n: u32) -> Node {
@@ -84,7 +84,7 @@ pub(crate) fn drain(engine: &mut Engine) -> Vec<Delivery> {
             egress.host.0,
             egress.due.as_ns(),
             egress.path_delay.as_ns(),
-            egress.staleness.as_ns(),
+            egress.shift.as_ns(),
             egress.len,
         ));
         engine.release(egress);
@@ -126,7 +126,13 @@ pub(crate) struct Plain;
 const ANSWER: u8 = 1;
 
 impl Responder for Plain {
-    fn respond(&mut self, router: &Node, _: Cause, cause: &[u8], out: &mut [u8]) -> Option<usize> {
+    fn respond(
+        &mut self,
+        router: &Node,
+        _: PuntReason,
+        cause: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
         if cause[23] == ANSWER {
             return None;
         }

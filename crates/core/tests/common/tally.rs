@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use longhaul_core::packet;
-use longhaul_core::witness::{Fate, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, Place, Sighting, Witness};
 use longhaul_core::{Engine, PipeId, Time};
 
 /// What has been told.
@@ -32,49 +32,55 @@ impl Witness for Teller {
         assert_eq!(head, frame[3..][..40.min(sighting.frame_len())]);
         match sighting.place {
             Place::Pipe(pipe) => {
-                if sighting.fate == Fate::Out {
+                if sighting.event == PacketEvent::Out {
                     let last = tally.last_out.insert(pipe.0, sighting.time);
                     assert!(last.is_none_or(|last| last <= sighting.time));
                 }
                 *tally
                     .pipes
-                    .entry((pipe.0, sighting.fate as u8))
+                    .entry((pipe.0, sighting.event as u8))
                     .or_default() += 1;
             }
-            Place::Node(_) => *tally.nodes.entry(sighting.fate as u8).or_default() += 1,
+            Place::Node(_) => *tally.nodes.entry(sighting.event as u8).or_default() += 1,
         }
     }
 }
 
 impl Tally {
-    fn pipe(&self, pipe: u32, fate: Fate) -> u64 {
-        self.pipes.get(&(pipe, fate as u8)).copied().unwrap_or(0)
+    fn pipe(&self, pipe: u32, event: PacketEvent) -> u64 {
+        self.pipes.get(&(pipe, event as u8)).copied().unwrap_or(0)
     }
 
     /// Every counter is the number of what was told; nothing is inside the engine.
     pub(crate) fn check(&self, engine: &Engine) {
         for pipe in 0..engine.topology().pipes().len() as u32 {
             let counters = engine.pipe_counters(PipeId(pipe));
-            let told = |fate| self.pipe(pipe, fate);
-            assert_eq!(told(Fate::Out), counters.packets);
-            assert_eq!(told(Fate::Loss), counters.drops_loss);
-            assert_eq!(told(Fate::Queue), counters.drops_queue);
-            assert_eq!(told(Fate::LinkDown), counters.drops_down);
-            assert_eq!(told(Fate::Marked), counters.marked);
-            assert_eq!(told(Fate::Corrupted), counters.corrupted);
-            let ended = [Fate::Out, Fate::Loss, Fate::Queue, Fate::LinkDown].map(told);
-            let went_in = told(Fate::In) + counters.duplicated;
+            let told = |event| self.pipe(pipe, event);
+            assert_eq!(told(PacketEvent::Out), counters.packets);
+            assert_eq!(told(PacketEvent::Loss), counters.drops_loss);
+            assert_eq!(told(PacketEvent::Queue), counters.drops_queue);
+            assert_eq!(told(PacketEvent::LinkDown), counters.drops_down);
+            assert_eq!(told(PacketEvent::Marked), counters.marked);
+            assert_eq!(told(PacketEvent::Corrupted), counters.corrupted);
+            let ended = [
+                PacketEvent::Out,
+                PacketEvent::Loss,
+                PacketEvent::Queue,
+                PacketEvent::LinkDown,
+            ]
+            .map(told);
+            let went_in = told(PacketEvent::In) + counters.duplicated;
             assert_eq!(went_in, ended.iter().sum());
         }
         let counters = engine.counters();
-        let told = |fate: Fate| self.nodes.get(&(fate as u8)).copied().unwrap_or(0);
-        assert_eq!(told(Fate::Entered), counters.entered);
-        assert_eq!(told(Fate::Delivered), counters.delivered);
+        let told = |event: PacketEvent| self.nodes.get(&(event as u8)).copied().unwrap_or(0);
+        assert_eq!(told(PacketEvent::Entered), counters.entered);
+        assert_eq!(told(PacketEvent::Delivered), counters.delivered);
         let dropped = counters.dropped;
-        assert_eq!(told(Fate::Misdelivered), dropped.misdelivered);
-        assert_eq!(told(Fate::Absorbed), dropped.absorbed);
-        assert_eq!(told(Fate::HopLimit), dropped.hop_limit);
-        assert_eq!(told(Fate::NoRoute), dropped.no_route);
-        assert_eq!(told(Fate::TooBig), dropped.too_big);
+        assert_eq!(told(PacketEvent::Misdelivered), dropped.misdelivered);
+        assert_eq!(told(PacketEvent::Absorbed), dropped.absorbed);
+        assert_eq!(told(PacketEvent::HopLimit), dropped.hop_limit);
+        assert_eq!(told(PacketEvent::NoRoute), dropped.no_route);
+        assert_eq!(told(PacketEvent::TooBig), dropped.too_big);
     }
 }

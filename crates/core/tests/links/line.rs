@@ -16,7 +16,7 @@ pub(crate) const SEED: u64 = 20_261_121;
 /// Packets that are handed over at once.
 const BATCH: usize = 1024;
 /// UDP header and number of the packet.
-const LEAST_PAYLOAD: usize = 16;
+const MIN_PAYLOAD: usize = 16;
 
 /// A packet to send.
 #[derive(Clone, Copy)]
@@ -157,7 +157,7 @@ impl Line {
         while let Some(egress) = self.engine.poll_egress() {
             let frame = self.engine.frame(&egress);
             assert!(packet::parse(frame).is_ok(), "what comes out is sound");
-            assert_eq!(egress.staleness.as_ns(), 0);
+            assert_eq!(egress.shift.as_ns(), 0);
             let at = |pair: &Pair| pair.ends[1] == egress.host;
             let link = self.pairs.iter().position(at).expect("a receiver");
             each(&Out {
@@ -182,7 +182,7 @@ impl Line {
 fn write_frame(frame: &mut Vec<u8>, packet: &Packet, addresses: [Ipv4Addr; 2], number: u64) {
     let ip_len = usize::from(packet.ip_len);
     let udp_len = packet.ip_len - 20;
-    assert!(usize::from(udp_len) >= LEAST_PAYLOAD);
+    assert!(usize::from(udp_len) >= MIN_PAYLOAD);
     frame.clear();
     frame.resize(ETHERNET_LEN + ip_len, 0);
     frame[12] = 0x08;
@@ -198,7 +198,7 @@ fn write_frame(frame: &mut Vec<u8>, packet: &Packet, addresses: [Ipv4Addr; 2], n
     ip[24..26].copy_from_slice(&udp_len.to_be_bytes());
     ip[28..36].copy_from_slice(&number.to_be_bytes());
     // Behind the number all is zero.
-    let checksum = !udp_sum(&ip[12..20], udp_len, &ip[20..20 + LEAST_PAYLOAD]);
+    let checksum = !udp_sum(&ip[12..20], udp_len, &ip[20..20 + MIN_PAYLOAD]);
     let checksum = if checksum == 0 { 0xffff } else { checksum }; // RFC 768
     ip[26..28].copy_from_slice(&checksum.to_be_bytes());
 }

@@ -53,7 +53,7 @@ fn what_is_no_super_packet_is_refused() {
         let refused = engine.arrive_super(h1, Time::ZERO, &frame, &offload);
         assert_eq!(
             refused,
-            Err(Refused::Frame(Refusal::Malformed)),
+            Err(Refused::Frame(FrameError::Malformed)),
             "{offload:?}"
         );
     }
@@ -67,12 +67,12 @@ fn what_is_no_super_packet_is_refused() {
     let mut other = frame.clone();
     other[12] = 0x88;
     let refused = engine.arrive_super(h1, Time::ZERO, &other, &good);
-    assert_eq!(refused, Err(Refused::Frame(Refusal::NotIp)));
+    assert_eq!(refused, Err(Refused::Frame(FrameError::NotIp)));
     assert_eq!(engine.counters().refused.not_ip, ten().segments() as u64);
     // Too small a piece makes too many of them.
     let many = Offload { size: 1, ..good };
     let refused = engine.arrive_super(h1, Time::ZERO, &frame, &many);
-    assert_eq!(refused, Err(Refused::Frame(Refusal::Malformed)));
+    assert_eq!(refused, Err(Refused::Frame(FrameError::Malformed)));
     let payload = (frame.len() - ten().headers()) as u64;
     assert_eq!(
         engine.counters().refused.malformed,
@@ -88,7 +88,7 @@ fn what_is_no_super_packet_is_refused() {
     );
     let most = Sent {
         size: 1,
-        payload: vec![1; MOST_SEGMENTS],
+        payload: vec![1; MAX_SEGMENTS],
         ..ten()
     };
     let (frame, offload) = most.super_packet();
@@ -144,7 +144,7 @@ fn super_packets_in_tunnels_are_refused() {
     // VXLAN with an inner Ethernet header (RFC 7348), then IPv4 in IPv4, and in IPv6.
     let mut vxlan = vec![2; 8 + 8 + 14];
     vxlan[..8].copy_from_slice(&[0x30, 0x39, 0x12, 0xb5, 0, 0, 0, 0]);
-    let refused = Err(Refused::Frame(Refusal::Malformed));
+    let refused = Err(Refused::Frame(FrameError::Malformed));
     for sent in [ten(), ipv6.clone()] {
         assert_eq!(outer(sent.clone(), 17, &vxlan), refused);
         assert_eq!(outer(sent.clone(), 4, &[]), refused);
@@ -183,7 +183,10 @@ fn a_checksum_within_the_ip_header_is_refused() {
             };
             engine.arrive_super(h1, Time::ZERO, &frame, &offload)
         };
-        assert_eq!(arrive(first - 1), Err(Refused::Frame(Refusal::Malformed)));
+        assert_eq!(
+            arrive(first - 1),
+            Err(Refused::Frame(FrameError::Malformed))
+        );
         assert_eq!(arrive(first), Ok(()));
     }
 }

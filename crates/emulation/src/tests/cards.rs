@@ -74,7 +74,7 @@ fn a_change_of_the_pipe_changes_the_room() {
         emulation.set(pipe, &patch);
         let own = QueueLimit::Packets(2);
         assert_eq!(emulation.params(pipe).queue, own, "its own queue");
-        assert_eq!(emulation.look(pipe).params, *emulation.params(pipe));
+        assert_eq!(emulation.pipe_state(pipe).params, *emulation.params(pipe));
         dropped(emulation, pipe)
     };
     let rate = |bits| Patch {

@@ -72,7 +72,7 @@ proptest! {
     ) {
         let plan = plan(&events.concat());
         let mut emulation = emulation(&plan);
-        emulation.tell_network();
+        emulation.report_network_changes();
         let (mut known, mut begun) = (Known::default(), 0);
         let pipes = (0..plan.topology.pipes().len() as u32).map(PipeId);
         for step in steps.into_iter().chain([Step::Take]) {
@@ -95,13 +95,13 @@ proptest! {
                     let Some(applied) = emulation.take_applied() else { continue };
                     prop_assert!(applied.params.len() <= 6 && applied.up.len() <= 6);
                     if matches!(step, Step::Keep) {
-                        emulation.keep_applied(applied);
+                        emulation.restore_applied(applied);
                         continue;
                     }
                     begun += applied.begun.len();
                     known.take(applied);
                     for pipe in pipes.clone() {
-                        let look = emulation.look(pipe);
+                        let look = emulation.pipe_state(pipe);
                         prop_assert_eq!(known.is_up(pipe), look.up);
                         prop_assert_eq!(emulation.engine().is_up(pipe), look.up);
                         prop_assert_eq!(known.params(&plan.topology, pipe), &look.params);
@@ -119,7 +119,7 @@ proptest! {
 fn routes_that_follow_are_told() {
     let plan = plan("  - { at: 1 s, link: g-h, down: 500 ms }\n");
     let mut emulation = emulation(&plan);
-    emulation.tell_network();
+    emulation.report_network_changes();
     let mut known = Known::default();
     // The failure, and routes 100 ms later; the same of the repair.
     for (ms, up, rerouted) in [

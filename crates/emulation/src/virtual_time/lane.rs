@@ -4,8 +4,8 @@
 //! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
 //! **window** of its events, as long as the smallest such delay, before the hosts are asked what
 //! they make of them: whatever they send within the window cannot come out within it. Packets then
-//! enter at the times at which they were sent, for which the engine accepts arrivals in its past.
-//! Windows only save work: results do not depend on them, which a test holds to windows of nothing.
+//! enter at the times at which they were sent, since the engine accepts arrivals in its past. Windows
+//! only save work; a test demands the same results without them.
 //!
 //! That delay is [`Engine::lead`](longhaul_core::engine::Engine::lead). Where a first pipe is not
 //! plain (its start of service is an event of the engine's) or has no delay, it is zero, there are
@@ -19,9 +19,9 @@ use longhaul_core::{NodeId, Span, Time};
 use super::control::GRID;
 use crate::Emulation;
 
-/// So many rounds and packets at one point in time are a circle: hosts answer each other without
-/// any delay.
-const AT_ONCE_MAX: u64 = 2_000_000;
+/// The most rounds and packets at one point in time. More are taken for a loop: hosts that answer each
+/// other without any delay.
+const MAX_AT_ONCE: u64 = 2_000_000;
 
 /// One core of a virtual run.
 pub(super) struct Lane {
@@ -53,7 +53,7 @@ impl Lane {
         lane
     }
 
-    /// How long the engine may go on alone.
+    /// Measures how far the engine may run ahead of the hosts.
     fn measure_window(&mut self) {
         let engine = &self.emulation.engine;
         let leads = self.hosts.iter().map(|host| engine.lead(*host));
@@ -110,9 +110,9 @@ impl Lane {
         self.emulation.advance_before(until);
     }
 
-    /// Whether time does not pass any more.
+    /// Whether time no longer advances.
     pub(super) fn is_stuck(&self) -> bool {
-        self.at_once > AT_ONCE_MAX
+        self.at_once > MAX_AT_ONCE
     }
 
     /// Whether a packet has found no memory.

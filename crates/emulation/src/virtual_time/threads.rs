@@ -11,8 +11,8 @@
 //! A change of the network is a round of its own, before which everything earlier is done, so that
 //! distances between cores can be measured anew after it.
 //!
-//! Waiting at a gate spins for a while, since the others are about to come, and then yields; where
-//! there are more threads than CPUs, it yields at once. A thread that panics closes the gates for all.
+//! A thread that waits at a gate (a barrier) spins for a while, since the others are about to come, and
+//! then yields; with more threads than CPUs it yields at once. A thread that panics closes the gates for all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +31,7 @@ const SPINS: u32 = 4000;
 /// No time: what an atomic holds where nothing is to come.
 const NEVER: u64 = u64::MAX;
 
-/// Where all threads wait for each other.
+/// A barrier: all threads wait until the last one has come.
 struct Gate {
     threads: usize,
     /// How often a waiting thread polls before it yields.
@@ -89,7 +89,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// What a core tells the others before a round. Alone in its cache lines.
+/// What a core publishes before a round. Aligned so that no two cores share a cache line.
 #[repr(align(128))]
 struct Published {
     next: AtomicU64,
@@ -322,7 +322,7 @@ impl<'a> Worker<'a> {
         Outcome::More
     }
 
-    /// Tells the others what they have to know.
+    /// Publishes this core's state for the round.
     fn publish(&self, pauses: bool) {
         let published = &self.shared.cores[self.lane.core.index()];
         let ns = |time: Option<Time>| time.map_or(NEVER, Time::as_ns);

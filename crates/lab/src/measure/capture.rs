@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use longhaul_capture::{Filter, Packet, Writer};
-use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness};
 use longhaul_core::{PipeId, Span, Time};
 use longhaul_plan::measure::{Capture, Point};
 use rustc_hash::FxHashMap;
@@ -54,7 +54,7 @@ pub(super) struct Chunk {
 struct Record {
     time: Time,
     pipe: PipeId,
-    fate: Fate,
+    fate: PacketEvent,
     kept: u32,
     len: u32,
 }
@@ -204,12 +204,21 @@ impl Tap {
 }
 
 impl Witness for Tap {
-    fn fates(&self) -> Fates {
+    fn events(&self) -> PacketEvents {
         let fates = match self.wanted.point {
-            Point::Entry => [Fate::In, Fate::Queue, Fate::LinkDown].as_slice(),
-            Point::Exit => [Fate::Out, Fate::Queue, Fate::Loss, Fate::LinkDown].as_slice(),
+            Point::Entry => [PacketEvent::In, PacketEvent::Queue, PacketEvent::LinkDown].as_slice(),
+            Point::Exit => [
+                PacketEvent::Out,
+                PacketEvent::Queue,
+                PacketEvent::Loss,
+                PacketEvent::LinkDown,
+            ]
+            .as_slice(),
         };
-        fates.iter().copied().fold(Fates::NONE, Fates::with)
+        fates
+            .iter()
+            .copied()
+            .fold(PacketEvents::NONE, PacketEvents::with)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
@@ -219,11 +228,11 @@ impl Witness for Tap {
         if self.wanted.pipes.binary_search(&pipe).is_err() {
             return;
         }
-        match (self.wanted.point, sighting.fate) {
+        match (self.wanted.point, sighting.event) {
             (Point::Exit, _) => {
                 self.record(sighting, pipe);
             }
-            (Point::Entry, Fate::In) => {
+            (Point::Entry, PacketEvent::In) => {
                 let taken = self.record(sighting, pipe);
                 self.last_in = Some((pipe, sighting.slot(), sighting.time, taken));
             }

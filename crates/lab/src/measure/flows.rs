@@ -5,7 +5,7 @@
 //! Real and modelled flows are told apart by nothing but their addresses and ports.
 
 use longhaul_core::packet::{ETHERNET_LEN, FlowKey};
-use longhaul_core::witness::{Fate, Fates, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Sighting, Witness};
 use longhaul_core::{Span, Time};
 use rustc_hash::FxHashMap;
 
@@ -123,14 +123,14 @@ impl FlowTable {
     fn place_of(&mut self, sighting: &Sighting<'_>) -> u32 {
         let slot = sighting.slot() as usize;
         let entered = (sighting.entered(), sighting.number());
-        if sighting.fate != Fate::Entered
+        if sighting.event != PacketEvent::Entered
             && let Some(entry) = self.entries.get(slot)
             && (entry.entered, entry.table) == (entered, self.table)
         {
             return entry.place;
         }
         let place = self.place(FlowKey::of(sighting.headers()));
-        if sighting.fate == Fate::Entered {
+        if sighting.event == PacketEvent::Entered {
             if self.entries.len() <= slot {
                 self.entries.resize(slot + 1, Entry::default());
             }
@@ -157,31 +157,31 @@ impl FlowTable {
 }
 
 impl Witness for FlowTable {
-    fn fates(&self) -> Fates {
+    fn events(&self) -> PacketEvents {
         [
-            Fate::Entered,
-            Fate::Delivered,
-            Fate::Loss,
-            Fate::Queue,
-            Fate::LinkDown,
-            Fate::HopLimit,
-            Fate::NoRoute,
-            Fate::TooBig,
+            PacketEvent::Entered,
+            PacketEvent::Delivered,
+            PacketEvent::Loss,
+            PacketEvent::Queue,
+            PacketEvent::LinkDown,
+            PacketEvent::HopLimit,
+            PacketEvent::NoRoute,
+            PacketEvent::TooBig,
         ]
         .into_iter()
-        .fold(Fates::NONE, Fates::with)
+        .fold(PacketEvents::NONE, PacketEvents::with)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
         let place = self.place_of(sighting);
         let counts = self.counts(place);
         let bytes = sighting.frame_len().saturating_sub(ETHERNET_LEN) as u64;
-        match sighting.fate {
-            Fate::Entered => {
+        match sighting.event {
+            PacketEvent::Entered => {
                 counts.sent += 1;
                 counts.sent_bytes += bytes;
             }
-            Fate::Delivered => {
+            PacketEvent::Delivered => {
                 let delay = sighting.time.since(sighting.entered());
                 counts.received += 1;
                 counts.received_bytes += bytes;

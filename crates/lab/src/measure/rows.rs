@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use longhaul_core::witness::Fate;
+use longhaul_core::witness::PacketEvent;
 use longhaul_core::{NodeId, PipeId, Span, Time, Topology};
 
 use super::columns::{BITS, Column, Declared, EACH, Kind, SHARE, Take, column};
@@ -316,11 +316,11 @@ pub(super) fn core(table: &mut Table, row: &CoreRow, (start, end): (Time, Time))
 }
 
 /// What a packet's end in a pipe is called.
-pub(super) const fn fate(fate: Fate) -> &'static str {
+pub(super) const fn fate(fate: PacketEvent) -> &'static str {
     match fate {
-        Fate::Queue => "queue",
-        Fate::Loss => "loss",
-        Fate::LinkDown => "link_down",
+        PacketEvent::Queue => "queue",
+        PacketEvent::Loss => "loss",
+        PacketEvent::LinkDown => "link_down",
         _ => "out",
     }
 }

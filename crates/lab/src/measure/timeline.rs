@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use longhaul_core::packet::{ETHERNET_LEN, FlowKey};
-use longhaul_core::witness::{Fate, Fates, Place, Sighting, Witness};
+use longhaul_core::witness::{PacketEvent, PacketEvents, Place, Sighting, Witness};
 use longhaul_core::{PipeId, Time};
 use longhaul_plan::measure::Timeline;
 use rustc_hash::FxHashMap;
@@ -30,7 +30,7 @@ pub(super) struct Passage {
     pub(super) service: Option<Time>,
     /// When it came out or was dropped, and which.
     pub(super) end: Time,
-    pub(super) fate: Fate,
+    pub(super) fate: PacketEvent,
     /// From when on one core would know of its end.
     known: Time,
 }
@@ -71,18 +71,18 @@ impl Follower {
 }
 
 impl Witness for Follower {
-    fn fates(&self) -> Fates {
+    fn events(&self) -> PacketEvents {
         [
-            Fate::In,
-            Fate::Served,
-            Fate::Out,
-            Fate::Over,
-            Fate::Loss,
-            Fate::Queue,
-            Fate::LinkDown,
+            PacketEvent::In,
+            PacketEvent::Served,
+            PacketEvent::Out,
+            PacketEvent::Over,
+            PacketEvent::Loss,
+            PacketEvent::Queue,
+            PacketEvent::LinkDown,
         ]
         .into_iter()
-        .fold(Fates::NONE, Fates::with)
+        .fold(PacketEvents::NONE, PacketEvents::with)
     }
 
     fn see(&mut self, sighting: &Sighting<'_>) {
@@ -90,8 +90,8 @@ impl Witness for Follower {
             return;
         };
         let (key, time) = ((pipe, sighting.slot()), sighting.time);
-        match sighting.fate {
-            Fate::In => {
+        match sighting.event {
+            PacketEvent::In => {
                 if !self.follows(pipe, time) {
                     return;
                 }
@@ -106,12 +106,12 @@ impl Witness for Follower {
                     arrival: time,
                     service: None,
                     end: time,
-                    fate: Fate::In,
+                    fate: PacketEvent::In,
                     known: time,
                 };
                 self.inside.insert(key, passage);
             }
-            Fate::Served => {
+            PacketEvent::Served => {
                 if let Some(passage) = self.inside.get_mut(&key) {
                     passage.service = Some(time);
                 }
@@ -120,7 +120,7 @@ impl Witness for Follower {
                 if let Some(mut passage) = self.inside.remove(&key) {
                     (passage.end, passage.fate) = (time, fate);
                     passage.known = match fate {
-                        Fate::Loss => sighting.due().max(time),
+                        PacketEvent::Loss => sighting.due().max(time),
                         _ => time,
                     };
                     // A plain pipe tells when it is going to serve a packet, which may be lost before.

@@ -33,7 +33,7 @@ pub(super) struct Pass<'a> {
     used: Vec<u32>,
     turns: Option<TurnSums>,
     node: Vec<AtNode>,
-    /// Of the destination at hand: what comes out of pipes, as lists by the node they lead to.
+    /// Of the current destination: what comes out of pipes, as lists by the node they lead to.
     arrivals: Vec<(PipeId, f64, u32)>,
 }
 
@@ -57,7 +57,7 @@ struct AtNode {
     /// Per unit of weight: what senders send elsewhere, receivers receive from elsewhere.
     out: f64,
     inward: f64,
-    /// Of the destination at hand: what sets off here, what passes, the part that gets through
+    /// Of the current destination: what starts here, what passes, the part that gets through
     /// from here, and the first of its arrivals.
     starts: f64,
     through: f64,
@@ -282,7 +282,7 @@ impl<'a> Pass<'a> {
         self.flow_down(to, ends);
     }
 
-    /// The part of what sets off at each node of the tree that its path lets through.
+    /// The share of the traffic starting at each node of the tree that its path carries.
     fn hold_back(&mut self, along: Along) {
         for &node in self.tree.order() {
             let next = self.tree.next(node);
@@ -302,7 +302,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Carries what sets off at the nodes of the tree to its destination.
+    /// Sums the traffic starting at the nodes of the tree along their paths to the destination.
     fn flow_down(&mut self, to: NodeId, mut ends: Option<&mut Ends>) {
         for index in (0..self.tree.order().len()).rev() {
             let node = self.tree.order()[index];

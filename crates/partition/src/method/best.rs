@@ -1,28 +1,28 @@
-//! The method for what counts here: few crossings, even loads and a long look-ahead, weighed by
-//! the cost model ([`crate::costs`]).
+//! Minimises the cost of a run: few crossings, even loads and a long look-ahead, weighed against each
+//! other by the cost model ([`crate::costs`]).
 //!
-//! **Look-ahead** is bought by contraction: for a threshold, all that pipes of less delay join
-//! becomes one vertex, so no partition of what is left has less look-ahead. Several thresholds
-//! are tried, from no one on to that where the graph falls apart.
+//! **Look-ahead** comes from contraction: for a threshold, vertices joined by pipes of less delay become
+//! one, so every partition of the rest has at least that look-ahead. Several thresholds are tried, from
+//! none up to the highest that leaves enough vertices to split.
 //!
 //! **Search.** At each threshold METIS makes partitions from different seeds, once with the
 //! expected weights and once with the conservative ones where there are any; each is refined by
 //! Fiduccia-Mattheyses moves under limits of imbalance. The cheapest of all goes through V-cycles
 //! (Walshaw 2004): it is coarsened again by random heavy matchings that respect it, and refined on
-//! the way back; what is no better is dropped.
+//! the scheme back; what is no better is dropped.
 //!
 //! **Bounds.** The number of tries follows the size of the graph, never a clock: the same graph
 //! gives the same partition on a slower machine.
 
 use super::refine::{Limits, refine, work_halves};
-use super::{Draws, Metis, Way};
+use super::{Draws, Metis, Scheme};
 use crate::graph::{Graph, Groups};
 use crate::partition::Partitioner;
 use crate::problem::Problem;
 
 mod cycle;
 
-/// Edges that all tries together may look at, about.
+/// About how many edges all tries together may visit.
 const BUDGET: usize = 60_000_000;
 /// How far above the mean the work of a core may lie, in thousandths.
 const IMBALANCES: [u64; 3] = [40, 90, 145];
@@ -30,7 +30,7 @@ const IMBALANCES: [u64; 3] = [40, 90, 145];
 const TOLERANCE: u64 = 148;
 /// The most thresholds of look-ahead.
 const THRESHOLDS: u32 = 8;
-/// Beyond so many edges a start is refined once, and not for each imbalance.
+/// With more edges than this a start is refined once, not for each imbalance.
 const MANY_EDGES: usize = 100_000;
 /// Passes of a refinement.
 const PASSES: u32 = 8;
@@ -164,7 +164,7 @@ impl Coarse<'_> {
     fn seeded(&self, number: u32, cut: u64, seed: u64) -> Vec<u16> {
         let metis = Metis {
             imbalance: [30, 100][number as usize / 6 % 2],
-            way: [Way::Bisection, Way::KWay][number as usize / 3 % 2],
+            scheme: [Scheme::Bisection, Scheme::KWay][number as usize / 3 % 2],
             cuts: 1,
         };
         match (number % 3, &self.conservative) {

@@ -1,7 +1,7 @@
 //! METIS (Karypis and Kumar 1998): multilevel partitioning, by the crate `metis`.
 //!
 //! Heavy-edge matching makes the graph coarser, a small graph is split by growing, and
-//! Kernighan-Lin moves refine on the way back. METIS counts in 32
+//! Kernighan-Lin moves refine on the scheme back. METIS counts in 32
 //! bits, so weights are scaled down, none to nothing.
 //!
 //! **The same everywhere.** METIS keeps its random numbers in global variables: calls take turns.
@@ -19,7 +19,7 @@ use crate::graph::Graph;
 use crate::partition::Partitioner;
 
 /// What all weights of a kind sum to at most.
-const MOST: u64 = 1 << 29;
+const MAX_WEIGHT_SUM: u64 = 1 << 29;
 
 /// Calls of METIS take turns.
 static TURN: Mutex<()> = Mutex::new(());
@@ -30,14 +30,14 @@ pub struct Metis {
     /// By how much parts may be larger than the mean, in thousandths.
     pub imbalance: u16,
     /// How the graph is split.
-    pub way: Way,
+    pub scheme: Scheme,
     /// How many partitions METIS makes of each kind, to keep the one with the least cut.
     pub cuts: u16,
 }
 
 /// How METIS splits a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Scheme {
     /// Into halves, these into halves, and so on.
     Bisection,
     /// Into all parts at once.
@@ -50,7 +50,7 @@ impl Metis {
     /// The paper's: one partition by recursive bisection, within METIS's usual 3 %.
     pub const PAPER: Self = Self {
         imbalance: 30,
-        way: Way::Bisection,
+        scheme: Scheme::Bisection,
         cuts: 1,
     };
 }
@@ -60,7 +60,7 @@ impl Default for Metis {
     fn default() -> Self {
         Self {
             imbalance: 100,
-            way: Way::Either,
+            scheme: Scheme::Either,
             cuts: 10,
         }
     }
@@ -79,14 +79,14 @@ impl Partitioner for Metis {
         if few {
             return largest_first(graph, cores);
         }
-        let ways = match self.way {
-            Way::Either => &[Way::KWay, Way::Bisection][..],
-            Way::Bisection => &[Way::Bisection],
-            Way::KWay => &[Way::KWay],
+        let ways = match self.scheme {
+            Scheme::Either => &[Scheme::KWay, Scheme::Bisection][..],
+            Scheme::Bisection => &[Scheme::Bisection],
+            Scheme::KWay => &[Scheme::KWay],
         };
         let found = ways
             .iter()
-            .filter_map(|&way| self.call(graph, cores, seed, way));
+            .filter_map(|&scheme| self.call(graph, cores, seed, scheme));
         let mean = graph.total() / u64::from(cores);
         let most = mean + mean / 1000 * u64::from(self.imbalance);
         // METIS may exceed what it is allowed; halves of halves do so more often.
@@ -100,7 +100,7 @@ impl Partitioner for Metis {
 }
 
 impl Metis {
-    fn call(&self, graph: &Graph, cores: u16, seed: u64, way: Way) -> Option<Vec<u16>> {
+    fn call(&self, graph: &Graph, cores: u16, seed: u64, scheme: Scheme) -> Option<Vec<u16>> {
         let fits = |count: usize| i32::try_from(count).ok();
         fits(2 * graph.edges() + graph.len())?;
         let mut starts: Vec<i32> = vec![0];
@@ -130,9 +130,9 @@ impl Metis {
             // Neighbouring seeds give unrelated partitions; -1 is METIS's default.
             .set_option(Seed((seed & 0x3fff_ffff) as i32));
         let mut part = vec![0; graph.len()];
-        let done = match way {
-            Way::Bisection => call.part_recursive(&mut part),
-            Way::KWay | Way::Either => call.part_kway(&mut part),
+        let done = match scheme {
+            Scheme::Bisection => call.part_recursive(&mut part),
+            Scheme::KWay | Scheme::Either => call.part_kway(&mut part),
         };
         done.ok()?;
         let core = |part: i32| u16::try_from(part).ok().filter(|&core| core < cores);
@@ -140,9 +140,9 @@ impl Metis {
     }
 }
 
-/// A weight as a part of [`MOST`], where all of them sum to `sum`; at least 1 if it is not 0.
+/// A weight as a part of [`MAX_WEIGHT_SUM`], where all of them sum to `sum`; at least 1 if it is not 0.
 fn scaled(weight: u64, sum: u64) -> i32 {
-    let part = u128::from(weight) * u128::from(MOST) / u128::from(sum.max(1));
+    let part = u128::from(weight) * u128::from(MAX_WEIGHT_SUM) / u128::from(sum.max(1));
     (part as i32).max(i32::from(weight > 0))
 }
 

@@ -1,13 +1,13 @@
 //! Moves of single vertices between parts, after Fiduccia and Mattheyses (1982), for any number of
 //! parts.
 //!
-//! Theory: in a pass the vertex whose move lowers the cut most goes first, also where that is less
-//! than nothing, and then stays; at the end of the pass the best state on the way is restored. So
-//! a pass climbs out of small valleys and never leaves things worse. What is made small is first
-//! the work above the limit of each core, then the cut. A core's work includes half of each cut
+//! Theory: in a pass the vertex whose move lowers the cut most is moved first, even if the cut rises,
+//! and is then locked; at the end of the pass the best state on the way is restored. So a pass leaves local
+//! minima and never makes the partition worse. It minimises first the work above the limit of each core,
+//! then the cut. A core's work includes half of each cut
 //! edge at it ([`crate::costs`]).
 //!
-//! Left out: gains kept in buckets; weights here have 48 bits, and a heap does.
+//! Left out: buckets of gains; weights here have 48 bits, so a heap is used.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -71,7 +71,7 @@ struct State<'a> {
     cut: u64,
     /// Work above the limit, in halves.
     over: u64,
-    /// Of the vertex at hand: what joins it to each core, and to which cores anything does.
+    /// Of the current vertex: what joins it to each core, and to which cores anything does.
     joins: Vec<u64>,
     joined: Vec<u16>,
     locked: Vec<bool>,

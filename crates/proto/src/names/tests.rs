@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LONGEST: &str = "x23456789-x23456789-x23456789-x23456789-x23456789-x234567890";
+const MAX_MEAN_NS: &str = "x23456789-x23456789-x23456789-x23456789-x23456789-x234567890";
 
 fn address(number: u8) -> (Ipv4Addr, Ipv6Addr) {
     let ipv6 = Ipv6Addr::new(0xfd6c, 0x6f6e, 0x6768, 0, 0, 0, 0, number.into());
@@ -12,7 +12,9 @@ fn address(number: u8) -> (Ipv4Addr, Ipv6Addr) {
 }
 
 fn names() -> Names {
-    let all = ["a0", "a1", "eu.west", "A0", LONGEST].into_iter().zip(1..);
+    let all = ["a0", "a1", "eu.west", "A0", MAX_MEAN_NS]
+        .into_iter()
+        .zip(1..);
     Names::new(all.map(|(name, number)| {
         let (ipv4, ipv6) = address(number);
         (name, ipv4, ipv6)
@@ -47,7 +49,7 @@ fn query(name: &str, kind: Rtype, extended: Option<u8>) -> Vec<u8> {
 /// What a query gets: rcode, answers and authority, as text.
 fn ask(query: &[u8]) -> (Rcode, Vec<String>, Vec<String>) {
     let bytes = names().answer(query).expect("an answer");
-    assert!(bytes.len() <= ANSWER_MAX, "{} bytes", bytes.len());
+    assert!(bytes.len() <= MAX_ANSWER, "{} bytes", bytes.len());
     let message = Message::from_octets(bytes).unwrap();
     let header = message.header();
     assert!(header.qr() && !header.tc(), "{header:?}");
@@ -208,7 +210,7 @@ fn extensions_are_understood() {
     };
     let new = answer(0);
     let opt = new.opt().expect("an extension");
-    assert_eq!(usize::from(opt.udp_payload_size()), QUERY_MAX);
+    assert_eq!(usize::from(opt.udp_payload_size()), MAX_QUERY);
     assert_eq!(opt.opt().iter::<AllOptData<_, _>>().count(), 0);
     assert_eq!(new.header_counts().ancount(), 1);
     let newer = answer(1);
@@ -221,7 +223,7 @@ fn extensions_are_understood() {
 #[test]
 fn the_longest_names_fit() {
     for kind in [Rtype::ANY, Rtype::A, Rtype::MX] {
-        let (rcode, ..) = ask(&query(&format!("{LONGEST}.{DOMAIN}"), kind, Some(0)));
+        let (rcode, ..) = ask(&query(&format!("{MAX_MEAN_NS}.{DOMAIN}"), kind, Some(0)));
         assert_eq!(rcode, Rcode::NOERROR);
     }
     assert_eq!(
@@ -241,7 +243,7 @@ fn holds(bytes: &[u8]) {
     };
     assert!(bytes.len() >= 12 && bytes[2] & 0x80 == 0, "answers a reply");
     // One start of authority or one name, and the extension.
-    assert!(answer.len() <= ANSWER_MAX && answer.len() <= bytes.len() + 144);
+    assert!(answer.len() <= MAX_ANSWER && answer.len() <= bytes.len() + 144);
     assert_eq!(answer[..2], bytes[..2]);
     assert_eq!(
         names().answer(&answer),

@@ -1,9 +1,9 @@
 //! Congestion control: one small trait, one file for each algorithm.
 //!
-//! Theory: the sender knows what is lost and when it repairs; an algorithm says how far the
-//! window falls and how it grows, as Linux's `tcp_congestion_ops` does. All windows are in
-//! segments. The window itself lies with the sender, so that reductions (PRR, time-outs, undoing)
-//! are the same for all; an algorithm that rules alone (BBR) is spared them.
+//! Theory: the sender knows what is lost and when it is repaired; an algorithm decides how far the window
+//! falls and how it grows, as Linux's `tcp_congestion_ops` does. All windows are in segments. The window is
+//! kept by the sender, so that reductions (PRR, time-outs, undoing) are the same for all algorithms. An
+//! algorithm that controls the window itself (BBR) is exempt from them.
 
 mod bbr;
 mod bic;
@@ -20,9 +20,9 @@ use longhaul_core::time::{Span, Time};
 use super::config::{Algorithm, Config};
 use super::state::Phase;
 
-/// Why a threshold is asked for.
+/// The congestion signal after which the slow start threshold is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum CongestionSignal {
     /// A segment is lost.
     Loss,
     /// A time-out.
@@ -117,7 +117,7 @@ pub struct Ack {
     pub acked: u32,
     /// Whether `una` has moved.
     pub advanced: bool,
-    /// Segments newly thought lost.
+    /// Segments newly marked lost.
     pub losses: u32,
     /// Segments in the network, now.
     pub in_flight: u32,
@@ -147,32 +147,31 @@ pub trait CongestionControl: Debug + Send {
     /// The connection has been idle for `idle` and sends again.
     fn restarted(&mut self, _now: Time, _idle: Span, _app_limited: bool, _window: &mut Window) {}
 
-    /// An acknowledgement, before it is known what it means.
+    /// An acknowledgement, before losses and reductions are derived from it.
     fn acked(&mut self, _ack: &Ack, _window: &mut Window) {}
 
-    /// The window may grow: nothing is being reduced, and new data are acknowledged. For an
-    /// algorithm that rules alone: each acknowledgement.
-    fn avoid(&mut self, ack: &Ack, window: &mut Window);
+    /// The window may grow: no reduction is under way, and new data are acknowledged (`cong_avoid`). For an
+    /// algorithm that controls the window itself: each acknowledgement (`cong_control`).
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window);
 
-    /// The threshold after `cause`.
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
+    /// The threshold after `signal`.
+    fn ssthresh(&mut self, window: &Window, signal: CongestionSignal) -> u32;
 
     /// The sender's phase has changed.
-    fn phase(&mut self, _now: Time, _phase: Phase, _window: &mut Window) {}
+    fn phase_changed(&mut self, _now: Time, _phase: Phase, _window: &mut Window) {}
 
     /// The window after a reduction that was needless.
     fn undo(&mut self, window: &Window) -> u32 {
         window.cwnd.max(window.prior_cwnd)
     }
 
-    /// Whether the window is this algorithm's alone, also in recovery.
-    fn rules_alone(&self) -> bool {
+    /// Whether the algorithm controls the window itself, in recovery too.
+    fn controls_cwnd(&self) -> bool {
         false
     }
 
-    /// Whether it slows the flow down for reasons of its own, so that delivery rates say nothing
-    /// about the path.
-    fn holds_back(&self) -> bool {
+    /// Whether the algorithm limits the flow at present, so that delivery rates say nothing about the path.
+    fn distorts_rate_samples(&self) -> bool {
         false
     }
 

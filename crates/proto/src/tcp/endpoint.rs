@@ -37,8 +37,8 @@ pub struct Endpoint {
     reset: Reset,
     /// When the SYN or SYN-ACK was last sent.
     syn_at: Time,
-    /// No answer to what lies outside the window before this time.
-    quiet_until: Time,
+    /// No challenge acknowledgement before this time.
+    no_challenge_before: Time,
     state: State,
     events: Events,
     /// A SYN or SYN-ACK is to leave.
@@ -55,7 +55,7 @@ impl Endpoint {
             config,
             reset: Reset::None,
             syn_at: Time::ZERO,
-            quiet_until: Time::ZERO,
+            no_challenge_before: Time::ZERO,
             state,
             events: Events::default(),
             syn_due: false,
@@ -222,7 +222,7 @@ impl Endpoint {
             State::TimeWait => self.poll_ack(now),
             _ => {
                 if let Some(early) = self.receiver.early.take() {
-                    let mut segment = self.bare(now, self.sender.nxt, Flags::ACK);
+                    let mut segment = self.segment(now, self.sender.nxt, Flags::ACK);
                     segment.ack = early.ack;
                     segment.flags = ack_flags(early.ece);
                     return Some(segment);
@@ -259,7 +259,7 @@ impl Endpoint {
                 flags = flags.with(Flags::CWR);
             }
         }
-        let mut segment = self.bare(now, 0, flags);
+        let mut segment = self.segment(now, 0, flags);
         segment.window = self.config.rmem.min(0xffff);
         self.receiver.window_end = self.receiver.next + segment.window;
         segment.syn = Some(SynOptions {
@@ -290,8 +290,8 @@ impl Endpoint {
             return None;
         }
         let flags = ack_flags(self.receiver.marked);
-        let mut segment = self.bare(now, self.sender.nxt, flags);
-        self.tell(now, &mut segment);
+        let mut segment = self.segment(now, self.sender.nxt, flags);
+        self.fill_ack(now, &mut segment);
         Some(segment)
     }
 
@@ -304,27 +304,28 @@ impl Endpoint {
         ] {
             flags = if set { flags.with(flag) } else { flags };
         }
-        let mut segment = self.bare(now, outgoing.seq, flags);
+        let mut segment = self.segment(now, outgoing.seq, flags);
         segment.len = outgoing.len;
         if self.sender.ecn == EcnUse::Data && outgoing.len > 0 && !outgoing.again {
             segment.ecn = Ecn::Ect0;
         }
-        self.tell(now, &mut segment);
+        self.fill_ack(now, &mut segment);
         segment
     }
 
-    /// Puts the newest window and blocks into `segment`, and notes that they are told.
-    fn tell(&mut self, now: Time, segment: &mut Segment) {
+    /// Fills in the current window and SACK blocks, and notes that they were sent.
+    fn fill_ack(&mut self, now: Time, segment: &mut Segment) {
         let most = if self.timestamps { 3 } else { 4 };
         segment.window = self.receiver.window(&self.config);
         if self.sender.sack {
             segment.sacks = self.receiver.sacks(most);
         }
         let data = segment.len > 0;
-        self.receiver.told(now, segment.window, data, &self.config);
+        self.receiver
+            .ack_sent(now, segment.window, data, &self.config);
     }
 
-    fn bare(&self, now: Time, seq: u64, flags: Flags) -> Segment {
+    fn segment(&self, now: Time, seq: u64, flags: Flags) -> Segment {
         let known = flags.has(Flags::ACK);
         let stamps = Timestamps {
             value: ticks(now),
@@ -408,5 +409,5 @@ fn ack_flags(ece: bool) -> Flags {
     }
 }
 
-/// The least time between answers to what lies outside the window (`tcp_invalid_ratelimit`).
-const QUIET: Span = Span::from_ms(500);
+/// The least time between challenge acknowledgements (`tcp_invalid_ratelimit`).
+const CHALLENGE_INTERVAL: Span = Span::from_ms(500);

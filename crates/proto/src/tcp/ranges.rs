@@ -6,7 +6,7 @@ use super::segment::Range;
 
 /// Most ranges kept: the holes of a window of 128 Ki segments with every second one lost. A
 /// range beyond is refused, as Linux prunes its queue when memory runs out.
-const MOST: usize = 1 << 16;
+const MAX_RANGES: usize = 1 << 16;
 
 /// A sorted set of ranges that neither touch nor overlap.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Ranges {
         let first = self.0.partition_point(|r| r.end < range.start);
         let behind = self.0.partition_point(|r| r.start <= range.end);
         if first == behind {
-            if self.0.len() >= MOST {
+            if self.0.len() >= MAX_RANGES {
                 return None;
             }
             self.0.insert(first, range);

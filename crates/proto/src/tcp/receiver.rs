@@ -50,10 +50,10 @@ pub(super) struct Receiver {
     pub(super) next: u64,
     /// Numbers below are read by the application.
     read: u64,
-    /// Right edge of the window that was told.
+    /// Right edge of the window that was advertised.
     pub(super) window_end: u64,
-    /// The last number told by an acknowledgement.
-    pub(super) told: u64,
+    /// The number that the last acknowledgement carried.
+    pub(super) last_acked: u64,
     /// Number of the FIN; `u64::MAX` while unknown.
     fin: u64,
     late: Option<Box<OutOfOrder>>,
@@ -71,13 +71,13 @@ pub(super) struct Receiver {
     largest: u32,
     /// Acknowledgements still to be sent at once.
     quick: u8,
-    /// Shift of windows that are told.
+    /// Shift of advertised windows.
     pub(super) scale: u8,
     pub(super) echo: Echo,
     /// A mark is to be echoed.
     pub(super) marked: bool,
     pub(super) ack_now: bool,
-    /// Data flow both ways in turns: acknowledgements ride on answers.
+    /// Interactive traffic: acknowledgements are piggybacked on replies.
     interactive: bool,
     pub(super) auto_read: bool,
 }
@@ -88,7 +88,7 @@ impl Receiver {
             next: 0,
             read: 0,
             window_end: 0,
-            told: 0,
+            last_acked: 0,
             fin: u64::MAX,
             late: None,
             duplicate: Range::default(),
@@ -112,7 +112,7 @@ impl Receiver {
     pub(super) fn synchronised(&mut self, syn_end: u64) {
         self.next = syn_end;
         self.read = syn_end;
-        self.told = syn_end;
+        self.last_acked = syn_end;
         self.window_end = self.window_end.max(syn_end);
     }
 
@@ -148,8 +148,8 @@ impl Receiver {
         taken
     }
 
-    /// The window to be told, in bytes; never less than what was told before. Below a segment's
-    /// worth of room it does not open (RFC 1122 §4.2.3.3).
+    /// The window to advertise, in bytes. Its right edge never moves back, and it does not open by less than
+    /// a segment (RFC 1122 §4.2.3.3).
     pub(super) fn window(&self, config: &Config) -> u64 {
         let known = self.window_end.saturating_sub(self.next);
         let free = config.rmem.saturating_sub(self.readable());
@@ -160,7 +160,7 @@ impl Receiver {
             free >> self.scale << self.scale
         };
         let most = 0xffff << self.scale;
-        // An edge that was told stays, rounded up to what can be expressed.
+        // An advertised edge stays, rounded up to what the scale can express.
         let unit = (1 << self.scale) - 1;
         open.min(most).max((known + unit) & !unit)
     }
@@ -168,10 +168,10 @@ impl Receiver {
     /// Whether some of `segment` lies where data are awaited (RFC 9293 §3.10.7.4).
     pub(super) fn acceptable(&self, segment: &Segment) -> bool {
         let (start, end) = (segment.seq, segment.end());
-        end >= self.told && start <= self.window_end.max(self.next)
+        end >= self.last_acked && start <= self.window_end.max(self.next)
     }
 
-    /// Tells of `segment` again, as a duplicate where it holds anything.
+    /// Acknowledges an unacceptable `segment` again, as a duplicate if it holds data.
     pub(super) fn refuse(&mut self, segment: &Segment, config: &Config) {
         self.ack_now = true;
         let old = Range {
@@ -186,14 +186,14 @@ impl Receiver {
     /// Takes an acceptable segment's data, FIN and mark. `rto` and `srtt` are the sender's, for
     /// the delay of acknowledgements.
     pub(super) fn take_data(&mut self, now: Time, segment: &Segment, timing: Timing<'_>) {
-        self.take_mark(segment);
+        self.take_ecn_mark(segment);
         let span = segment.span();
         if span == 0 {
             return;
         }
         if segment.flags.has(Flags::FIN) && self.fin == u64::MAX {
             let fin = segment.end() - 1;
-            // A FIN below what is here already is a lie; one beyond the window waits.
+            // A FIN below data that have arrived is bogus; one beyond the window waits.
             if fin >= self.next && fin <= self.window_end.max(self.next) {
                 self.fin = fin;
             }
@@ -219,10 +219,10 @@ impl Receiver {
         if range.start == self.next {
             self.take_in_order(range);
         } else {
-            self.take_late(range, timing.config);
+            self.take_out_of_order(range, timing.config);
         }
         self.largest = self.largest.max(segment.len).min(timing.config.mss);
-        self.expect(now, timing);
+        self.estimate_interval(now, timing);
         self.schedule(now, timing);
     }
 
@@ -238,7 +238,7 @@ impl Receiver {
             if late.ranges.is_empty() {
                 self.late = None;
             }
-            // A filled hole is told at once (RFC 5681 §4.2).
+            // A filled hole is acknowledged at once (RFC 5681 §4.2).
             self.ack_now = true;
         }
         if self.finished() {
@@ -250,7 +250,7 @@ impl Receiver {
         }
     }
 
-    fn take_late(&mut self, range: Range, config: &Config) {
+    fn take_out_of_order(&mut self, range: Range, config: &Config) {
         self.ack_now = true;
         let late = self.late.get_or_insert_default();
         if late.ranges.holds(range) && config.sack {
@@ -259,7 +259,7 @@ impl Receiver {
         let Some(merged) = late.ranges.insert(range) else {
             return;
         };
-        // To the front, and out with the parts it has swallowed.
+        // Most recent first; drop the blocks that it has merged.
         let mut recent = [Range::default(); 4];
         recent[0] = merged;
         let others = late
@@ -289,7 +289,7 @@ impl Receiver {
         sacks
     }
 
-    fn take_mark(&mut self, segment: &Segment) {
+    fn take_ecn_mark(&mut self, segment: &Segment) {
         let ce = segment.ecn == Ecn::Ce;
         match self.echo {
             Echo::Off => {}
@@ -316,14 +316,14 @@ impl Receiver {
         }
     }
 
-    /// Learns how often data come (`tcp_event_data_recv`).
-    fn expect(&mut self, now: Time, timing: Timing<'_>) {
+    /// Estimates the interval between data segments (`tcp_event_data_recv`).
+    fn estimate_interval(&mut self, now: Time, timing: Timing<'_>) {
         let least = timing.config.delack_min;
         let gap = now.since(self.last_data_at);
         self.last_data_at = now;
         let half = |span: Span| Span::from_ns(span.as_ns() / 2);
         if self.interval == Span::ZERO {
-            self.quicken(timing.config);
+            self.start_quick_acks(timing.config);
             self.interval = least;
         } else if gap <= half(least) {
             self.interval = half(self.interval) + half(least);
@@ -331,13 +331,13 @@ impl Receiver {
             self.interval = (half(self.interval) + gap).min(timing.rto);
         } else if gap > timing.rto {
             // The sender may have started anew.
-            self.quicken(timing.config);
+            self.start_quick_acks(timing.config);
         }
     }
 
     /// The next acknowledgements leave at once, so that a small window grows
     /// (`tcp_incr_quickack`).
-    fn quicken(&mut self, config: &Config) {
+    fn start_quick_acks(&mut self, config: &Config) {
         let full = 2 * u64::from(self.largest.max(1));
         let window = self.window_end.saturating_sub(self.next) / full;
         let quick = window.clamp(2, u64::from(u8::MAX)) as u8;
@@ -345,7 +345,7 @@ impl Receiver {
     }
 
     fn schedule(&mut self, now: Time, timing: Timing<'_>) {
-        let waiting = self.next.saturating_sub(self.told);
+        let waiting = self.next.saturating_sub(self.last_acked);
         let full = waiting > u64::from(self.largest);
         let quick = self.quick > 0 && !self.interactive;
         if self.ack_now
@@ -385,9 +385,9 @@ impl Receiver {
         self.delayed = Time::MAX;
     }
 
-    /// A segment with everything that was to be told has left; `data` if it had any.
-    pub(super) fn told(&mut self, now: Time, window: u64, data: bool, config: &Config) {
-        self.told = self.next;
+    /// Notes that a segment with the current acknowledgement and window was sent; `data` if it had any.
+    pub(super) fn ack_sent(&mut self, now: Time, window: u64, data: bool, config: &Config) {
+        self.last_acked = self.next;
         self.window_end = self.window_end.max(self.next.saturating_add(window));
         self.ack_now = false;
         self.delayed = Time::MAX;
@@ -398,7 +398,7 @@ impl Receiver {
             }
         }
         if data && self.last_data_at > Time::ZERO && now.since(self.last_data_at) < self.interval {
-            // An answer within the delay: such traffic goes to and fro.
+            // A reply within the delay: the traffic is interactive.
             self.interactive = true;
         }
     }

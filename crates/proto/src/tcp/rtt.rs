@@ -159,7 +159,7 @@ impl Rtt {
         rto.min(config.rto_max)
     }
 
-    /// The time-out, doubled so many times (RFC 6298 §5.5), at most `rto_max`.
+    /// The time-out, doubled `backoff` times (RFC 6298 §5.5), at most `rto_max`.
     pub(super) fn rto(&self, backoff: u8, config: &Config) -> Span {
         let base = self.base(config).as_ns();
         let doubled = base.saturating_mul(1 << backoff.min(40));

@@ -28,7 +28,7 @@ pub(super) use recovery::ticks;
 pub(super) use timer::Timer;
 
 /// Room for windows that no sender may pass; keeps sums of numbers far from overflow.
-const MOST_WRITTEN: u64 = 1 << 62;
+const MAX_WRITTEN: u64 = 1 << 62;
 
 /// What a timer has decided to send whatever the windows say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) enum Fin {
     Sent,
 }
 
-/// How marks are used.
+/// How this end uses ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EcnUse {
     Off,
@@ -80,7 +80,7 @@ pub(super) struct Sender {
     pub(super) window_end: u64,
     /// Number of the segment that last told the window.
     told_by: u64,
-    /// The number behind the last small segment (Nagle, as Minshall changed it).
+    /// The number behind the last small segment (Nagle's rule as modified by Minshall).
     small_end: u64,
     pub(super) board: Board,
     pub(super) rtt: Rtt,
@@ -218,7 +218,7 @@ impl Sender {
         let free = config
             .wmem
             .saturating_sub(used)
-            .min(MOST_WRITTEN - self.written);
+            .min(MAX_WRITTEN - self.written);
         let taken = bytes.min(free);
         if !self.was_cut {
             self.note_idle();
@@ -463,7 +463,8 @@ impl Sender {
         })
     }
 
-    /// After a burst: notes whether the window was used, and guards a closed one.
+    /// After a burst: notes whether the congestion window was the limit, and arms the persist timer if the
+    /// peer's window is closed.
     fn settle(&mut self, now: Time, config: &Config) {
         let in_flight = self.board.in_flight();
         if std::mem::take(&mut self.burst) {
@@ -501,7 +502,7 @@ impl Sender {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.base(config).as_ns().max(1);
         let halvings = (idle.as_ns().saturating_sub(1) / rto).min(31) as u32;
-        if config.slow_start_after_idle && halvings > 0 && !self.control.rules_alone() {
+        if config.slow_start_after_idle && halvings > 0 && !self.control.controls_cwnd() {
             self.window.ssthresh = self.window.guarded_ssthresh(self.phase);
             let floor = config.initcwnd.min(self.window.cwnd);
             self.window.cwnd = (self.window.cwnd >> halvings).max(floor);
@@ -512,14 +513,14 @@ impl Sender {
         }
     }
 
-    /// Takes the window that `segment` tells, if it is news (`tcp_may_update_window`); true where
+    /// Takes the window that `segment` tells, if it is outcome (`tcp_may_update_window`); true where
     /// the right edge moves.
     pub(super) fn take_window(&mut self, segment: &Segment) -> bool {
         let end = segment.ack.saturating_add(segment.window);
-        let news = segment.ack > self.una
+        let outcome = segment.ack > self.una
             || segment.seq > self.told_by
             || (segment.seq == self.told_by && end > self.window_end);
-        if segment.ack < self.una || !news {
+        if segment.ack < self.una || !outcome {
             return false;
         }
         self.told_by = segment.seq;

@@ -29,7 +29,7 @@ use application::{Answer, Work};
 
 use super::draws::Draws;
 use super::kind::Kind;
-use super::outbox::Way;
+use super::outbox::Ends;
 use super::parts::Totals;
 use super::report::{Outcome, RttFigures, WindowPoint};
 use super::side::{EndId, Side};
@@ -61,7 +61,7 @@ pub(super) struct End {
     endpoint: Endpoint,
     count: Count,
     template: Template,
-    way: Way,
+    ends: Ends,
     id: EndId,
     slot: u32,
     /// Where each timer has its earliest place.
@@ -121,7 +121,7 @@ impl End {
                 ..Count::default()
             },
             template: Template::new(PROTOCOL_TCP, own, remote),
-            way: Way {
+            ends: Ends {
                 host: own.node,
                 to: remote.node,
             },
@@ -146,7 +146,7 @@ impl End {
         let (nxt, awaited) = self.endpoint.next_numbers();
         let (cwnd, _) = self.endpoint.window();
         let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
-        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.way.to.0)
+        nxt ^ awaited ^ timer ^ u64::from(cwnd) ^ u64::from(self.count.theirs ^ self.ends.to.0)
     }
 
     /// A segment has arrived.
@@ -247,7 +247,7 @@ impl End {
                 }
                 let (template, count) = (&self.template, &self.count);
                 let write = |out: &mut Vec<u8>| template.write_tcp(&segment, count, out);
-                world.outbox.push(self.way, now, write);
+                world.outbox.push(self.ends, now, write);
             }
             match self.endpoint.poll_timeout() {
                 Some(due) if due <= now => {

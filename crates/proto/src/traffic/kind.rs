@@ -8,8 +8,8 @@ use super::side::Side;
 use super::spec::{Amount, Application, FlowSpec, IpVersion, Peer, Transport};
 use crate::tcp::Config;
 
-/// Connections of their own that the requests of a flow use in turn.
-const MOST_TURNS: u64 = 1024;
+/// Ports that a flow with a connection for each request cycles through.
+const MAX_PORTS_PER_FLOW: u64 = 1024;
 
 /// See the module's first line.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ impl Kind {
                 requests,
                 new_connection: true,
                 ..
-            } => requests.unwrap_or(u64::MAX).clamp(1, MOST_TURNS) as u32,
+            } => requests.unwrap_or(u64::MAX).clamp(1, MAX_PORTS_PER_FLOW) as u32,
             _ => 1,
         };
         let transport = match &spec.transport {

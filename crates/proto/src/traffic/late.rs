@@ -1,4 +1,4 @@
-//! TIME-WAIT without memory: what a host says to segments of a connection that is over.
+//! TIME-WAIT without state: how a host answers segments of a connection that is over.
 //!
 //! Theory: an end that closed first must answer the other end's FIN once more where its last
 //! acknowledgement was lost, which RFC 9293 §3.6 keeps it in TIME-WAIT for. All that such an answer
@@ -17,7 +17,7 @@ use longhaul_core::topology::NodeId;
 
 use super::Traffic;
 use super::directory::Address;
-use super::outbox::Way;
+use super::outbox::Ends;
 use super::wire::{Count, Envelope, Socket, Template};
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Flags, Segment, Timestamps};
@@ -65,13 +65,13 @@ impl Traffic {
             }),
             ..Segment::default()
         };
-        let way = Way {
+        let ends = Ends {
             host,
             to: remote.node,
         };
         let template = Template::new(PROTOCOL_TCP, own, remote);
         let write = |out: &mut Vec<u8>| template.write_tcp(&answer, &count, out);
-        self.world.outbox.push(way, now, write);
+        self.world.outbox.push(ends, now, write);
         true
     }
 

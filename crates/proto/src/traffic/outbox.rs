@@ -22,14 +22,14 @@ pub struct Transmit<'a> {
 
 /// A packet's ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct Ends {
     pub(super) host: NodeId,
     pub(super) to: NodeId,
 }
 
 #[derive(Debug)]
 struct Entry {
-    way: Way,
+    ends: Ends,
     at: Time,
     ip_len: u32,
     end: usize,
@@ -47,14 +47,14 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Adds a packet, whose headers `write` appends; it returns the length of the IP packet.
     #[inline]
-    pub(super) fn push(&mut self, way: Way, at: Time, write: impl FnOnce(&mut Vec<u8>) -> u32) {
+    pub(super) fn push(&mut self, ends: Ends, at: Time, write: impl FnOnce(&mut Vec<u8>) -> u32) {
         if self.entries.is_empty() {
             self.bytes.clear();
             self.start = 0;
         }
         let ip_len = write(&mut self.bytes);
         self.entries.push_back(Entry {
-            way,
+            ends,
             at,
             ip_len,
             end: self.bytes.len(),
@@ -66,8 +66,8 @@ impl Outbox {
         let entry = self.entries.pop_front()?;
         let start = std::mem::replace(&mut self.start, entry.end);
         Some(Transmit {
-            host: entry.way.host,
-            to: entry.way.to,
+            host: entry.ends.host,
+            to: entry.ends.to,
             at: entry.at,
             headers: &self.bytes[start..entry.end],
             ip_len: entry.ip_len,

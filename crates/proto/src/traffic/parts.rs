@@ -22,7 +22,7 @@ const OUTCOMES: [Outcome; 6] = [
     Outcome::Unreachable,
 ];
 
-/// An outcome, and since when it stands, in 64 bits: times beyond 73 years are cut off there.
+/// An outcome and the time since when it holds, in 64 bits; times are capped at 73 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OutcomeAt(u64);
 

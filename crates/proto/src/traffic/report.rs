@@ -94,7 +94,7 @@ impl<'a> FlowResult<'a> {
     /// What a flow has done, by its two ends' parts, wherever they were held. Where the other end is
     /// a program, there is none.
     ///
-    /// The outcome is what is said first, and stands: of a dialogue by its opener, of any other flow that
+    /// The outcome that is reported first is final: of a dialogue by its opener, of any other flow that
     /// it has finished by the end that receives, or that it has failed by either end.
     pub fn join(table: &FlowTable, opener: Part<'a>, acceptor: Option<Part<'a>>) -> Self {
         let flow = opener.flow;

@@ -1,4 +1,4 @@
-//! The places of ends under way, and which one a packet is for.
+//! The slots of ends under way, and the table from a packet to its slot.
 
 use longhaul_core::topology::NodeId;
 use rustc_hash::FxHashMap;

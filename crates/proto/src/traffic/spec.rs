@@ -97,7 +97,7 @@ pub enum IpVersion {
 pub enum Transport {
     /// Both ends have this configuration; with IPv6, segments are 20 bytes shorter.
     Tcp(Arc<Config>, IpVersion),
-    /// Datagrams of `payload` bytes, at least [`LEAST_PAYLOAD`].
+    /// Datagrams of `payload` bytes, at least [`MIN_PAYLOAD`].
     Udp {
         /// Bytes of each datagram behind the UDP header.
         payload: u32,
@@ -107,10 +107,10 @@ pub enum Transport {
 }
 
 /// The largest datagram.
-const MOST_PAYLOAD: u32 = 65_000;
+const MAX_PAYLOAD: u32 = 65_000;
 
 /// The shortest modelled datagram: its number and the time of its sending, 8 bytes each.
-pub const LEAST_PAYLOAD: u32 = 16;
+pub const MIN_PAYLOAD: u32 = 16;
 
 /// A number of bytes, or a time in nanoseconds, drawn anew for each use.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,7 +138,7 @@ impl From<Span> for Amount {
 /// What a flow's application does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Application {
-    /// Sends as fast as TCP takes it: so many bytes, or without end.
+    /// Sends as fast as TCP takes it: this many bytes, or without end.
     Bulk {
         /// The number of bytes.
         bytes: Option<Amount>,
@@ -251,7 +251,7 @@ impl FlowSpec {
             if !by_clock {
                 return Err(Error::NeedsTcp(flow()));
             }
-            if !(LEAST_PAYLOAD..=MOST_PAYLOAD).contains(&payload) {
+            if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&payload) {
                 return Err(Error::Payload {
                     flow: flow(),
                     payload,
@@ -319,7 +319,7 @@ pub enum Error {
     #[error("flow `{0}`: bulk transfers and requests need TCP; use a constant rate over UDP")]
     NeedsTcp(String),
     /// A datagram too small or too large.
-    #[error("flow `{flow}`: a datagram of {payload} bytes; write {LEAST_PAYLOAD} to 65000")]
+    #[error("flow `{flow}`: a datagram of {payload} bytes; write {MIN_PAYLOAD} to 65000")]
     Payload {
         /// The flow.
         flow: String,

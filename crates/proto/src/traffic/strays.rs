@@ -1,4 +1,4 @@
-//! What no flow awaits: echo requests, packets for nobody, and what routers say of flows' packets.
+//! Packets that no flow expects: echo requests, packets to closed ports, and ICMP errors about flows.
 //!
 //! An ICMP error quotes the packet that it is about, and so finds its flow (RFC 1122 §4.1.3.3 and
 //! §4.2.3.9, RFC 4443 §2.4 d). A flow of datagrams counts it. A TCP connection that is not open yet
@@ -8,13 +8,13 @@
 //! Left out: path MTU discovery. See `docs/traffic-model.md`.
 
 use longhaul_core::packet::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::time::Time;
 use longhaul_core::topology::{Node, NodeId, NodeKind};
 
 use super::Traffic;
 use super::directory::Address;
-use super::outbox::Way;
+use super::outbox::Ends;
 use super::slots::{Active, Key};
 use super::spec::{FIRST_PORT, Host};
 use super::wire::Envelope;
@@ -103,8 +103,8 @@ pub(super) fn quoted_port(headers: &[u8]) -> Option<u16> {
 }
 
 impl Traffic {
-    /// A segment or datagram for nobody. Between modelled ports it is late, for its connection is
-    /// over, unless it belongs to the opening of one.
+    /// Handles a segment or datagram to a closed port. Between modelled ports it is late, as its connection
+    /// is over, unless it opens one.
     #[cold]
     pub(super) fn refuse(
         &mut self,
@@ -125,7 +125,7 @@ impl Traffic {
         self.answer(now, host, headers, ip_len);
     }
 
-    /// Answers as a host does that nobody listens at: echo requests, and the rest by refusal.
+    /// Answers as a host without listeners does: replies to echo requests, and refuses the rest.
     #[cold]
     pub(super) fn answer(&mut self, now: Time, host: NodeId, headers: &[u8], ip_len: u32) {
         let mut frame = headers.to_vec();
@@ -149,7 +149,7 @@ impl Traffic {
         };
         let written = self
             .replies
-            .respond(&host, Cause::Local, &frame, &mut reply);
+            .respond(&host, PuntReason::Local, &frame, &mut reply);
         let Some(reply) = written.and_then(|len| reply.get(..len)) else {
             return;
         };
@@ -160,15 +160,14 @@ impl Traffic {
         let ip_len = (reply.len() - ETHERNET_LEN) as u32;
         let behind = reply.iter().rposition(|&byte| byte != 0).unwrap_or(0) + 1;
         let stored = &reply[..behind.max(ETHERNET_LEN + 60).min(reply.len())];
-        let way = Way { host: node, to };
-        self.world.outbox.push(way, now, |out| {
+        let ends = Ends { host: node, to };
+        self.world.outbox.push(ends, now, |out| {
             out.extend_from_slice(stored);
             ip_len
         });
     }
 
-    /// Tells the flow under way that sent the quoted packet from `host` of an error, if there is
-    /// one.
+    /// Passes an error to the flow under way that sent the quoted packet from `host`, if there is one.
     fn tell_flow(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
         let sender = self.world.table.find(quoted.from);
         if sender != Some(host) {

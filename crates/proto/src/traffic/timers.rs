@@ -1,9 +1,9 @@
-//! When somebody wants to be called: lazy timers.
+//! Lazy timers in one heap.
 //!
-//! Theory: a timer that is moved later, as a retransmission time-out is with each
-//! acknowledgement, keeps its old place, and is put where it belongs when that comes. One that is
-//! moved earlier gets a second place, and the first one then means nothing. So all that is paid
-//! for a move is a comparison, and the heap holds about one place for each timer.
+//! Theory: a timer that is moved later, as a retransmission time-out is with each acknowledgement, keeps
+//! its old entry, and is reinserted when that entry comes. One that is moved earlier gets a second entry,
+//! and the old one is ignored when it comes. So moving a timer later costs one comparison, and the heap
+//! holds about one entry for each timer.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ pub(super) enum Timer {
     Endpoint,
     /// That of its application.
     Application,
-    /// The longest time without a word from the other end.
+    /// The timer of silence: nothing heard from the other end for too long.
     Silence,
 }
 
@@ -52,14 +52,14 @@ impl Owner {
     }
 }
 
-/// A timer's place; equal times are in the order of ends.
+/// An entry of the heap; equal times are in the order of ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     at: Time,
     owner: Owner,
 }
 
-// By hand, for few times are equal: one comparison decides nearly always, and the heap makes many.
+// Not derived: times are rarely equal, so comparing them alone first decides nearly always.
 impl Ord for Place {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {

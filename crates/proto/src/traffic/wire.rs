@@ -22,7 +22,7 @@ use crate::tcp::{Ecn, Flags, Range, Segment, SynOptions, Timestamps};
 const HOP_LIMIT: u8 = 64;
 const DONT_FRAGMENT: u8 = 0x40;
 /// Ethernet, IPv6, ports.
-const MOST_TEMPLATE: usize = ETHERNET_LEN + IPV6_LEN + 4;
+const MAX_TEMPLATE: usize = ETHERNET_LEN + IPV6_LEN + 4;
 pub(super) const UDP_LEN: usize = 8;
 const TCP_LEN: usize = 20;
 
@@ -37,7 +37,7 @@ const TIMESTAMPS: u8 = 8;
 /// What all packets of one end have in common.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
-    bytes: [u8; MOST_TEMPLATE],
+    bytes: [u8; MAX_TEMPLATE],
     len: u8,
     /// The sum of the pseudo-header without the length, and of the ports.
     sum: u32,
@@ -61,7 +61,7 @@ fn sum_of(address: IpAddr) -> u32 {
 impl Template {
     /// The packets of `from` for `to`, whose addresses have the same version.
     pub(super) fn new(protocol: u8, from: Socket, to: Socket) -> Self {
-        let mut bytes = [0; MOST_TEMPLATE];
+        let mut bytes = [0; MAX_TEMPLATE];
         set_macs(&mut bytes, host_mac(from.node), GATEWAY_MAC);
         let ip_len = match (from.address, to.address) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {

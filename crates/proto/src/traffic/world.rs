@@ -1,5 +1,5 @@
-//! What all ends of one [`Traffic`](super::Traffic) use: the table of flows, the timers, the outbox,
-//! the results. No end learns of another one through it.
+//! The state that all ends of one [`Traffic`](super::Traffic) share: the table of flows, the timers, the
+//! outbox and the results. No end learns about another through it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct World {
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) parts: Parts,
-    /// The name that was written last.
+    /// Buffer for a flow's name.
     name: String,
 }
 

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use etherparse::{IpHeaders, Ipv4Header, Ipv6Header, PacketBuilder, PacketBuilderStep};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::topology::{Node, NodeKind};
 use longhaul_proto::RouterReplies;
 
@@ -28,18 +28,18 @@ pub(crate) fn router() -> Node {
 
 pub(crate) fn respond_with(
     replies: &mut RouterReplies,
-    cause: Cause,
+    reason: PuntReason,
     frame: &[u8],
 ) -> Option<Vec<u8>> {
     let mut reply = vec![0xaa; 70_000];
-    let len = replies.respond(&router(), cause, frame, &mut reply)?;
+    let len = replies.respond(&router(), reason, frame, &mut reply)?;
     reply.truncate(len);
     Some(reply)
 }
 
 /// The first reply of a new router.
-pub(crate) fn respond(cause: Cause, frame: &[u8]) -> Option<Vec<u8>> {
-    respond_with(&mut RouterReplies::new(), cause, frame)
+pub(crate) fn respond(reason: PuntReason, frame: &[u8]) -> Option<Vec<u8>> {
+    respond_with(&mut RouterReplies::new(), reason, frame)
 }
 
 /// The IPv4 header of a packet, TTL 64, identification 0, lengths and protocol left open.

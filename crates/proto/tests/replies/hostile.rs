@@ -1,18 +1,18 @@
 //! Arbitrary bytes: no panic, and what is written is sound.
 
-use longhaul_core::packet::{ETHERNET_LEN, Refusal, parse};
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::packet::{ETHERNET_LEN, FrameError, parse};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_proto::RouterReplies;
 use proptest::prelude::*;
 
 use crate::common::*;
 
-fn cause() -> impl Strategy<Value = Cause> {
+fn reason() -> impl Strategy<Value = PuntReason> {
     prop_oneof![
-        Just(Cause::Local),
-        Just(Cause::HopLimit),
-        any::<u32>().prop_map(|mtu| Cause::TooBig { mtu }),
-        Just(Cause::NoRoute),
+        Just(PuntReason::Local),
+        Just(PuntReason::HopLimit),
+        any::<u32>().prop_map(|mtu| PuntReason::TooBig { mtu }),
+        Just(PuntReason::NoRoute),
     ]
 }
 
@@ -36,7 +36,7 @@ fn deep_frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn check(
-    cause: Cause,
+    reason: PuntReason,
     frame: &[u8],
     room: usize,
     mtu: u32,
@@ -44,11 +44,11 @@ fn check(
 ) -> Result<(), TestCaseError> {
     let mut replies = RouterReplies::new();
     let mut out = vec![0; room];
-    if let Some(len) = replies.respond(&router(), cause, frame, &mut out) {
+    if let Some(len) = replies.respond(&router(), reason, frame, &mut out) {
         prop_assert!(len <= room);
         let reply = parse(&out[..len]).expect("replies are sound");
         prop_assert_eq!(reply.ip_len as usize + ETHERNET_LEN, len);
-        prop_assert_eq!(respond(Cause::Local, &out[..len]), None);
+        prop_assert_eq!(respond(PuntReason::Local, &out[..len]), None);
     }
     if let Some(len) = replies.fragment(frame, mtu, index, &mut out) {
         prop_assert!(len <= room && len <= ETHERNET_LEN + mtu as usize);
@@ -63,21 +63,21 @@ proptest! {
     fn arbitrary_bytes(
         mut frame in prop::collection::vec(any::<u8>(), 0..200),
         ethertype in prop::sample::select(vec![0x0800u16, 0x86dd]),
-        cause in cause(), room in 0usize..300, mtu: u32, index in 0u32..9
+        reason in reason(), room in 0usize..300, mtu: u32, index in 0u32..9
     ) {
         if frame.len() > ETHERNET_LEN {
             frame[0] &= 0xfe;
             frame[6] &= 0xfe;
             frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
         }
-        check(cause, &frame, room, mtu, index)?;
+        check(reason, &frame, room, mtu, index)?;
     }
 
     #[test]
     fn arbitrary_payloads(
-        frame in deep_frame(), cause in cause(), room in 0usize..300, mtu in 0u32..200, index in 0u32..9
+        frame in deep_frame(), reason in reason(), room in 0usize..300, mtu in 0u32..200, index in 0u32..9
     ) {
-        prop_assert_ne!(parse(&frame), Err(Refusal::NotIp));
-        check(cause, &frame, room, mtu, index)?;
+        prop_assert_ne!(parse(&frame), Err(FrameError::NotIp));
+        check(reason, &frame, room, mtu, index)?;
     }
 }

@@ -2,16 +2,16 @@
 
 use etherparse::{Ipv4Header, TcpHeader};
 use longhaul_core::packet::parse;
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_proto::RouterReplies;
 
 use crate::common::*;
 
-const CAUSES: [Cause; 4] = [
-    Cause::Local,
-    Cause::HopLimit,
-    Cause::TooBig { mtu: 1400 },
-    Cause::NoRoute,
+const REASONS: [PuntReason; 4] = [
+    PuntReason::Local,
+    PuntReason::HopLimit,
+    PuntReason::TooBig { mtu: 1400 },
+    PuntReason::NoRoute,
 ];
 
 /// The header of an ICMP error of a new router.
@@ -40,7 +40,7 @@ fn echo_is_answered_at_any_size() {
         );
         let expected = frame!(to_host(v4(ROUTER, HOST)).icmpv4_echo_reply(7, 9), &payload);
         assert_eq!(
-            respond(Cause::Local, &request),
+            respond(PuntReason::Local, &request),
             Some(expected),
             "{len} bytes"
         );
@@ -54,7 +54,7 @@ fn echo_ignores_padding_and_options() {
     let mut request = frame!(from_host(header).icmpv4_echo_request(7, 9), b"x");
     request.resize(request.len() + 20, 0x55);
     let expected = frame!(to_host(v4(ROUTER, HOST)).icmpv4_echo_reply(7, 9), b"x");
-    assert_eq!(respond(Cause::Local, &request), Some(expected));
+    assert_eq!(respond(PuntReason::Local, &request), Some(expected));
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn broken_echo_is_not_answered() {
         b"abcd"
     );
     *request.last_mut().unwrap() ^= 1;
-    assert_eq!(respond(Cause::Local, &request), None, "ICMP checksum");
+    assert_eq!(respond(PuntReason::Local, &request), None, "ICMP checksum");
     let reply = frame!(from_host(v4(HOST, ROUTER)).icmpv4_echo_reply(7, 9), b"abcd");
-    assert_eq!(respond(Cause::Local, &reply), None, "a reply");
+    assert_eq!(respond(PuntReason::Local, &reply), None, "a reply");
     let short = raw_v4(v4(HOST, ROUTER), 1, &[8, 0, 0xf7, 0xff]);
-    assert_eq!(respond(Cause::Local, &short), None, "half a header");
+    assert_eq!(respond(PuntReason::Local, &short), None, "half a header");
 }
 
 #[test]
@@ -77,15 +77,15 @@ fn identification_counts_replies_of_each_router() {
     let request = frame!(from_host(v4(HOST, ROUTER)).icmpv4_echo_request(7, 9), b"x");
     let reset = frame!(from_host(v4(HOST, ROUTER)).tcp(1, 2, 3, 4).rst(), &[]);
     for expected in 0..3 {
-        let reply = respond_with(&mut replies, Cause::Local, &request).unwrap();
+        let reply = respond_with(&mut replies, PuntReason::Local, &request).unwrap();
         assert_eq!(reply[18..20], [0, expected]);
-        assert_eq!(respond_with(&mut replies, Cause::Local, &reset), None);
+        assert_eq!(respond_with(&mut replies, PuntReason::Local, &reset), None);
     }
     let mut other = router();
     other.ipv4 = [10, 0, 1, 254].into();
     let mut reply = [0; 100];
     replies
-        .respond(&other, Cause::Local, &request, &mut reply)
+        .respond(&other, PuntReason::Local, &request, &mut reply)
         .unwrap();
     assert_eq!(reply[18..20], [0, 0]);
 }
@@ -94,17 +94,17 @@ fn identification_counts_replies_of_each_router() {
 fn udp_finds_no_port() {
     let datagram = udp_to(ROUTER, b"traceroute");
     let expected = error(3, 3, [0; 4], &datagram[14..]);
-    assert_eq!(respond(Cause::Local, &datagram), Some(expected));
+    assert_eq!(respond(PuntReason::Local, &datagram), Some(expected));
 
     let mut no_checksum = datagram.clone();
     no_checksum[40..42].fill(0);
-    assert!(respond(Cause::Local, &no_checksum).is_some());
+    assert!(respond(PuntReason::Local, &no_checksum).is_some());
     let mut broken = datagram.clone();
     broken[40] ^= 1;
-    assert_eq!(respond(Cause::Local, &broken), None);
+    assert_eq!(respond(PuntReason::Local, &broken), None);
     let mut too_long = no_checksum;
     too_long[38..40].copy_from_slice(&19u16.to_be_bytes());
-    assert_eq!(respond(Cause::Local, &too_long), None);
+    assert_eq!(respond(PuntReason::Local, &too_long), None);
 }
 
 #[test]
@@ -119,40 +119,48 @@ fn tcp_is_reset() {
     let segment = || from_host(v4(HOST, ROUTER)).tcp(40000, 80, u32::MAX, 1000);
     let syn = frame!(segment().syn(), &[]);
     assert_eq!(
-        respond(Cause::Local, &syn),
+        respond(PuntReason::Local, &syn),
         expected(0, Some(0)),
         "SYN counts, wrapping"
     );
     let fast_open = frame!(segment().syn(), b"hello");
-    assert_eq!(respond(Cause::Local, &fast_open), expected(0, Some(5)));
+    assert_eq!(respond(PuntReason::Local, &fast_open), expected(0, Some(5)));
     let fin = frame!(segment().fin(), b"hello");
-    assert_eq!(respond(Cause::Local, &fin), expected(0, Some(5)));
+    assert_eq!(respond(PuntReason::Local, &fin), expected(0, Some(5)));
     let options = [etherparse::TcpOptionElement::MaximumSegmentSize(1460)];
     let with_options = frame!(segment().syn().options(&options).unwrap(), &[]);
-    assert_eq!(respond(Cause::Local, &with_options), expected(0, Some(0)));
+    assert_eq!(
+        respond(PuntReason::Local, &with_options),
+        expected(0, Some(0))
+    );
     let ack = frame!(segment().ack(77), b"hello");
-    assert_eq!(respond(Cause::Local, &ack), expected(77, None));
+    assert_eq!(respond(PuntReason::Local, &ack), expected(77, None));
     let rst = frame!(segment().rst(), &[]);
-    assert_eq!(respond(Cause::Local, &rst), None);
+    assert_eq!(respond(PuntReason::Local, &rst), None);
     let mut broken = syn.clone();
     broken[41] ^= 1;
-    assert_eq!(respond(Cause::Local, &broken), None);
+    assert_eq!(respond(PuntReason::Local, &broken), None);
 }
 
 #[test]
 fn other_protocols_are_unreachable() {
     let packet = raw_v4(v4(HOST, ROUTER), 132, b"sctp");
     let expected = error(3, 2, [0; 4], &packet[14..]);
-    assert_eq!(respond(Cause::Local, &packet), Some(expected));
+    assert_eq!(respond(PuntReason::Local, &packet), Some(expected));
 }
 
 #[test]
 fn errors_say_why_and_quote() {
-    for (cause, kind, code, word) in [
-        (Cause::HopLimit, 11, 0, [0; 4]),
-        (Cause::NoRoute, 3, 0, [0; 4]),
-        (Cause::TooBig { mtu: 1400 }, 3, 4, [0, 0, 0x05, 0x78]),
-        (Cause::TooBig { mtu: 100_000 }, 3, 4, [0, 0, 0xff, 0xff]),
+    for (reason, kind, code, word) in [
+        (PuntReason::HopLimit, 11, 0, [0; 4]),
+        (PuntReason::NoRoute, 3, 0, [0; 4]),
+        (PuntReason::TooBig { mtu: 1400 }, 3, 4, [0, 0, 0x05, 0x78]),
+        (
+            PuntReason::TooBig { mtu: 100_000 },
+            3,
+            4,
+            [0, 0, 0xff, 0xff],
+        ),
     ] {
         for len in [0, 100, 519, 520, 521, 1472] {
             let mut packet = udp_to(FAR, &vec![1; len]);
@@ -161,9 +169,9 @@ fn errors_say_why_and_quote() {
             assert!(expected.len() <= 14 + 576);
             packet.resize(packet.len() + 9, 0xee);
             assert_eq!(
-                respond(cause, &packet),
+                respond(reason, &packet),
                 Some(expected),
-                "{cause:?}, {len} bytes"
+                "{reason:?}, {len} bytes"
             );
         }
     }
@@ -175,7 +183,7 @@ fn a_packet_with_ttl_0_can_be_reported() {
     header.time_to_live = 0;
     let packet = frame!(from_host(header).udp(1, 2), b"x");
     assert_eq!(
-        respond(Cause::HopLimit, &packet),
+        respond(PuntReason::HopLimit, &packet),
         Some(error(11, 0, [0; 4], &packet[14..]))
     );
 }
@@ -186,22 +194,29 @@ fn service_is_kept_and_ecn_is_not() {
     header.dscp = 0x2e.try_into().unwrap();
     header.ecn = 3.try_into().unwrap();
     let request = frame!(from_host(header.clone()).icmpv4_echo_request(7, 9), b"x");
-    assert_eq!(respond(Cause::Local, &request).unwrap()[15], 0xb8);
+    assert_eq!(respond(PuntReason::Local, &request).unwrap()[15], 0xb8);
     let packet = frame!(from_host(header).udp(1, 2), b"x");
-    assert_eq!(respond(Cause::NoRoute, &packet).unwrap()[15], 0xc0 | 0x18);
+    assert_eq!(
+        respond(PuntReason::NoRoute, &packet).unwrap()[15],
+        0xc0 | 0x18
+    );
 }
 
 #[test]
 fn no_error_about_errors() {
-    let causes = [Cause::HopLimit, Cause::TooBig { mtu: 68 }, Cause::NoRoute];
-    for cause in causes {
+    let reasons = [
+        PuntReason::HopLimit,
+        PuntReason::TooBig { mtu: 68 },
+        PuntReason::NoRoute,
+    ];
+    for reason in reasons {
         for kind in 0..=255 {
             let packet = frame!(from_host(v4(HOST, FAR)).icmpv4_raw(kind, 0, [0; 4]), b"x");
             let is_query = matches!(kind, 0 | 8..=10 | 13..=18 | 42 | 43);
-            assert_eq!(respond(cause, &packet).is_some(), is_query, "type {kind}");
+            assert_eq!(respond(reason, &packet).is_some(), is_query, "type {kind}");
         }
         let nothing = raw_v4(v4(HOST, FAR), 1, &[]);
-        assert_eq!(respond(cause, &nothing), None, "no type at all");
+        assert_eq!(respond(reason, &nothing), None, "no type at all");
     }
 }
 
@@ -216,15 +231,15 @@ fn fragments_are_reported_once_and_never_reassembled() {
         header.more_fragments = more;
         header.fragment_offset = offset.try_into().unwrap();
         let fragment = raw_v4(header, 1, &request[34..]);
-        assert_eq!(respond(Cause::Local, &fragment), None);
-        assert_eq!(respond(Cause::HopLimit, &fragment).is_some(), about);
-        assert_eq!(respond(Cause::NoRoute, &fragment).is_some(), about);
+        assert_eq!(respond(PuntReason::Local, &fragment), None);
+        assert_eq!(respond(PuntReason::HopLimit, &fragment).is_some(), about);
+        assert_eq!(respond(PuntReason::NoRoute, &fragment).is_some(), about);
     }
 }
 
 #[test]
 fn silence_towards_what_is_no_single_node() {
-    for cause in CAUSES {
+    for reason in REASONS {
         for source in [
             "0.0.0.0",
             "127.0.0.1",
@@ -236,28 +251,28 @@ fn silence_towards_what_is_no_single_node() {
                 from_host(v4(source.parse().unwrap(), ROUTER)).udp(1, 2),
                 b"x"
             );
-            assert_eq!(respond(cause, &packet), None, "from {source}");
+            assert_eq!(respond(reason, &packet), None, "from {source}");
         }
         for destination in ["0.0.0.0", "127.0.0.1", "224.0.0.251", "255.255.255.255"] {
             let packet = udp_to(destination.parse().unwrap(), b"x");
-            assert_eq!(respond(cause, &packet), None, "to {destination}");
+            assert_eq!(respond(reason, &packet), None, "to {destination}");
         }
         let mut to_group = udp_to(ROUTER, b"x");
         to_group[0] |= 1;
-        assert_eq!(respond(cause, &to_group), None, "to a group of stations");
+        assert_eq!(respond(reason, &to_group), None, "to a group of stations");
         let mut from_group = udp_to(ROUTER, b"x");
         from_group[6] |= 1;
         assert_eq!(
-            respond(cause, &from_group),
+            respond(reason, &from_group),
             None,
             "from a group of stations"
         );
         let mut broken = udp_to(ROUTER, b"x");
         broken[24] ^= 1;
-        assert_eq!(respond(cause, &broken), None, "header checksum");
+        assert_eq!(respond(reason, &broken), None, "header checksum");
         let mut arp = udp_to(ROUTER, b"x");
         arp[13] = 6;
-        assert_eq!(respond(cause, &arp), None, "ARP");
+        assert_eq!(respond(reason, &arp), None, "ARP");
     }
 }
 
@@ -268,19 +283,19 @@ fn short_buffers_and_short_frames_are_no_reply() {
         b"abc"
     );
     let syn = frame!(from_host(v4(HOST, ROUTER)).tcp(1, 2, 3, 4).syn(), &[]);
-    for (frame, cause) in [
-        (&echo, Cause::Local),
-        (&echo, Cause::NoRoute),
-        (&syn, Cause::Local),
+    for (frame, reason) in [
+        (&echo, PuntReason::Local),
+        (&echo, PuntReason::NoRoute),
+        (&syn, PuntReason::Local),
     ] {
-        let needed = respond(cause, frame).unwrap().len();
+        let needed = respond(reason, frame).unwrap().len();
         let mut replies = RouterReplies::new();
         for room in 0..needed {
             let mut reply = vec![0; room];
-            assert_eq!(replies.respond(&router(), cause, frame, &mut reply), None);
+            assert_eq!(replies.respond(&router(), reason, frame, &mut reply), None);
         }
         for len in 0..frame.len() {
-            assert_eq!(respond(cause, &frame[..len]), None);
+            assert_eq!(respond(reason, &frame[..len]), None);
         }
     }
 }
@@ -298,10 +313,10 @@ fn replies_may_enter_the_network_and_end_there() {
         udp_to(ROUTER, b"x"),
         raw_v4(v4(HOST, ROUTER), 99, b"x"),
     ] {
-        let reply = respond(Cause::Local, &frame).unwrap();
+        let reply = respond(PuntReason::Local, &frame).unwrap();
         assert!(parse(&reply).is_ok());
         assert_eq!(
-            respond(Cause::Local, &reply),
+            respond(PuntReason::Local, &reply),
             None,
             "no conversation between routers"
         );

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use longhaul_core::packet::ETHERNET_LEN;
-use longhaul_core::router::{Cause, Responder};
+use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::units::Rate;
 use longhaul_core::{PipeId, Span, Time, Topology};
 use longhaul_proto::RouterReplies;
@@ -121,7 +121,7 @@ fn an_open_connection_outlives_soft_errors() {
 fn report(topology: &Topology, frame: &[u8]) -> Vec<u8> {
     let router = topology.node(node(topology, "r00"));
     let mut reply = vec![0; 2048];
-    let written = RouterReplies::new().respond(router, Cause::NoRoute, frame, &mut reply);
+    let written = RouterReplies::new().respond(router, PuntReason::NoRoute, frame, &mut reply);
     reply.truncate(written.expect("an error"));
     reply
 }

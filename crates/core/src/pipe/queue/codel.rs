@@ -1,8 +1,8 @@
 //! CoDel: controlled delay, RFC 8289.
 //!
-//! Theory: what matters is how long packets stood, not how many stand. When the time spent in
-//! the queue has been above `target` for a whole `interval`, the queue is a standing one; packets
-//! are then dropped as their service would start, the k-th one `interval / √k` after the one
+//! Theory: what matters is how long packets wait, not how many. When the sojourn time has been above
+//! `target` for a whole `interval`, there is a standing queue; packets are then dropped as their service
+//! would start, the k-th one `interval / √k` after the one
 //! before, until a packet has waited less than `target` (§4, pseudo-code in §5). The square root
 //! is that of IEEE 754, correctly rounded and so the same everywhere.
 //!
@@ -15,7 +15,7 @@ use super::{Admission, Ahead, Dropped, Item};
 use crate::params;
 use crate::time::{Span, Time};
 
-/// One line under CoDel.
+/// A queue under CoDel.
 #[derive(Debug)]
 pub(super) struct CoDel {
     pub(super) params: params::CoDel,

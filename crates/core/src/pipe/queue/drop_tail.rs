@@ -1,20 +1,20 @@
 //! Drop-tail: packets wait in order of entry, and one that finds no room is dropped.
 //!
-//! The packet in service does not count. There is no event when a packet's service starts, so the
-//! queue keeps an upper bound: all that entered from `front` on, before which everything has been
-//! sent. Whoever enters an idle pipe is its front. What leaves the pipe changes nothing here, for it
-//! has been sent long before; that `front` is gone shows in that fewer are inside than have entered
-//! since. The truth is found only when the bound would refuse a packet, or is high: `front` then moves
-//! past all that have been sent meanwhile. Every packet is passed once, so the walk costs nothing in
-//! the long run, and where few packets are inside it never happens. Where many are, it is short:
-//! thousands of packets that lie in no cache would take a millisecond.
+//! The packet in service does not count. A plain pipe has no event when a packet's service starts, so
+//! the queue keeps an upper bound of its length: everything that entered from the packet `front` on,
+//! before which all are sent. A packet that enters an idle pipe becomes the front. A packet that leaves
+//! the pipe changes nothing here, since it was sent long before; that `front` itself has left shows when
+//! fewer packets are inside than have entered since. The exact length is computed only when the bound
+//! would refuse a packet, or is high: `front` then moves past all packets sent meanwhile. The walk passes
+//! each packet once, so it costs little in the long run. A high bound forces it early, which keeps it
+//! short: a walk over thousands of packets that are in no cache would take a millisecond.
 
 use crate::pipe::rate::{Exact, Server};
 use crate::pool::{NIL, Pool};
 use crate::time::Time;
 use crate::units::QueueLimit;
 
-/// The queue finds the truth where the bound is above so many packets or bytes.
+/// The exact length is computed when the bound exceeds these, to keep the walk short.
 const HIGH_PACKETS: u32 = 256;
 const HIGH_BYTES: u64 = 256 * 1500;
 
@@ -59,7 +59,7 @@ impl DropTail {
         self.bytes += u64::from(bytes);
     }
 
-    /// Whether the bound says that a packet of `bytes` may wait when the sender is busy.
+    /// Whether a packet of `bytes` has room even by the upper bound.
     #[inline]
     pub(crate) fn has_surely_room(&self, limit: QueueLimit, bytes: u32) -> bool {
         let bytes = self.bytes.saturating_add(u64::from(bytes));
@@ -70,7 +70,7 @@ impl DropTail {
         }
     }
 
-    /// The same where the truth has been found.
+    /// Whether it has room, once the exact length is known.
     pub(crate) fn has_room(
         &self,
         limit: QueueLimit,

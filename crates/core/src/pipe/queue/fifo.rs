@@ -1,4 +1,4 @@
-//! One line of packets, in order of entry.
+//! A FIFO of packets.
 
 use std::collections::VecDeque;
 

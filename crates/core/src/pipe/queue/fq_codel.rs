@@ -1,7 +1,7 @@
 //! FQ-CoDel: flow queueing with CoDel, RFC 8290.
 //!
 //! Theory: packets are spread over flow queues by a hash (§4.1.1). Queues take turns by deficit
-//! round robin in bytes; one that has just become active stands in a list of its own that goes
+//! round robin in bytes; one that has just become active is in a list of its own that goes
 //! first, once (§4.2), so that sparse flows hardly wait. Each queue is under a CoDel of its own
 //! (see `codel.rs`). When there is no room the queue with the most bytes loses the packet at its
 //! head (§4.1.3), one by one until the new packet has room; of several such queues it is the one
@@ -21,10 +21,10 @@ use crate::time::Time;
 use crate::units::QueueLimit;
 
 const NIL: u32 = u32::MAX;
-const MOST_FLOWS: u32 = 65_536;
-const LEAST_QUANTUM: u32 = 256;
+const MAX_FLOWS: u32 = 65_536;
+const MIN_QUANTUM: u32 = 256;
 
-/// Many lines, each under CoDel.
+/// Many flow queues, each under CoDel.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     params: params::FqCodel,
@@ -42,7 +42,7 @@ pub(super) struct FqCodel {
 struct Flow {
     chain: Chain,
     deficit: i64,
-    /// Whether it stands in one of the lists.
+    /// Whether it is in one of the lists.
     active: bool,
     /// The flow behind it in its list.
     next: u32,
@@ -262,7 +262,7 @@ impl FqCodel {
                 flow.deficit -= i64::from(item.bytes);
                 return Some((item, marked));
             }
-            // An empty new queue has to stand in the old list once, so that it cannot come back
+            // An empty new queue has to go through the old list once, so that it cannot come back
             // as a new one before the others had their turn.
             flow.active = is_new;
             list.pop(&self.flows);
@@ -300,12 +300,12 @@ impl FqCodel {
     }
 
     fn quantum(&self) -> i64 {
-        i64::from(self.params.quantum.max(LEAST_QUANTUM))
+        i64::from(self.params.quantum.max(MIN_QUANTUM))
     }
 
     /// The flow queue of a hash, made where there is none.
     fn flow_of(&mut self, hash: u64) -> u32 {
-        let buckets = self.params.flows.get().min(MOST_FLOWS);
+        let buckets = self.params.flows.get().min(MAX_FLOWS);
         if self.table.is_empty() {
             self.table.resize(buckets as usize, NIL);
         }

@@ -1,4 +1,4 @@
-//! Queue disciplines: who waits for the sender, who goes next and who is dropped.
+//! Queue disciplines: which packets wait for the sender, which is next and which are dropped.
 //!
 //! One file each. Disciplines decide at entry and at the start of service; a pipe with one of
 //! them makes each start of service an event. [`Queue`] is the choice among them: a state
@@ -46,11 +46,11 @@ pub(crate) struct Item {
     /// Whether its sender understands ECN marks (RFC 3168: ECT(0), ECT(1) or CE); needed where
     /// [`Queue::needs_ecn`] says so.
     pub(crate) ecn_capable: bool,
-    /// When it came to the queue.
+    /// When it entered the queue.
     pub(crate) entered: Time,
 }
 
-/// What the queue may know of its sender.
+/// What a discipline may know of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drain {
     /// The present rate; `None` is unlimited.
@@ -81,7 +81,7 @@ impl Drain {
     }
 }
 
-/// What a packet finds when it comes.
+/// The queue that a packet finds on arrival.
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
     limit: QueueLimit,
@@ -115,7 +115,7 @@ impl Ahead {
     }
 }
 
-/// What is decided over a packet that comes.
+/// The decision about an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
     In,
@@ -126,7 +126,7 @@ enum Admission {
     Full,
 }
 
-/// What became of a packet that came to the queue.
+/// What happened to an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enqueued {
     /// It waits.
@@ -137,7 +137,7 @@ pub(crate) enum Enqueued {
     Dropped,
 }
 
-/// A packet that the queue gives up.
+/// A packet that the queue drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dropped {
     /// The packet.
@@ -160,7 +160,7 @@ enum State {
     Flows(Box<FqCodel>),
 }
 
-/// Who decides over a single line.
+/// The discipline of a single FIFO.
 #[derive(Debug)]
 enum Manager {
     DropTail,

@@ -13,7 +13,7 @@
 //!
 //! Updates fall on multiples of `update` from t = 0. There is no event for them: those that were
 //! due are made up for when a packet comes or starts service, which is the same, since nothing
-//! changes in between. No more than [`MOST_UPDATES`] are made up for at once, which matters only
+//! changes in between. No more than [`MAX_UPDATES`] are made up for at once, which matters only
 //! where packets wait for that long without any starting service.
 
 use super::fifo::Fifo;
@@ -29,9 +29,9 @@ const BETA: f64 = 1.25;
 /// The probability up to which ECN marks are enough (MARK_ECNTH).
 const MARK_UP_TO: f64 = 0.1;
 /// Updates made up for at once: a minute at the default of 15 ms.
-const MOST_UPDATES: u64 = 4096;
+const MAX_UPDATES: u64 = 4096;
 
-/// One line under PIE.
+/// A queue under PIE.
 #[derive(Debug)]
 pub(super) struct Pie {
     pub(super) params: params::Pie,
@@ -113,7 +113,7 @@ impl Pie {
             return;
         }
         self.updated = now;
-        for _ in 0..due.min(MOST_UPDATES) {
+        for _ in 0..due.min(MAX_UPDATES) {
             let before = (self.probability, self.old_delay, self.burst_allowance);
             self.update();
             if before == (self.probability, self.old_delay, self.burst_allowance) {

@@ -39,7 +39,7 @@ impl params::Red {
     }
 }
 
-/// One line under RED.
+/// A queue under RED.
 #[derive(Debug)]
 pub(super) struct Red {
     pub(super) params: params::Red,

@@ -1,4 +1,4 @@
-//! Delivery by opportunities, in the way of mahimahi: at each one so many bytes of the queue go
+//! Delivery by opportunities, as in mahimahi: at each one a fixed number of bytes of the queue go
 //! out.
 //!
 //! Theory: opportunities are numbered through all rounds of the trace, so any number of them

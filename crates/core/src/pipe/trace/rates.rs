@@ -12,7 +12,7 @@
 //!
 //! A packet that takes many rounds of a looped trace jumps over them by division.
 
-use crate::pipe::rate::FASTEST;
+use crate::pipe::rate::MAX_RATE;
 use crate::trace::Trace;
 use crate::units::Rate;
 
@@ -66,7 +66,7 @@ impl Rates {
     /// Bits per second at both ends of a stretch.
     fn line(&self, timeline: &Timeline<'_>, stretch: &Stretch) -> Option<(u64, u64)> {
         let (from, to) = timeline.line(stretch, self.fallback)?;
-        Some((from.min(FASTEST), to.min(FASTEST)))
+        Some((from.min(MAX_RATE), to.min(MAX_RATE)))
     }
 
     /// The next packet starts at `t`, when nothing is being sent.

@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
 
 use longhaul_core::engine::{Egress, Parcel};
-use longhaul_core::segment::MOST_SEGMENTS;
+use longhaul_core::segment::MAX_SEGMENTS;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_emulation::{Applied, Emulation, Out};
@@ -234,7 +234,7 @@ pub(super) struct Drive<P> {
 }
 
 /// More packets than one send call has.
-const LEAVING_MAX: usize = DEPARTURES * MOST_SEGMENTS;
+const LEAVING_MAX: usize = DEPARTURES * MAX_SEGMENTS;
 
 /// What a drive loop is made of.
 pub(super) struct Parts<P> {
@@ -465,7 +465,7 @@ impl<P: Platform> Drive<P> {
                         to: egress.host,
                         host,
                         due: egress.due,
-                        error: lateness + egress.staleness,
+                        error: lateness + egress.shift,
                         path_delay: egress.path_delay,
                         is_unknown: *outcome == Outcome::Unanswered,
                     });

@@ -79,7 +79,7 @@ impl Core {
         let (commands, command_end) = channel();
         let (report_end, reports) = sync_channel(REPORTS);
         let (applied_end, applied) = sync_channel(REPORTS);
-        emulation.tell_network();
+        emulation.report_network_changes();
         let done = Arc::new(AtomicBool::new(false));
         let loop_done = Arc::clone(&done);
         let (cpu, ring_bell, tolerance) = (

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use longhaul_core::params::{ParamError, PipeParams};
 use longhaul_core::topology::PipeId;
-use longhaul_emulation::{Applied, Look};
+use longhaul_emulation::{Applied, PipeState};
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
@@ -152,7 +152,7 @@ impl Supervisor<'_> {
         Some(looks.iter().map(|look| look.waiting.1).collect())
     }
 
-    fn shown(&self, look: &Look) -> PipeNow {
+    fn shown(&self, look: &PipeState) -> PipeNow {
         let pipe = self.plan.topology.pipe(look.pipe);
         let params = described::unusual(&look.params).into_iter();
         PipeNow {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
-use longhaul_core::segment::LONGEST_SUPER;
+use longhaul_core::segment::MAX_SUPER_LEN;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{Framing, Rate};
@@ -63,7 +63,7 @@ pub(crate) const COST_BYTES_PER_S: f64 = 833e6;
 /// The longest frame of a host in bytes, which may be a super-packet.
 pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
     if offload {
-        LONGEST_SUPER as u32
+        MAX_SUPER_LEN as u32
     } else {
         mtu + ETHERNET_LEN as u32
     }

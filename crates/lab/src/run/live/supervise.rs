@@ -46,7 +46,7 @@ const SIGTERM: i32 = 15;
 /// The code of a program that SIGKILL has ended, or of a shell whose last command was.
 const KILLED: i32 = 128 + 9;
 /// The most packets that a frame for a host holds where there is offload.
-const SEGMENTS_MAX: u64 = longhaul_core::segment::MOST_SEGMENTS as u64;
+const SEGMENTS_MAX: u64 = longhaul_core::segment::MAX_SEGMENTS as u64;
 
 /// Where the run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

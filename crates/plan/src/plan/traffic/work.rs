@@ -5,7 +5,7 @@
 
 use longhaul_core::Span;
 use longhaul_core::units::Bytes;
-use longhaul_proto::traffic::LEAST_PAYLOAD;
+use longhaul_proto::traffic::MIN_PAYLOAD;
 
 use super::{Context, draw, tcp};
 use crate::file::traffic::{ConnectionSpec, GapsSpec, ModelSpec, TrafficSpec, Varying};
@@ -230,7 +230,7 @@ fn packet(
         return Some(most);
     };
     let Bytes(bytes) = packet.get(faults)?;
-    let least = u64::from(LEAST_PAYLOAD);
+    let least = u64::from(MIN_PAYLOAD);
     let message = if bytes < least {
         format!("a packet of {bytes} B has no room for its number and time")
     } else if bytes > u64::from(most) {

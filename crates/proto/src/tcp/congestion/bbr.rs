@@ -1,11 +1,11 @@
 //! BBR, version 1 (Cardwell et al., ACM Queue 14, 2016; Linux's `tcp_bbr.c`).
 //!
-//! Theory: the path is known by its bottleneck's bandwidth (the largest delivery rate of the last
-//! 10 round trips) and its least round trip (of the last 10 s). Sends are paced at the bandwidth
-//! times a gain, and the window bounds what is in the network. Startup raises the rate by
-//! 2/ln 2 a round trip until it has not grown by a quarter in three; Drain empties the queue
-//! this has made; ProbeBw sends at 5/4, 3/4 and six times 1 of the bandwidth, a phase for each
-//! least round trip; ProbeRtt lowers the window to 4 segments for 200 ms every 10 s.
+//! Theory: the model of the path is the bandwidth of its bottleneck (the largest delivery rate of the last
+//! 10 round trips) and its least round trip (of the last 10 s). Sends are paced at the bandwidth times a
+//! gain, and the window bounds what is in flight. Startup paces at 2/ln 2 times the bandwidth until that has
+//! not grown by a quarter in three round trips; Drain empties the queue that Startup built; ProbeBw cycles
+//! through the gains 5/4, 3/4 and six times 1, each for about one least round trip; ProbeRtt lowers the
+//! window to 4 segments for 200 ms when no lower round trip was seen for 10 s.
 //!
 //! Left out: the estimation of policers' long-term rates and of aggregated acknowledgements
 //! (`bbr_lt_bw_sampling`, `bbr_update_ack_aggregation`), and room for segmentation offload.
@@ -13,23 +13,25 @@
 use longhaul_core::time::{Span, Time};
 
 use super::super::windowed::Windowed;
-use super::{Ack, Cause, Config, CongestionControl, Phase, Window};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Phase, Window};
 
 /// 2 / ln 2, as the kernel rounds it.
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
+/// The inverse of the Startup gain: empties in one round trip what Startup queued in one.
 const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
-/// Twice the bandwidth-delay product lets delayed acknowledgements pass.
+/// Twice the bandwidth-delay product: keeps sending while acknowledgements are delayed or aggregated.
 const CWND_GAIN: f64 = 2.0;
+/// Pacing gains of ProbeBw: probe for more bandwidth, drain the queue that made, then cruise.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Round trips that the bandwidth is remembered.
+/// Round trips over which the largest bandwidth counts.
 const BANDWIDTH_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Span = Span::from_s(10);
 const PROBE_RTT_TIME: Span = Span::from_ms(200);
-const LEAST_CWND: u32 = 4;
-/// The pipe is full when the bandwidth has not grown so in `FULL_ROUNDS`.
+const MIN_CWND: u32 = 4;
+/// Startup ends when the bandwidth has not grown by this factor in `FULL_ROUNDS` round trips.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u8 = 3;
-/// The rate stays a little below the bandwidth, so that no queue lasts.
+/// Paces 1 % below the estimated bandwidth, so that a queue drains in the long run.
 const MARGIN: f64 = 0.99;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ enum Mode {
 pub(super) struct Bbr {
     bandwidth: Windowed<f64>,
     rounds: u64,
-    /// The round ends with the delivery of a segment sent after so many deliveries.
+    /// The round trip ends with the delivery of a segment that was sent after this many deliveries.
     round_end: u64,
     min_rtt: Span,
     min_rtt_at: Time,
@@ -68,7 +70,7 @@ pub(super) struct Bbr {
     round_start: bool,
     probe_rtt_round: bool,
     idle_restart: bool,
-    conserve: bool,
+    packet_conservation: bool,
     seen_rtt: bool,
 }
 
@@ -99,7 +101,7 @@ impl Bbr {
             round_start: false,
             probe_rtt_round: false,
             idle_restart: false,
-            conserve: false,
+            packet_conservation: false,
             seen_rtt: false,
         }
     }
@@ -119,7 +121,8 @@ impl Bbr {
             return self.initcwnd;
         }
         let product = self.bandwidth.best() * self.min_rtt.as_s() * gain;
-        // Three for what is in hands on the way, and an even number for delayed ones.
+        // Three segments of slack for batching at the hosts, and an even number because a delayed
+        // acknowledgement covers two (`bbr_quantization_budget`).
         let cwnd = ((product as u32).saturating_add(1 + 3).saturating_add(1)) & !1;
         let probing = self.mode == Mode::ProbeBw && self.cycle == 0;
         if probing {
@@ -129,6 +132,8 @@ impl Bbr {
         }
     }
 
+    /// Counts round trips, and takes a rate sample. Samples limited by the application are below what the
+    /// path carries, so they count only if they raise the estimate (`bbr_update_bw`).
     fn update_bandwidth(&mut self, ack: &Ack) {
         self.round_start = false;
         let Some(rate) = ack.rate else {
@@ -138,7 +143,7 @@ impl Bbr {
             self.round_end = ack.delivered;
             self.rounds += 1;
             self.round_start = true;
-            self.conserve = false;
+            self.packet_conservation = false;
         }
         let sample = f64::from(rate.delivered) / rate.interval.as_s();
         if !rate.app_limited || sample >= self.bandwidth.best() {
@@ -147,6 +152,8 @@ impl Bbr {
         }
     }
 
+    /// Moves to the next gain of ProbeBw. Above 1, only once the extra segments are in flight or were lost;
+    /// below 1, as soon as the queue is drained (`bbr_is_next_cycle_phase`).
     fn update_cycle(&mut self, ack: &Ack) {
         if self.mode != Mode::ProbeBw {
             return;
@@ -172,11 +179,13 @@ impl Bbr {
 
     fn start_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
-        // Any phase but the second, so that flows do not probe together.
+        // A random phase, so that flows do not probe together; but not the draining one, as no probe
+        // has built a queue yet.
         self.cycle = 7 - (self.draw() % 7) as u8;
         self.next_phase(now);
     }
 
+    /// Finds out whether Startup has filled the pipe (`bbr_check_full_bw_reached`).
     fn check_full(&mut self, ack: &Ack) {
         let app_limited = ack.rate.is_some_and(|rate| rate.app_limited);
         if self.full || !self.round_start || app_limited {
@@ -191,6 +200,7 @@ impl Bbr {
         self.full = self.full_rounds >= FULL_ROUNDS;
     }
 
+    /// Startup → Drain → ProbeBw (`bbr_check_drain`).
     fn check_drain(&mut self, ack: &Ack, window: &mut Window) {
         if self.mode == Mode::Startup && self.full {
             self.mode = Mode::Drain;
@@ -201,6 +211,8 @@ impl Bbr {
         }
     }
 
+    /// Saves the window to restore after recovery or ProbeRtt; within these, only a larger one
+    /// (`bbr_save_cwnd`).
     fn save_cwnd(&mut self, window: &Window) {
         let whole = self.last_phase < Phase::Recovery && self.mode != Mode::ProbeRtt;
         self.prior_cwnd = if whole {
@@ -210,6 +222,8 @@ impl Bbr {
         };
     }
 
+    /// Updates the least round trip, and enters and leaves ProbeRtt (`bbr_update_min_rtt`). ProbeRtt lasts
+    /// 200 ms and a round trip, counted from when only 4 segments are in flight: the queue is empty by then.
     fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
         let expired = ack.now.since(self.min_rtt_at) > MIN_RTT_WINDOW;
         if let Some(rtt) = ack.rtt
@@ -224,7 +238,7 @@ impl Bbr {
             self.probe_rtt_end = Time::MAX;
         }
         if self.mode == Mode::ProbeRtt {
-            if self.probe_rtt_end == Time::MAX && ack.in_flight <= LEAST_CWND {
+            if self.probe_rtt_end == Time::MAX && ack.in_flight <= MIN_CWND {
                 self.probe_rtt_end = ack.now + PROBE_RTT_TIME;
                 self.probe_rtt_round = false;
                 self.round_end = ack.delivered;
@@ -262,7 +276,7 @@ impl Bbr {
         };
     }
 
-    /// The first rate is the window over the first round trip.
+    /// Sets the first rate: the window over the first round trip (`bbr_init_pacing_rate_from_rtt`).
     fn see_rtt(&mut self, srtt: Span, window: &Window) {
         if !self.seen_rtt && srtt > Span::ZERO {
             self.seen_rtt = true;
@@ -270,6 +284,8 @@ impl Bbr {
         }
     }
 
+    /// Sets the pacing rate. Before the pipe is full it never falls: early samples are too low
+    /// (`bbr_set_pacing_rate`).
     fn set_rate(&mut self, ack: &Ack, gain: f64, window: &Window) {
         self.see_rtt(ack.srtt, window);
         let rate = self.bandwidth.best() * gain * MARGIN;
@@ -278,27 +294,29 @@ impl Bbr {
         }
     }
 
-    /// In recovery's first round a segment leaves for each delivered
-    /// (`bbr_set_cwnd_to_recover_or_restore`); true where that is all.
+    /// Packet conservation in the first round trip of a recovery: one segment leaves for each delivered. At
+    /// the end of recovery, restores the window (`bbr_set_cwnd_to_recover_or_restore`). True while the
+    /// window must not grow otherwise.
     fn recover(&mut self, ack: &Ack, window: &mut Window) -> bool {
         if ack.losses > 0 {
             window.cwnd = window.cwnd.saturating_sub(ack.losses).max(1);
         }
         if ack.phase == Phase::Recovery && self.last_phase != Phase::Recovery {
-            self.conserve = true;
+            self.packet_conservation = true;
             self.round_end = ack.delivered;
             window.cwnd = ack.in_flight.saturating_add(ack.acked);
         } else if self.last_phase >= Phase::Recovery && ack.phase < Phase::Recovery {
             window.cwnd = window.cwnd.max(self.prior_cwnd);
-            self.conserve = false;
+            self.packet_conservation = false;
         }
         self.last_phase = ack.phase;
-        if self.conserve {
+        if self.packet_conservation {
             window.cwnd = window.cwnd.max(ack.in_flight.saturating_add(ack.acked));
         }
-        self.conserve
+        self.packet_conservation
     }
 
+    /// Moves the window towards its target, by what is delivered (`bbr_set_cwnd`).
     fn set_cwnd(&mut self, ack: &Ack, window: &mut Window) {
         if ack.acked > 0 && !self.recover(ack, window) {
             let target = self.inflight(self.cwnd_gain);
@@ -307,10 +325,10 @@ impl Bbr {
             } else if window.cwnd < target || ack.delivered < u64::from(self.initcwnd) {
                 window.cwnd = window.cwnd.saturating_add(ack.acked);
             }
-            window.cwnd = window.cwnd.max(LEAST_CWND);
+            window.cwnd = window.cwnd.max(MIN_CWND);
         }
         if self.mode == Mode::ProbeRtt {
-            window.cwnd = window.cwnd.min(LEAST_CWND);
+            window.cwnd = window.cwnd.min(MIN_CWND);
         }
     }
 }
@@ -332,7 +350,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         self.update_bandwidth(ack);
         self.update_cycle(ack);
         self.check_full(ack);
@@ -343,12 +361,12 @@ impl CongestionControl for Bbr {
         self.set_cwnd(ack, window);
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         self.save_cwnd(window);
         window.ssthresh
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         if phase == Phase::Loss {
             self.last_phase = Phase::Loss;
             self.full_bandwidth = 0.0;
@@ -362,12 +380,12 @@ impl CongestionControl for Bbr {
         window.cwnd
     }
 
-    fn rules_alone(&self) -> bool {
+    fn controls_cwnd(&self) -> bool {
         true
     }
 
-    /// Rates of this mode would be taken for the path's (`bbr_update_min_rtt`).
-    fn holds_back(&self) -> bool {
+    /// In ProbeRtt: four segments in flight say nothing about the bandwidth (`bbr_update_min_rtt`).
+    fn distorts_rate_samples(&self) -> bool {
         self.mode == Mode::ProbeRtt
     }
 

@@ -5,7 +5,7 @@
 
 use longhaul_core::time::{Span, Time};
 
-use super::{Ack, Cause, Config, CongestionControl, Phase, Window, growth};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Phase, Window, growth};
 
 /// Below this window BIC is Reno.
 const LOW_WINDOW: u32 = 14;
@@ -79,7 +79,7 @@ impl Bic {
 }
 
 impl CongestionControl for Bic {
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if !ack.limited {
             return;
         }
@@ -93,7 +93,7 @@ impl CongestionControl for Bic {
         }
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         let cwnd = u64::from(window.cwnd);
         // Fast convergence: a flow whose goal falls makes room for others.
         let goal = if window.cwnd < self.last_max {
@@ -111,7 +111,7 @@ impl CongestionControl for Bic {
         (part as u32).max(2)
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         if phase == Phase::Loss {
             *self = Self {
                 byte_counting: self.byte_counting,

@@ -9,7 +9,7 @@
 use longhaul_core::time::{Span, Time};
 
 use super::hystart::HyStart;
-use super::{Ack, Cause, Config, CongestionControl, Phase, Window, growth};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Phase, Window, growth};
 
 /// C in segments per s³ (RFC 9438 §5).
 const C: f64 = 0.4;
@@ -135,7 +135,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if !ack.limited {
             return;
         }
@@ -149,7 +149,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         let cwnd = f64::from(window.cwnd);
         self.epoch = Time::MAX;
         // Fast convergence (RFC 9438 §4.7).
@@ -161,7 +161,7 @@ impl CongestionControl for Cubic {
         ((cwnd * BETA) as u32).max(2)
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         if phase == Phase::Loss {
             let hystart = self.hystart.take().map(|_| HyStart::new());
             let config = Config {

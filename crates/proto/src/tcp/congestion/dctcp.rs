@@ -1,7 +1,7 @@
 //! DCTCP (RFC 8257; Linux's `tcp_dctcp.c`): the window falls in proportion to the part of
 //! segments that were marked, so that a queue stays near the threshold of its marks.
 
-use super::{Ack, Cause, Config, CongestionControl, Window, growth, reno};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Window, growth, reno};
 
 /// α in units of 2^-10.
 const ONE: u32 = 1 << 10;
@@ -52,14 +52,14 @@ impl CongestionControl for Dctcp {
         self.delivered_ce = ack.delivered_ce;
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if ack.limited {
-            reno::avoid(growth(ack, self.byte_counting), window);
+            reno::grow(growth(ack, self.byte_counting), window);
         }
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
-        if cause != Cause::Mark {
+    fn ssthresh(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
+        if signal != CongestionSignal::Mark {
             return reno::half(window);
         }
         let cut = (u64::from(window.cwnd) * u64::from(self.alpha)) >> 11;

@@ -1,6 +1,6 @@
 //! Reno (RFC 5681; Linux's `tcp_cong.c`): one segment a round trip up, half the window down.
 
-use super::{Ack, Cause, Config, CongestionControl, Window, growth};
+use super::{Ack, Config, CongestionControl, CongestionSignal, Window, growth};
 
 /// Reno has no state but how it counts.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Reno {
 }
 
 /// Growth of RFC 5681 §3.1.
-pub(super) fn avoid(acked: u32, window: &mut Window) {
+pub(super) fn grow(acked: u32, window: &mut Window) {
     let left = if window.in_slow_start() {
         window.slow_start(acked)
     } else {
@@ -34,13 +34,13 @@ pub(super) fn half(window: &Window) -> u32 {
 }
 
 impl CongestionControl for Reno {
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if ack.limited {
-            avoid(growth(ack, self.byte_counting), window);
+            grow(growth(ack, self.byte_counting), window);
         }
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         half(window)
     }
 }

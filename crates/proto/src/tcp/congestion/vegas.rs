@@ -3,7 +3,7 @@
 
 use longhaul_core::time::{Span, Time};
 
-use super::{Ack, Cause, CongestionControl, Phase, Window, reno};
+use super::{Ack, CongestionControl, CongestionSignal, Phase, Window, reno};
 
 /// Segments that are to wait, at least.
 const ALPHA: u64 = 2;
@@ -29,7 +29,7 @@ pub(super) struct Vegas {
 impl Vegas {
     fn adjust(&self, acked: u32, window: &mut Window) {
         let (Some(base), Some(least)) = (self.base, self.least) else {
-            return reno::avoid(acked, window);
+            return reno::grow(acked, window);
         };
         let (base, rtt) = (base.as_ns().max(1), least.as_ns().max(1));
         let cwnd = u64::from(window.cwnd);
@@ -70,9 +70,9 @@ impl CongestionControl for Vegas {
         }
     }
 
-    fn avoid(&mut self, ack: &Ack, window: &mut Window) {
+    fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
         if self.off {
-            return reno::avoid(ack.acked, window);
+            return reno::grow(ack.acked, window);
         }
         if ack.una <= self.end {
             if window.in_slow_start() {
@@ -83,7 +83,7 @@ impl CongestionControl for Vegas {
         self.end = ack.nxt;
         // Two samples may both be of delayed acknowledgements.
         if self.samples <= 2 {
-            reno::avoid(ack.acked, window);
+            reno::grow(ack.acked, window);
         } else {
             self.adjust(ack.acked, window);
         }
@@ -91,11 +91,11 @@ impl CongestionControl for Vegas {
         self.least = None;
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _signal: CongestionSignal) -> u32 {
         reno::half(window)
     }
 
-    fn phase(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
+    fn phase_changed(&mut self, _now: Time, phase: Phase, _window: &mut Window) {
         self.off = phase != Phase::Open;
         self.samples = 0;
         self.least = None;

@@ -8,10 +8,10 @@ use longhaul_core::time::{Span, Time};
 use super::super::config::Algorithm;
 use super::super::segment::{Flags, Segment, SynOptions};
 use super::super::sender::Fin;
-use super::{Echo, EcnUse, Endpoint, Event, QUIET, Reset, State, Timing};
+use super::{CHALLENGE_INTERVAL, Echo, EcnUse, Endpoint, Event, Reset, State, Timing};
 
-/// Least segment that is believed (`TCP_MIN_SND_MSS`).
-const LEAST_MSS: u32 = 48;
+/// The smallest MSS that is accepted (`TCP_MIN_SND_MSS`).
+const MIN_MSS: u32 = 48;
 /// The first time-out where the handshake gave no measurement (RFC 6298 §5.7).
 const FALLBACK_RTO: Span = Span::from_s(3);
 
@@ -20,8 +20,8 @@ impl Endpoint {
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         match self.state {
             State::Closed => self.refuse(segment),
-            State::Listen => self.take_first(segment),
-            State::SynSent => self.take_answer(now, segment),
+            State::Listen => self.take_syn_in_listen(segment),
+            State::SynSent => self.take_in_syn_sent(now, segment),
             _ => self.take(now, segment),
         }
     }
@@ -38,7 +38,7 @@ impl Endpoint {
         };
     }
 
-    fn take_first(&mut self, segment: &Segment) {
+    fn take_syn_in_listen(&mut self, segment: &Segment) {
         let flags = segment.flags;
         if flags.has(Flags::ACK) {
             return self.refuse(segment);
@@ -55,7 +55,7 @@ impl Endpoint {
         self.syn_due = true;
     }
 
-    fn take_answer(&mut self, now: Time, segment: &Segment) {
+    fn take_in_syn_sent(&mut self, now: Time, segment: &Segment) {
         let flags = segment.flags;
         let acknowledges = flags.has(Flags::ACK);
         if acknowledges && segment.ack != 1 {
@@ -106,7 +106,7 @@ impl Endpoint {
             0
         };
         let room = if self.timestamps { 12 } else { 0 };
-        let mss = self.config.mss.min(options.mss).max(LEAST_MSS);
+        let mss = self.config.mss.min(options.mss).max(MIN_MSS);
         self.sender.mss = mss - room;
         self.receiver.synchronised(1);
         self.take_time(segment);
@@ -115,7 +115,7 @@ impl Endpoint {
     fn take_time(&mut self, segment: &Segment) {
         if let Some(stamps) = segment.timestamps
             && self.timestamps
-            && segment.seq <= self.receiver.told
+            && segment.seq <= self.receiver.last_acked
         {
             self.receiver.echo_time = self.receiver.echo_time.max(stamps.value);
         }
@@ -146,10 +146,10 @@ impl Endpoint {
         self.events.push(Event::Connected);
     }
 
-    /// Asks for an acknowledgement, not too often.
-    fn challenge(&mut self, now: Time) {
-        if now >= self.quiet_until {
-            self.quiet_until = now + QUIET;
+    /// Sends a challenge acknowledgement (RFC 5961), at a limited rate.
+    fn send_challenge_ack(&mut self, now: Time) {
+        if now >= self.no_challenge_before {
+            self.no_challenge_before = now + CHALLENGE_INTERVAL;
             self.receiver.ack_now = true;
         }
     }
@@ -161,7 +161,7 @@ impl Endpoint {
         }
         if flags.has(Flags::RST) {
             if segment.seq != self.receiver.next {
-                return self.challenge(now);
+                return self.send_challenge_ack(now);
             }
             self.events.push(Event::Reset);
             return self.end();
@@ -171,13 +171,13 @@ impl Endpoint {
         }
         if flags.has(Flags::SYN) {
             // A repeated SYN-ACK wants its acknowledgement.
-            return self.challenge(now);
+            return self.send_challenge_ack(now);
         }
         if !flags.has(Flags::ACK) {
             return;
         }
         if segment.ack > self.sender.nxt {
-            return self.challenge(now);
+            return self.send_challenge_ack(now);
         }
         self.take_time(segment);
         if self.state == State::TimeWait {
@@ -195,7 +195,7 @@ impl Endpoint {
         if segment.span() > 0 && !segment.flags.has(Flags::SYN) {
             self.receiver.refuse(segment, &self.config);
         } else {
-            self.challenge(now);
+            self.send_challenge_ack(now);
         }
     }
 

@@ -12,7 +12,7 @@ use super::super::scoreboard::{APP_LIMITED, EVER_RESENT, SACKED, Sent};
 use super::super::segment::{Flags, Range, Segment};
 use super::super::state::Phase;
 use super::rack::Rack;
-use super::recovery::{News, ticks};
+use super::recovery::{AckOutcome, ticks};
 use super::{EcnUse, Sender, Timer};
 
 /// What was newly delivered.
@@ -55,7 +55,7 @@ impl Sender {
         let mut delivery = Delivery::default();
         let duplicate = self.take_sacks(now, segment, &mut delivery);
         let acknowledged = self.take_acknowledged(now, segment.ack, &mut delivery);
-        let mut news = News {
+        let mut outcome = AckOutcome {
             advanced: self.una > prior_una,
             delivered: delivery.count,
             duplicate: segment.ack == prior_una && segment.len == 0 && !window_moved,
@@ -64,32 +64,32 @@ impl Sender {
         };
         if !self.sack && acknowledged > 0 {
             // Duplicates have told of most of it before (`tcp_remove_reno_sacks`).
-            news.delivered = acknowledged.saturating_sub(self.board.sacked).max(1);
+            outcome.delivered = acknowledged.saturating_sub(self.board.sacked).max(1);
             self.board.sacked = self.board.sacked.saturating_sub(acknowledged - 1);
-        } else if !self.sack && news.duplicate && self.board.sacked + 1 < self.board.len() {
-            news.delivered = 1;
+        } else if !self.sack && outcome.duplicate && self.board.sacked + 1 < self.board.len() {
+            outcome.delivered = 1;
         }
-        if news.advanced {
+        if outcome.advanced {
             self.retries = 0;
         }
-        self.account(now, &delivery, news);
-        let rtt = self.take_round_trip(now, &delivery, news, config);
-        self.take_probe_outcome(now, segment, duplicate, news);
-        let mut ack = self.digest(now, &delivery, news, prior_in_flight);
+        self.account(now, &delivery, outcome);
+        let rtt = self.take_round_trip(now, &delivery, outcome, config);
+        self.take_probe_outcome(now, segment, duplicate, outcome);
+        let mut ack = self.ack_summary(now, &delivery, outcome, prior_in_flight);
         ack.rtt = rtt;
         self.control.acked(&ack, &mut self.window);
-        let ece = News {
-            ece: news.ece && (news.advanced || news.delivered > 0),
-            ..news
+        let ece = AckOutcome {
+            ece: outcome.ece && (outcome.advanced || outcome.delivered > 0),
+            ..outcome
         };
         let timer_set = self.alert(now, ece, config);
         let newly_lost = self.board.lost.saturating_sub(prior_lost);
         ack.losses = newly_lost;
         ack.in_flight = self.board.in_flight();
         ack.phase = self.phase;
-        self.steer(&ack, news);
+        self.update_cwnd(&ack, outcome);
         self.window.cwnd = self.window.cwnd.clamp(1, config.cwnd_clamp);
-        self.rearm(now, news, timer_set, config);
+        self.rearm(now, outcome, timer_set, config);
     }
 
     /// Marks what is selectively acknowledged. True where a duplicate was told (RFC 2883).
@@ -156,14 +156,14 @@ impl Sender {
         acknowledged
     }
 
-    fn account(&mut self, now: Time, delivery: &Delivery, news: News) {
+    fn account(&mut self, now: Time, delivery: &Delivery, outcome: AckOutcome) {
         self.rack.reordered |= delivery.reordered;
-        if news.delivered == 0 {
+        if outcome.delivered == 0 {
             return;
         }
-        self.delivered += u64::from(news.delivered);
-        self.delivered_ce += if news.ece {
-            u64::from(news.delivered)
+        self.delivered += u64::from(outcome.delivered);
+        self.delivered_ce += if outcome.ece {
+            u64::from(outcome.delivered)
         } else {
             0
         };
@@ -181,7 +181,7 @@ impl Sender {
         &mut self,
         now: Time,
         delivery: &Delivery,
-        news: News,
+        outcome: AckOutcome,
         config: &Config,
     ) -> Option<Span> {
         let first = delivery.first.filter(|_| !delivery.ambiguous);
@@ -190,8 +190,8 @@ impl Sender {
             .last_sacked
             .or(delivery.last.filter(|_| !delivery.ambiguous));
         let latest = last.map(|at| now.since(at));
-        if sample.is_none() && news.advanced && news.echo != 0 {
-            let elapsed = ticks(now).saturating_sub(news.echo);
+        if sample.is_none() && outcome.advanced && outcome.echo != 0 {
+            let elapsed = ticks(now).saturating_sub(outcome.echo);
             sample = Some(Span::from_ms(elapsed.max(1)));
         }
         if let Some(rtt) = latest {
@@ -205,25 +205,37 @@ impl Sender {
     }
 
     /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else told of.
-    fn take_probe_outcome(&mut self, now: Time, segment: &Segment, duplicate: bool, news: News) {
+    fn take_probe_outcome(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        duplicate: bool,
+        outcome: AckOutcome,
+    ) {
         if self.probe_end == 0 || segment.ack < self.probe_end {
             return;
         }
         let repaired =
-            self.probe_again && !duplicate && segment.ack == self.probe_end && news.advanced;
+            self.probe_again && !duplicate && segment.ack == self.probe_end && outcome.advanced;
         self.probe_end = 0;
         if repaired && self.phase < Phase::Cwr {
             self.reduce_for_probe(now);
         }
     }
 
-    fn digest(&self, now: Time, delivery: &Delivery, news: News, prior_in_flight: u32) -> Ack {
+    fn ack_summary(
+        &self,
+        now: Time,
+        delivery: &Delivery,
+        outcome: AckOutcome,
+        prior_in_flight: u32,
+    ) -> Ack {
         let mut ack = Ack {
             now,
             una: self.una,
             nxt: self.nxt,
-            acked: news.delivered,
-            advanced: news.advanced,
+            acked: outcome.delivered,
+            advanced: outcome.advanced,
             losses: 0,
             in_flight: self.board.in_flight(),
             prior_in_flight,
@@ -252,21 +264,21 @@ impl Sender {
         ack
     }
 
-    /// Moves the window (`tcp_cong_control`).
-    fn steer(&mut self, ack: &Ack, news: News) {
-        if self.control.rules_alone() {
-            self.control.avoid(ack, &mut self.window);
-            if self.control.holds_back() {
+    /// Updates the congestion window (`tcp_cong_control`).
+    fn update_cwnd(&mut self, ack: &Ack, outcome: AckOutcome) {
+        if self.control.controls_cwnd() {
+            self.control.cong_avoid(ack, &mut self.window);
+            if self.control.distorts_rate_samples() {
                 self.app_limited = (self.delivered + u64::from(ack.in_flight)).max(1);
             }
         } else if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
-            self.reduce(news, ack.losses);
-        } else if news.advanced && news.delivered > 0 {
-            self.control.avoid(ack, &mut self.window);
+            self.reduce(outcome, ack.losses);
+        } else if outcome.advanced && outcome.delivered > 0 {
+            self.control.cong_avoid(ack, &mut self.window);
         }
     }
 
-    fn rearm(&mut self, now: Time, news: News, timer_set: bool, config: &Config) {
+    fn rearm(&mut self, now: Time, outcome: AckOutcome, timer_set: bool, config: &Config) {
         if self.board.is_empty() {
             self.retries = 0;
             let open = self.new_len(config).is_some();
@@ -277,7 +289,7 @@ impl Sender {
             if open {
                 self.backoff = 0;
             }
-        } else if news.advanced && !timer_set {
+        } else if outcome.advanced && !timer_set {
             self.timer = Timer::None;
             self.arm_retransmit(now, config);
             self.arm_loss_probe(now, config);

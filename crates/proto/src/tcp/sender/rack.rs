@@ -28,7 +28,7 @@ pub(super) struct Rack {
     end: u64,
     /// Its round trip.
     rtt: Span,
-    /// Rounds in which duplicates were counted end here.
+    /// The window is widened at most once until this number is acknowledged.
     widened: u64,
     /// Quarters of the least round trip; 0 stands for 1.
     steps: u8,
@@ -41,7 +41,7 @@ impl Rack {
     /// Learns that `sent` was delivered (RFC 8985 §6.2 step 2).
     pub(super) fn delivered(&mut self, sent: &Sent, now: Time, least: Option<Span>) {
         let rtt = now.since(sent.at);
-        // Too fast for the copy: the original has arrived.
+        // Too fast for the retransmission: this acknowledges the original, whose time is unknown.
         if sent.is(EVER_RESENT) && least.is_some_and(|least| rtt < least) {
             return;
         }
@@ -70,7 +70,8 @@ impl Rack {
 }
 
 impl Sender {
-    /// Marks what is lost, however that is told. True where a time-out for reordering was set.
+    /// Marks lost segments by whichever method the connection uses. True if a time-out for reordering was
+    /// set.
     pub(super) fn detect(&mut self, now: Time, config: &Config) -> bool {
         if !self.sack {
             let full = self.board.sacked >= REORDERING || self.phase >= Phase::Recovery;
@@ -90,6 +91,7 @@ impl Sender {
         false
     }
 
+    /// How much longer than a round trip a segment may take (RFC 8985 §6.2 step 4).
     fn reordering_window(&self) -> Span {
         let repairing = self.phase >= Phase::Recovery || self.board.sacked >= REORDERING;
         if !self.rack.reordered && repairing {
@@ -100,16 +102,18 @@ impl Sender {
         Span::from_ns(window.min(self.rtt.srtt().as_ns()))
     }
 
+    /// RFC 8985 §6.2 step 5. Originals and retransmissions are each in the order of their sending, so each
+    /// walk stops at the first segment that is not yet overdue.
     fn detect_by_time(&mut self, now: Time) -> bool {
         let latest = (self.rack.at, self.rack.end);
-        let patience = self.rack.rtt + self.reordering_window();
+        let overdue_after = self.rack.rtt + self.reordering_window();
         let mut wait = Time::MAX;
         while let Some(index) = self.board.oldest_original()
             && let Some(sent) = self.board.get(index)
             && (sent.at, sent.end()) < latest
         {
-            if sent.at + patience > now {
-                wait = wait.min(sent.at + patience);
+            if sent.at + overdue_after > now {
+                wait = wait.min(sent.at + overdue_after);
                 break;
             }
             self.board.mark_lost(index);
@@ -118,8 +122,8 @@ impl Sender {
             && let Some(sent) = self.board.get(index)
             && (at, sent.end()) < latest
         {
-            if at + patience > now {
-                wait = wait.min(at + patience);
+            if at + overdue_after > now {
+                wait = wait.min(at + overdue_after);
                 break;
             }
             self.board.mark_lost(index);

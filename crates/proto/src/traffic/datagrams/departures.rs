@@ -6,7 +6,7 @@ use longhaul_core::time::Time;
 
 use crate::traffic::draws::Draws;
 use crate::traffic::source::Source;
-use crate::traffic::spec::LEAST_PAYLOAD;
+use crate::traffic::spec::MIN_PAYLOAD;
 use crate::traffic::table::FlowTable;
 
 /// See the module's first lines.
@@ -88,7 +88,6 @@ impl Departures {
 
     /// The length of one, which has room for its number and time.
     pub(super) fn len(&self, number: u64) -> u32 {
-        u32::try_from(self.payload(number))
-            .map_or(self.payload, |payload| payload.max(LEAST_PAYLOAD))
+        u32::try_from(self.payload(number)).map_or(self.payload, |payload| payload.max(MIN_PAYLOAD))
     }
 }

@@ -1,5 +1,5 @@
-//! Which of the last numbers have come: the last 1024 are remembered. Of what is older nobody knows
-//! whether it is a copy.
+//! Duplicate detection: remembers which of the last 1024 numbers have arrived. Of older ones it is unknown
+//! whether they are duplicates.
 
 const WORDS: usize = 16;
 const REMEMBERED: u64 = 64 * WORDS as u64;

@@ -6,7 +6,7 @@ use longhaul_core::time::Time;
 use super::{Departures, LINGER};
 use crate::ip::PROTOCOL_UDP;
 use crate::traffic::draws::Draws;
-use crate::traffic::outbox::Way;
+use crate::traffic::outbox::Ends;
 use crate::traffic::parts::Totals;
 use crate::traffic::report::{DatagramFigures, Outcome};
 use crate::traffic::side::{EndId, Side};
@@ -21,7 +21,7 @@ pub(in crate::traffic) struct Sender {
     id: EndId,
     slot: u32,
     template: Template,
-    way: Way,
+    ends: Ends,
     departures: Departures,
     armed: Time,
     /// Whether what is sent counts as received, by a program.
@@ -43,7 +43,7 @@ impl Sender {
             id,
             slot,
             template: Template::new(PROTOCOL_UDP, own, remote),
-            way: Way {
+            ends: Ends {
                 host: own.node,
                 to: remote.node,
             },
@@ -61,7 +61,7 @@ impl Sender {
             let number = self.departures.count();
             let (template, len) = (&self.template, self.departures.len(number));
             let write = |out: &mut Vec<u8>| template.write_udp([number, at.as_ns()], len, out);
-            world.outbox.push(self.way, at, write);
+            world.outbox.push(self.ends, at, write);
             self.departures.advance();
         }
         let last = self.departures.last();

@@ -23,7 +23,7 @@ use crate::traffic::world::World;
 /// What the application has still to do.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// So many bytes are still to be written.
+    /// This many bytes are still to be written.
     Bulk {
         left: u64,
     },
@@ -156,7 +156,7 @@ impl Answer {
         }
     }
 
-    /// So many bytes of requests have been read.
+    /// Takes `bytes` of requests that have been read.
     fn take(&mut self, kind: &Kind, mut bytes: u64) {
         while bytes > 0 {
             if self.unread == 0 {

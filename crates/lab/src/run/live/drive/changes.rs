@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError};
 
 use longhaul_core::Time;
 use longhaul_core::topology::PipeId;
-use longhaul_emulation::Look;
+use longhaul_emulation::PipeState;
 use longhaul_plan::patch::Patch;
 
 use super::{Drive, Platform};
@@ -55,7 +55,7 @@ pub(crate) enum Command {
         /// The pipes.
         pipes: Vec<PipeId>,
         /// Where the answer goes.
-        done: SyncSender<(Time, Vec<Look>)>,
+        done: SyncSender<(Time, Vec<PipeState>)>,
     },
 }
 
@@ -90,7 +90,9 @@ impl<P: Platform> Drive<P> {
                     let _ = done.try_send(self.emulation.now());
                 }
                 Ok(Command::Look { pipes, done }) => {
-                    let looks = pipes.into_iter().map(|pipe| self.emulation.look(pipe));
+                    let looks = pipes
+                        .into_iter()
+                        .map(|pipe| self.emulation.pipe_state(pipe));
                     let _ = done.try_send((self.emulation.now(), looks.collect()));
                 }
                 Err(TryRecvError::Empty) => return true,
@@ -158,7 +160,7 @@ impl<P: Platform> Drive<P> {
         if let Some(applied) = self.emulation.take_applied()
             && let Err(TrySendError::Full(applied)) = self.applied.try_send(applied)
         {
-            self.emulation.keep_applied(applied);
+            self.emulation.restore_applied(applied);
         }
     }
 }

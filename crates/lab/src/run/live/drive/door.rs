@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use longhaul_core::engine::Refused;
-use longhaul_core::packet::Refusal;
+use longhaul_core::packet::FrameError;
 use longhaul_core::segment::{Kind, Super};
 use longhaul_core::topology::PipeId;
 use longhaul_core::{NodeId, Span, Time};
@@ -177,7 +177,7 @@ fn enter(emulation: &mut Emulation, nodes: &[NodeId], stamp: Time, arrival: &Arr
         Some(offload) => emulation.arrive(node, stamp, frame, &offload),
         None => emulation.arrive_unreadable(node, stamp),
     };
-    refused == Err(Refused::Frame(Refusal::Multicast)) && !is_membership(frame)
+    refused == Err(Refused::Frame(FrameError::Multicast)) && !is_membership(frame)
 }
 
 /// Whether a frame is of TCP, as far as its first bytes tell.

@@ -104,7 +104,7 @@ impl Setup {
             ..Emulation::engine_config(&plan)
         };
         let mut emulation = Emulation::new(&plan, config).expect("no modelled traffic");
-        emulation.tell_network();
+        emulation.report_network_changes();
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();
         let (commands, command_end) = channel();
         for command in self.asked {

@@ -1,17 +1,17 @@
-//! What a look-ahead window takes out of a plain pipe at once, counted while it goes along.
+//! The packets that a look-ahead window takes out of a plain pipe at once, summed during the scan.
 
 use crate::pool::Descriptor;
 
-/// The first packets of a plain pipe, in sum.
+/// The first packets of a plain pipe, as sums.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Taken {
+pub(crate) struct Batch {
     pub(crate) packets: u32,
-    /// Their bytes of IP.
+    /// The sum of their IP lengths.
     pub(crate) bytes: u64,
 }
 
-impl Taken {
-    /// One more.
+impl Batch {
+    /// Adds a packet.
     #[inline]
     pub(crate) fn add(&mut self, packet: &Descriptor) {
         self.packets += 1;
