@@ -82,7 +82,7 @@ fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, V
     let mut backpressure = Backpressure::default();
     let limits = std::iter::repeat_n(Limit::Machine, machine);
     let limits = limits.chain(links.iter().map(|bits_per_s| limit(*bits_per_s)));
-    let lengths = (1500, longhaul_core::segment::LONGEST_SUPER as u32);
+    let lengths = (1500, longhaul_core::segment::MAX_SUPER_LEN as u32);
     let mut buckets: Vec<Shaper> = limits
         .enumerate()
         .map(|(host, limit)| backpressure.follow(host, limit, lengths, Seen::default()))
