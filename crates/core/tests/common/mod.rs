@@ -151,8 +151,11 @@ impl Responder for Plain {
         if start >= payload {
             return None;
         }
-        let len = 20 + step.min(payload - start);
+        let part = step.min(payload - start);
+        let len = 20 + part;
         out[..34].copy_from_slice(&whole[..34]);
+        // All of it: what the slot held before would pass for ports.
+        out[34..34 + part].copy_from_slice(&whole[34 + start..34 + start + part]);
         out[16..18].copy_from_slice(&(len as u16).to_be_bytes());
         seal(&mut out[14..34]);
         Some(14 + len)
