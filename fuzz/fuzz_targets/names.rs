@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_proto::names::{ANSWER_MAX, Names};
+use longhaul_proto::names::{MAX_ANSWER, Names};
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let names = ["a0", "a1", "eu.west"].into_iter().zip(1u8..);
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(answer) = NAMES.answer(&bytes) else {
         return;
     };
-    assert!(answer.len() <= ANSWER_MAX && answer.len() <= bytes.len() + 144);
+    assert!(answer.len() <= MAX_ANSWER && answer.len() <= bytes.len() + 144);
     assert_eq!(answer[..2], bytes[..2]);
     assert!(NAMES.answer(&answer).is_none());
 });
