@@ -81,7 +81,7 @@ impl FromStr for Fault {
 ///
 /// # Panics
 ///
-/// Where the variable names no fault: a misspelt fault would pass for a test without teeth.
+/// The variable names no fault: a misspelt one would make a test look blind to it.
 fn planted() -> Option<Fault> {
     static PLANTED: OnceLock<Option<Fault>> = OnceLock::new();
     *PLANTED.get_or_init(|| {

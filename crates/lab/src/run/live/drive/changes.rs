@@ -107,8 +107,8 @@ impl<P: Platform> Drive<P> {
         self.tell();
     }
 
-    /// Closes the bin and takes the steps of the schedule at `at`, to which the engine has not been advanced
-    /// yet. The bin comes first: a step at its edge belongs to the next one.
+    /// Closes the bin and takes the steps of the schedule at `at`, to which the engine has not been
+    /// advanced yet. The bin comes first: a step at its edge belongs to the next one.
     pub(super) fn halt(&mut self, at: Time, now: Time) {
         if at == self.sampler.edge() {
             self.emulation.advance_before(at);

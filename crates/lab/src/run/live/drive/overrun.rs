@@ -1,5 +1,6 @@
-//! Tells a loop that cannot keep up from one that is catching up with a stall of the machine: only the
-//! former makes `backpressure.rs` slow the hosts down, since a stall says nothing of the core's speed.
+//! Tells a loop that cannot keep up from one that is catching up with a stall of the machine: only
+//! the former makes `backpressure.rs` slow hosts down, since a stall says nothing of the core's
+//! speed.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ impl Overrun {
         self.is_behind = false;
     }
 
-    /// Whether a frame that has waited for too long, namely `waited`, shows a loop that cannot keep up.
+    /// Whether a frame that has waited too long, for `waited`, shows a loop that cannot keep up.
     pub(super) fn is_shown_by(&mut self, waited: Duration, now: MachineTime) -> bool {
         if !std::mem::replace(&mut self.is_behind, true) && waited > STALL {
             self.excused_until = now + waited.saturating_mul(MADE_GOOD_IN);

@@ -41,7 +41,7 @@ pub(crate) struct Arrival<'a> {
 pub(crate) enum Outcome {
     /// The kernel put it on its cable at this time.
     At(Time),
-    /// No stamp was asked for: it left no later than the next one of the call, or than the call's end.
+    /// No stamp was asked for: no later than the next one of the call, or than the call's end.
     Unasked,
     /// The kernel was asked, and did not answer.
     Unanswered,
