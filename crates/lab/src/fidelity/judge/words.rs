@@ -71,7 +71,7 @@ impl Judge {
         reasons
     }
 
-    /// What is worth knowing of a run whose packets were in time, and its hosts were not.
+    /// A note on a run whose packets were in time but whose hosts' stacks were slow.
     pub(super) fn add_slow_stacks(
         &self,
         lateness: &Quantiles,
