@@ -88,7 +88,7 @@ impl Census {
         })
     }
 
-    /// The processes that are new since the last call, in order of age: parents before children.
+    /// The processes that are new since the last call, the older before the younger.
     pub(super) fn arrivals(&mut self, now_ns: u64) -> Vec<Arrival> {
         let last = last_number(&self.load).unwrap_or(self.last);
         let since_full = self.full_ns.map(|full| now_ns.saturating_sub(full));

@@ -1,7 +1,7 @@
 //! Clients of the information service: how many, how long, how much.
 //!
-//! A client sends one request and gets one reply. It may take its time, but not for ever, and it may
-//! send so much and no more; one host's clients cannot take the places of all others'.
+//! A client sends one request and gets one reply. Time and length of the request are bounded, and so
+//! is the number of clients per host, so that one host cannot take the slots of all others.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
