@@ -47,8 +47,8 @@ pub(crate) enum Fork {
 
 /// `clone3` like `fork`, into new namespaces (`CLONE_NEW*` in `flags`).
 ///
-/// `clone3` because it makes the namespaces and the pidfd in one step: the child has them from its first
-/// instruction on, and its number cannot be reused before we hold a handle on it.
+/// One call makes the child, its namespaces and its pidfd, so that the parent's own namespaces stay as
+/// they are and nothing is left half done.
 ///
 /// # Safety
 /// The calling process must have one thread only: the child owns a copy of every lock.

@@ -45,8 +45,9 @@ pub(super) type FlowRow = (FlowKey, Counts);
 
 /// Counts flows.
 ///
-/// A packet's flow is read from its headers where it enters, and remembered by its slot: where it arrives, its
-/// bytes lie in no cache, and reading them again took a tenth of a run's time.
+/// A packet's flow is read from its headers where it enters, and remembered by its slot in the
+/// pool: by the time it arrives, its bytes have left the caches, and reading them again took a
+/// tenth of a run's time.
 #[derive(Debug, Default)]
 pub(super) struct FlowTable {
     /// Their places, by key.
@@ -57,7 +58,7 @@ pub(super) struct FlowTable {
     others: Counts,
     /// By slot, of the packet that entered there last.
     entries: Vec<Entry>,
-    /// Places of earlier tables mean nothing.
+    /// The generation of the table: places of earlier ones are void.
     table: u32,
     /// The flow looked up last: packets come in bursts.
     last: Option<(FlowKey, u32)>,
@@ -78,7 +79,7 @@ const NOWHERE: u32 = u32::MAX;
 impl FlowTable {
     pub(super) fn new() -> Self {
         Self {
-            table: 1, // entries that have never been made are of none
+            table: 1, // default entries belong to table 0, which never exists
             ..Self::default()
         }
     }

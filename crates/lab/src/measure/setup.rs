@@ -1,4 +1,4 @@
-//! What the loop, the writing thread and whoever starts captures know together.
+//! State shared by the loop, the recorder's thread, and the callers that start captures.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use super::capture::{CaptureId, Wanted};
 pub(super) struct Setup {
     /// The width of bins before any widening, where there are any.
     pub(super) every: Option<Span>,
-    /// The interval at which modelled TCP connections are looked at.
+    /// The interval at which modelled TCP connections are sampled.
     pub(super) connections: Option<Span>,
     pub(super) pipes: Vec<PipeId>,
     pub(super) flows: bool,

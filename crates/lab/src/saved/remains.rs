@@ -1,4 +1,4 @@
-//! What a run has left that did not come to write its summary.
+//! What a run has left that ended before it could write its summary.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -36,7 +36,7 @@ pub struct Remains {
     pub experiment: Option<String>,
     /// How long after its beginning the last of its files was written, in seconds.
     pub written_for_s: Option<f64>,
-    /// Seconds of the experiment that `series/seconds.csv` tells of.
+    /// Seconds of the experiment that `series/seconds.csv` has rows of.
     pub seconds: Option<u64>,
     /// Logs, series and captures.
     pub groups: Vec<Group>,
@@ -109,7 +109,7 @@ fn seconds(path: &Path) -> Option<u64> {
     };
     let tail = tail().ok()?;
     let text = String::from_utf8_lossy(&tail);
-    // What follows the last end of a line is a row that was cut short.
+    // Text after the last end of a line is a row that was cut short.
     let (whole, _) = text.rsplit_once('\n')?;
     let (_, row) = whole.rsplit_once('\n')?;
     let number: u64 = row.split(',').next()?.parse().ok()?;
