@@ -106,7 +106,7 @@ impl SummaryFile {
                 error,
             },
         })?;
-        // Parsers do not look at the encoding of what they skip.
+        // Parsers do not check the encoding of values that they skip.
         let text = String::from_utf8(bytes).map_err(|error| SavedError::NotASummary {
             path: path.clone(),
             problem: error.utf8_error().to_string(),

@@ -380,7 +380,7 @@ pub(super) fn hosts(table: &mut Table, rows: &[HostRow], names: &Names) {
     }
 }
 
-/// Connections as they are at a time, each by both ends where both are looked at.
+/// Connections at a sample, each by both ends where both are sampled.
 pub(super) fn connections(table: &mut Table, rows: &[(Time, Connection)], names: &Names) {
     for (time, of) in rows {
         let text = |text: &str| Cell::Text(text.into());

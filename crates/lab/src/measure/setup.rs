@@ -30,7 +30,7 @@ pub(super) struct Setup {
     any_ended: AtomicBool,
     /// How often bins, and times between looks, have doubled; for those whose looks nobody hands samples back to.
     doublings: AtomicU32,
-    /// Whether anything is looked at.
+    /// Whether hosts or connections are sampled.
     pub(super) looks: bool,
 }
 

@@ -1,7 +1,7 @@
-//! What a page says of a run, gathered from its folder: the summary, the network, logs, series.
+//! Gathers the data of a page from a run's folder: the summary, the network, logs, series.
 //!
-//! A folder without a summary (a run that was killed, or that goes on) makes a page of what is there. What
-//! is missing, of another version or too much becomes a note; nothing of it is an error.
+//! A folder without a summary (of a run that was killed or is under way) still makes a page. Data that is
+//! missing, of another version or too large becomes a note, never an error.
 
 use std::collections::BTreeMap;
 use std::fs;

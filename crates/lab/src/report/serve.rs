@@ -36,7 +36,7 @@ const HEAD_MAX: usize = 16 << 10;
 const REST: (usize, Duration) = (32, Duration::from_millis(100));
 /// Rows of an answer.
 const ROWS: usize = 50_000;
-/// The longest address that is looked at, and the most parts of a key.
+/// The longest address that is accepted, and the most parts of a key.
 const ADDRESS_MAX: usize = 8_192;
 const KEYS_MAX: usize = 16;
 /// Bytes of the token.

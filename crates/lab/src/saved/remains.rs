@@ -9,7 +9,7 @@ use super::find::began;
 use super::{SUMMARY, bounded};
 use crate::folder;
 
-/// Entries of a folder that are looked at.
+/// The most entries of a folder that are counted.
 const ENTRIES_MAX: usize = 100_000;
 /// What is read of an experiment file, for its name.
 const EXPERIMENT_MAX: u64 = 64 << 20;
@@ -44,7 +44,7 @@ pub struct Remains {
     pub attempts: Vec<PathBuf>,
 }
 
-/// Looks at a run folder that has no summary.
+/// Inspects a run folder that has no summary.
 pub fn remains(folder: &Path) -> Remains {
     let mut last: Option<SystemTime> = None;
     let groups = ["logs", "series", "captures"].map(|name| group(folder, name, &mut last));

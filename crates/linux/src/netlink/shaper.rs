@@ -92,7 +92,8 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
             set_htb(netlink, index, shaper, 0).and_then(|()| set_tcp_filters(netlink, index))
         }
     };
-    // On a kernel without htb or u32, a tbf serves for everything; a half-made htb is removed first.
+    // On a kernel without htb or u32, a tbf serves for everything; what is left of the htb is
+    // removed first.
     let changed = changed.or_else(|_| {
         let _ = netlink.request(request(libc::RTM_DELQDISC, index, 0, TC_H_ROOT, 0));
         netlink.request(bucket(index, shaper))
@@ -100,7 +101,7 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
     changed.map(|()| lost)
 }
 
-/// Changes a bucket that is there, of the kind that the kernel has.
+/// Changes an existing bucket, of whichever kind it was made.
 fn change(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
     let changed = match shaper.traffic {
         Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
@@ -118,7 +119,7 @@ struct Root {
     packets: u32,
 }
 
-/// The discipline at the root of an interface; none where the kernel tells of none.
+/// The discipline at the root of an interface; `None` where the kernel reports none.
 fn root(netlink: &mut Netlink, index: u32) -> io::Result<Option<Root>> {
     const NLM_F_DUMP: u16 = 0x300;
     const NLMSG_DONE: u16 = 3;
