@@ -141,7 +141,7 @@ pub fn measure(
     })
 }
 
-/// What is told of the costs' runs.
+/// The progress reports of the costs' runs.
 const COST_PARTS: usize = 2;
 
 struct Session<'a> {

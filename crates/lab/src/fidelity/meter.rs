@@ -94,7 +94,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of a run with so many nodes and hosts among them.
+    /// For a run with this many nodes, and hosts among them.
     pub fn new(nodes: usize, hosts: usize) -> Self {
         Self {
             lateness: Delays::default(),

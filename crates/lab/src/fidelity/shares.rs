@@ -44,7 +44,7 @@ impl Shares {
         self.path_delay = self.path_delay.max(path_delay);
     }
 
-    /// Counts the packet that has just been counted as late, by so much.
+    /// Counts the packet that has just been counted as late too, with its error.
     #[inline]
     pub fn count_late(&mut self, due: Time, error: Span) {
         self.late += 1;

@@ -357,7 +357,7 @@ impl CaptureFile {
         self.failed.as_ref()
     }
 
-    /// What it has come to.
+    /// Its totals so far.
     pub(super) fn captured(&self) -> Captured {
         let mut captured = Captured {
             packets: 0,

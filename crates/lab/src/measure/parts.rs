@@ -20,7 +20,7 @@ use longhaul_plan::measure::Format;
 use super::columns::Declared;
 use super::encode::Table;
 
-/// A part is full with so many rows: some 30 MB in memory.
+/// A part is full with this many rows: some 30 MB in memory.
 const ROWS: usize = 200_000;
 /// The fewest rows of a part where little room is allowed.
 const ROWS_MIN: u64 = 500;
@@ -43,14 +43,15 @@ pub(super) struct Parts {
     unsaved: Option<MachineTime>,
     /// Rows and bytes of parts that are full.
     full: (u64, u64),
-    /// A part is full with so many rows.
+    /// A part is full with this many rows.
     rows_max: usize,
     /// What a row takes as long as no part is full.
     row_bytes: u64,
 }
 
 impl Parts {
-    /// A series in `folder`, which is made with the first row. With others it may take so many bytes.
+    /// A series in `folder`, which is made with the first row. `disk_bytes` is the budget that it shares
+    /// with other series.
     pub(super) fn new(
         folder: PathBuf,
         (format, disk_bytes): (Format, u64),

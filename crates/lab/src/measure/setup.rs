@@ -28,7 +28,7 @@ pub(super) struct Setup {
     /// Captures that nobody reads any more.
     ended: Mutex<BTreeSet<CaptureId>>,
     any_ended: AtomicBool,
-    /// How often bins, and times between looks, have doubled; for those whose looks nobody hands samples back to.
+    /// How often bins, and sampling intervals, have doubled: for the supervisor, to which no samples come back.
     doublings: AtomicU32,
     /// Whether hosts or connections are sampled.
     pub(super) looks: bool,

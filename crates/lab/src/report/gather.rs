@@ -28,7 +28,7 @@ use crate::saved;
 const NODES_MAX: usize = 5_000;
 /// Programs on a page.
 const PROGRAMS_MAX: usize = 2_000;
-/// Of lists of the summary, so many entries.
+/// The most entries of a list of the summary.
 const LIST_MAX: usize = 2_000;
 /// Characters of a text of the summary.
 const TEXT_MAX: usize = 2_000;
@@ -121,7 +121,7 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     }
 }
 
-/// What a file holds, if it has no more than so many bytes.
+/// Parses a file of at most `most` bytes.
 fn read_json<T: DeserializeOwned>(file: &Path, most: u64) -> io::Result<T> {
     Ok(serde_json::from_slice(&saved::bounded(file, most)?)?)
 }

@@ -15,7 +15,7 @@ use longhaul_plan::plan::Plan;
 /// How often a run may be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempts {
-    /// At most so many times.
+    /// At most this many times.
     pub most: u32,
     /// Until its verdict is this or better.
     pub accept: State,

@@ -35,7 +35,7 @@ pub struct RunOptions {
 /// The cores of a virtual run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cores {
-    /// At most so many threads, as far as they pay; the best partition is found.
+    /// At most this many threads, as far as they pay; the best partition is found.
     UpTo(u16),
     /// Those of a partition that was made before.
     Given(Partition),

@@ -28,7 +28,7 @@ pub(crate) use network::{Network, Report};
 pub(crate) use series::SECONDS;
 use series::Series;
 
-/// Pipes are written down second by second where there are at most so many.
+/// Pipes are written down second by second where there are at most this many.
 pub(super) const PIPES_MAX: usize = 100_000;
 /// So many pipes are in `summary.json`; of more, the busiest.
 const PIPES_SHOWN: usize = 400_000;

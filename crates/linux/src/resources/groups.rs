@@ -36,7 +36,7 @@ const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel takes (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: u64 = 1_000;
 
-/// The period of a quota of so many thousandths of a CPU, and the quota, in microseconds.
+/// The period and the quota in microseconds, of a quota in thousandths of a CPU.
 pub fn period_us(quota: u32) -> (u64, u64) {
     let quota = u64::from(quota.max(1));
     let of_period = quota * PERIOD_US / 1_000;

@@ -58,7 +58,7 @@ const DATAGRAM_ROOM: usize = 1233;
 
 /// The answers of the services.
 pub trait Answers {
-    /// What the run tells of itself when it is asked.
+    /// The run's state, which the run sends when it is asked.
     type State: DeserializeOwned;
 
     /// The answer to a query at a host's name service; none where it deserves none.

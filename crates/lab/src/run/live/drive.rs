@@ -85,7 +85,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Of a loop with so many hosts.
+    /// For a loop with this many hosts.
     pub(super) fn new(hosts: usize) -> Self {
         Self {
             busy_ns: AtomicU64::new(0),

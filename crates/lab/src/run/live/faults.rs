@@ -21,7 +21,7 @@ use longhaul_linux::packet_io::Departure;
 
 /// The variable that names the fault.
 const VARIABLE: &str = "LONGHAUL_FAULT";
-/// One departure in so many is swallowed.
+/// One departure in this many is swallowed.
 const SWALLOWED_ONE_IN: u64 = 500;
 
 /// What is wrong.
@@ -172,7 +172,7 @@ pub(crate) fn without_swallowed<'a, 'b>(
     batch.iter().filter(stays).copied().collect()
 }
 
-/// Stands still where the fault says so, when so much machine time has passed since t = 0.
+/// Stalls where the fault says so; `passed` is the machine time since t = 0.
 #[expect(clippy::disallowed_methods, reason = "sleeping is the fault")]
 pub(crate) fn stand_still(passed: Duration) {
     if let Some(length) = stall_at(passed) {

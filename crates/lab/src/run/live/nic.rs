@@ -382,7 +382,7 @@ mod tests {
         // Half a millisecond of the experiment is 41 packets of it whatever its pace.
         let (bucket, segments) = shaper(gigabit, true, 10);
         assert_eq!((bucket.bytes_per_s, segments), (12_500_000, 41));
-        // A queue by time holds what the link sends in so much of the experiment.
+        // A queue limited by time holds what the link sends in that much experiment time.
         let queue = PipeParams {
             queue: QueueLimit::Time(Span::from_us(160)),
             ..pipe(1_000_000_000, Framing::Ethernet)

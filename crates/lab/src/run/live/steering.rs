@@ -36,7 +36,7 @@ struct Host {
 }
 
 impl Steering {
-    /// Of so many hosts, none of which is steered.
+    /// For this many hosts, none of which is steered.
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
             hosts: vec![Host::default(); hosts],

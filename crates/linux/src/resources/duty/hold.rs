@@ -1,8 +1,8 @@
 //! One host of the duty cycle: measures what its processes use, stops and continues them in order.
 //!
-//! Order: parents stop before their children and continue after them, so that no parent that waits with
-//! `WUNTRACED` is told of the stop. So stopping takes two phases: first the ancestors of all processes to
-//! be stopped, then, once those have stopped or [`PARENTS_NS`] have passed, the others.
+//! Order: parents stop before their children and continue after them, so that a parent that waits with
+//! `WUNTRACED` sees no stopped child. So stopping takes two phases: first the ancestors of all processes
+//! to be stopped, then, once those have stopped or [`PARENTS_NS`] have passed, the others.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -26,7 +26,7 @@ enum State {
     Reading,
     /// The run is asked for its state.
     Waiting,
-    /// It gets its reply, of which so much has been sent.
+    /// It gets its reply; this many bytes of it have been sent.
     Writing(Arc<[u8]>, usize),
 }
 
