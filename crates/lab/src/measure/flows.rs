@@ -2,7 +2,7 @@
 //!
 //! A packet counts for its flow where it enters the network, where it reaches its host, and where it is
 //! dropped on the way. The table holds the flows of one bin, at most [`FLOWS`]; all others count together.
-//! Real and modelled flows are told apart by nothing but their addresses and ports.
+//! Real and modelled flows differ in nothing but their addresses and ports.
 
 use longhaul_core::packet::{ETHERNET_LEN, FlowKey};
 use longhaul_core::witness::{PacketEvent, PacketEvents, Sighting, Witness};
@@ -67,7 +67,7 @@ pub(super) struct FlowTable {
 /// A packet that has entered.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// When, and its number, which tell it from any other that has the slot later.
+    /// When, and its number: no later packet in the same slot has both.
     entered: (Time, u32),
     place: u32,
     table: u32,

@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that stops makes the outlet say no, and nobody wait; what waits comes when it goes on.
+    /// A reader that stops makes the outlet not ready but blocks nothing; the queue is delivered when it goes on.
     #[test]
     fn a_reader_that_stops_holds_up_nobody() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

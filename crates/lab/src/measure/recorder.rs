@@ -34,7 +34,7 @@ const DELIVERY: Duration = Duration::from_secs(2);
 /// How often the thread checks for parts that have to be saved.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What the thread is told.
+/// The messages to the thread.
 pub(super) enum Message {
     Sample(Box<Sample>),
     /// A capture begins that the file knew nothing of.
@@ -386,7 +386,7 @@ impl Scribe {
         }
         rows::packets(packets.table(), &mut sample.passages, names);
         let connections = series[CONNECTIONS].parts.table();
-        // Each core has told of its own hosts.
+        // Each core has reported its own hosts.
         sample
             .connections
             .sort_by_key(|(_, of)| (of.host, of.local, of.remote, of.id));

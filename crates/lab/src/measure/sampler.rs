@@ -83,7 +83,7 @@ impl Sampler {
         }
     }
 
-    /// One whose samples nobody takes, for loops that are tested.
+    /// A sampler without a recorder, for tests of loops.
     #[cfg(test)]
     pub(crate) fn idle(plan: &longhaul_plan::plan::Plan) -> Self {
         let setup = Arc::new(Setup::of(plan));
@@ -147,7 +147,7 @@ impl Sampler {
         now >= self.edge
     }
 
-    /// Adds what the loop of a real clock has to tell of the open bin.
+    /// Adds a live loop's own figures to the open bin.
     pub(crate) fn tell(&mut self, bin: CoreBin) {
         // A bin for which there was no sample goes on.
         self.bin.get_or_insert_default().merge(&bin);

@@ -123,7 +123,7 @@ impl Witness for Follower {
                         PacketEvent::Loss => sighting.due().max(time),
                         _ => time,
                     };
-                    // A plain pipe tells when it is going to serve a packet, which may be lost before.
+                    // A plain pipe reports the planned start of service; the packet may be lost before.
                     passage.service = passage.service.filter(|service| *service <= time);
                     self.ended.push(passage);
                 }

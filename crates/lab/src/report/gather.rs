@@ -36,7 +36,7 @@ const TEXT_MAX: usize = 2_000;
 const NETWORK_MAX: u64 = 256 << 20;
 /// Packets of a pipe that are shown one by one.
 const PACKETS_MAX: usize = 5_000;
-/// Columns of series of which nobody knows how many things they are of.
+/// Columns of a series whose number of things is unknown.
 const COLUMNS: u32 = 600;
 const COLUMNS_MAX: u32 = 1_200;
 

@@ -213,7 +213,8 @@ unsafe impl Send for Outbox {}
 mod tests {
     use super::*;
 
-    /// A kernel that refuses messages so many times, as `sendmmsg` tells of it; what it was given.
+    /// A kernel that refuses messages a given number of times, as `sendmmsg` reports it; what it
+    /// was given.
     fn kernel(
         mut refusals: Vec<(usize, i32)>,
         len: usize,
@@ -253,7 +254,7 @@ mod tests {
     fn a_refused_message_counts_once() {
         const FULL: i32 = libc::ENOBUFS;
         assert!(refused(&[], true).is_empty());
-        // Refused twice, of which the first time is not told.
+        // Refused twice; the first refusal is not reported.
         assert_eq!(refused(&[(2, FULL), (2, FULL)], true), [2]);
         // There was room at the second attempt.
         assert!(refused(&[(2, FULL)], true).is_empty());

@@ -42,7 +42,7 @@ pub(super) struct Arrival {
     /// The number of its host.
     pub(super) host: usize,
     pub(super) stat: StatFile,
-    /// Whether its parent is not of its host: nobody there waits for it.
+    /// Whether its parent is not of its host, so that no process of the host waits for it.
     pub(super) outside: bool,
     /// Whether it was there before the census began.
     pub(super) old: bool,
@@ -156,7 +156,7 @@ impl Census {
             .extend(new.into_iter().rev().take(room).map(|pid| (pid, now_ns)));
     }
 
-    /// Whether there may have been processes in the meantime that nobody has seen; asked once.
+    /// Whether processes may have come and gone unseen since this was called last.
     pub(super) fn take_missed(&mut self) -> bool {
         std::mem::take(&mut self.missed)
     }

@@ -52,7 +52,7 @@ pub fn period_us(quota: u32) -> (u64, u64) {
 pub struct Membership {
     /// The group.
     pub folder: PathBuf,
-    /// The group that whoever makes the host is in.
+    /// The group of the process that makes the host.
     pub home: PathBuf,
     /// The controllers of its tree as they are mounted; none in version 2.
     pub tree: Option<String>,

@@ -229,7 +229,7 @@ fn ours(path: &Path, uid: u32) -> io::Result<Option<Group>> {
         match fs::metadata(path.join(name)) {
             Ok(metadata) if metadata.uid() == uid => {}
             Ok(_) => return Ok(None),
-            // The root of all groups has no such files, and is nobody's.
+            // The root group has no such files, and is delegated to no user.
             Err(error) if error.kind() == ErrorKind::NotFound && !name.is_empty() => {
                 return Ok(None);
             }

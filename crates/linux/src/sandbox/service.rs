@@ -72,7 +72,7 @@ pub trait Answers {
     fn learn(&mut self, state: Self::State);
 }
 
-/// Where an inquiry stands.
+/// The state of an inquiry.
 #[derive(Debug)]
 pub enum Inquiry {
     /// The request is not complete.

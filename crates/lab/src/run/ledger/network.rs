@@ -12,7 +12,7 @@ use crate::fidelity::Second;
 pub(crate) struct Network {
     /// The engine's totals.
     pub(crate) counters: Counters,
-    /// Every pipe's counters, by number; none where there are too many to tell each second.
+    /// Every pipe's counters, by number; empty where there are too many to report each second.
     pub(crate) pipes: Vec<PipeCounters>,
     /// Packets inside the network.
     pub(crate) inside: u64,

@@ -181,7 +181,7 @@ pub(super) struct Totals {
     pub cpu: Duration,
     /// What has become of modelled flows.
     pub traffic: Option<Traffic>,
-    /// Changes that nobody has taken.
+    /// Changes that have not been reported.
     pub applied: Option<Applied>,
 }
 

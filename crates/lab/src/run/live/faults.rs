@@ -41,7 +41,7 @@ enum Fault {
     LostCounter,
     /// One packet in 500 is not sent, and nobody counts it.
     UncountedDrop,
-    /// The loop stands still for `length` at the end of each `period`, by the machine's clock.
+    /// The loop stalls for `length` at the end of each `period`, by the machine's clock.
     Stall { length: Duration, period: Duration },
 }
 
@@ -180,8 +180,8 @@ pub(crate) fn stand_still(passed: Duration) {
     }
 }
 
-/// For how long the loop stands still then: to the end of the period, where its last `length` has
-/// begun. After that the next period has, so nothing stands still twice.
+/// How long the loop stalls then: to the end of the period, once its last `length` has begun. The
+/// next period begins after that, so the loop never stalls twice in one.
 fn stall_at(passed: Duration) -> Option<Duration> {
     match planted() {
         Some(Fault::Stall { length, period }) => stall(passed, length, period),

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(of(short), (whole, 41, 250_000));
         let ip = pipe(1_000_000_000, Framing::Ip);
         assert_eq!(of(ip), (whole, 41, 250_000));
-        // Where nobody knows what waits.
+        // With a burst the time that packets queue in the link is unknown: single packets.
         let burst = PipeParams {
             burst: Some(longhaul_core::units::Bytes(64_000)),
             ..link(1_000)

@@ -19,7 +19,7 @@ pub(super) const REQUEST_MAX: usize = 4096;
 /// How long a client may take for all of it: a host may have little CPU time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a client stands.
+/// The state of a client.
 #[derive(Debug)]
 enum State {
     /// It sends its request.
