@@ -63,7 +63,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A program's connection, as the kernel of `host` tells of it.
+    /// A program's connection, as the kernel of `host` reports it.
     pub fn of_kernel(host: NodeId, of: &kernel::Connection, dilation: Dilation) -> Self {
         let info = &of.info;
         let span = |us: u32| dilation.span(Duration::from_micros(us.into()));

@@ -3,9 +3,9 @@
 //! The loop measures each packet ([`meter`]): its **error** is when the kernel put it on its host's
 //! cable, minus its due time, plus its **shift** (how much later than its stamp it had to enter the
 //! network). Shares of late packets are kept for the run, each second, each receiving host and each
-//! pair of hosts ([`shares`]). The rule that makes a grade and a claim of them stands in one file
-//! with its theory ([`rule`]); [`judge`] collects what the supervisor knows besides, and puts the
-//! outcome into words. docs/fidelity.md derives the rule for users.
+//! pair of hosts ([`shares`]). The rule that derives a grade and a claim from them is one file, with
+//! its theory ([`rule`]); [`judge`] adds what the supervisor knows besides, and puts the outcome into
+//! words. docs/fidelity.md derives the rule for users.
 
 pub(crate) mod causes;
 mod delays;
@@ -28,9 +28,9 @@ pub use meter::{Measured, Second};
 pub use rule::State;
 pub use verdict::{Spurious, Verdict, WorstPair};
 
-/// A host that went without a CPU this long within a second although it had something to run was
-/// starved: half of the second, however long that took on the machine; of a host that has less than a
-/// CPU, half of what it has.
+/// A host was starved in a second if it lacked a CPU for this long although it had something to
+/// run: half of the second, however long that is on the machine; for a host with less than one CPU,
+/// half of its quota.
 pub const STARVED: Span = Span::from_ms(500);
 
 /// A span to a tenth of its unit, for people.

@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// The head of a reply whose body has so many bytes.
+/// The head of a reply, with the length of its body.
 pub(crate) fn head(status: Status, kind: &str, bytes: u64, fields: &[(&str, &str)]) -> String {
     let fields = fields
         .iter()

@@ -1,11 +1,11 @@
 //! The information service: which hosts a run has, and what they do at present.
 //!
-//! [`HostsNow`] is one answer for all who ask: `longhaul hosts` and other programs outside over the
-//! control socket, and programs on hosts over a socket of their host ([`http`] says in which words).
-//! It tells of this run alone, and of the machine nothing but the numbers of CPUs that hosts are on.
+//! [`HostsNow`] is the one answer to all clients: `longhaul hosts` and other programs outside, over the
+//! control socket, and programs on hosts, over a socket of their host ([`http`] has the protocol). It
+//! describes this run alone, and of the machine nothing but the numbers of CPUs that hosts are on.
 //!
-//! Programs and CPU time come from what the supervisor looks at each second anyway, so questions cost
-//! a run nothing but the answers.
+//! Programs and CPU time come from what the supervisor samples each second anyway, so a query costs a
+//! run nothing but the answer.
 
 mod http;
 mod service;

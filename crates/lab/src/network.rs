@@ -1,7 +1,7 @@
 //! `network.json`: the network of a run and who ran on it, written before the run begins.
 //!
 //! Purpose: a page or a tool can draw the topology of any run folder, also of one whose run was killed
-//! before its summary. Parameters are those at t = 0; what events change is told by the series.
+//! before its summary. Parameters are those at t = 0; the series record what events change.
 //!
 //! Left out: networks with more than [`PIPES_MAX`] pipes, of which the file says only how large they are;
 //! and whatever of a program's command line or environment is nobody's business.

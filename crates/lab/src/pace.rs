@@ -1,12 +1,11 @@
-//! Experiment time beside machine time: the one place where the two meet.
+//! Experiment time and machine time: the one place that converts between them.
 //!
 //! An experiment's times are [`Time`] and [`Span`], the machine's are [`MachineTime`] and
-//! [`Duration`], so that the compiler sees who mixes them. **Dilation** n: n seconds of the machine
-//! carry one of the experiment. What an experiment file says and what results tell is experiment
-//! time: delays, rates, tolerance, lateness, time-outs of programs. What the machine does takes
-//! machine time, whatever is emulated on it: how long a turn of the loop takes, how long the
-//! machine stands still, how fast a kernel's bucket is refilled, how long a process may take to
-//! end.
+//! [`Duration`], so that the compiler rejects a mixture. **Dilation** n: n seconds of the machine
+//! carry one of the experiment. Experiment files and results are in experiment time: delays, rates,
+//! tolerance, lateness, time-outs of programs. Whatever the machine does is in machine time: how
+//! long a turn of the loop takes, how long the machine stalls, how fast a kernel's token bucket is
+//! refilled, how long a process may take to end.
 
 use std::time::Duration;
 
@@ -114,14 +113,14 @@ impl Pace {
         }
     }
 
-    /// When it is that experiment time.
+    /// The machine's moment at an experiment time.
     #[inline]
     pub(crate) const fn moment_of(self, time: Time) -> MachineTime {
         let passed = self.dilation.machine_ns(time.as_ns());
         MachineTime::from_ns(self.start.as_ns().saturating_add(passed))
     }
 
-    /// How long the machine has been at it by a moment.
+    /// Machine time since t = 0 at a moment.
     #[inline]
     pub(crate) const fn passed(self, moment: MachineTime) -> Duration {
         moment.since(self.start)

@@ -3,13 +3,13 @@
 //!
 //! Purpose: the verdict and why, the topology under load, and every series of the run folder, readable on
 //! any machine for as long as there are browsers. How: the data of a run is gathered into one document
-//! (`gather`, `document`), series brought down to columns (`rollup`) with rows of full resolution where
-//! something happened (`windows`), and put into the page that `ui/` builds (`page`). A series that is
-//! missing or damaged costs its charts or a note, never the report; neither does a run without a summary.
+//! (`gather`, `document`), series are aggregated to columns (`rollup`) with rows of full resolution where
+//! something happened (`windows`), and put into the page that `ui/` builds (`page`). A missing or damaged
+//! series costs its charts or a note, never the report; nor does a missing summary.
 //!
-//! **Bounds.** A page is at most [`PAGE_MAX`] long, whatever the run: one that is longer is gathered again
-//! with fewer columns. The page that a run makes at its end reads a bounded number of rows, so that a run
-//! ends when it ends; `longhaul report --html` reads all.
+//! **Bounds.** A page is at most [`PAGE_MAX`] long, whatever the run: a longer one is gathered again with
+//! fewer columns. The page that a run makes at its end reads a bounded number of rows, so as not to delay
+//! that end; `longhaul report --html` reads all.
 //!
 //! Left out: packets' payload, programs' environments, and command lines.
 
@@ -39,7 +39,7 @@ const ROWS_AT_END: u64 = 4_000_000;
 const NUMBERS: u64 = 6_000_000;
 /// Rows of full resolution of a series.
 const WINDOW_ROWS: u64 = 60_000;
-/// Pages that are too long are made again with so much less.
+/// A page that is too long is made again with its extent divided by this.
 const LESS: u64 = 3;
 
 /// How much of a run goes into its page.

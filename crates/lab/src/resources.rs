@@ -4,7 +4,7 @@
 //! faster than its own, more CPUs or memory than it has, a disk that cannot be throttled: what
 //! cannot be given is an error. *Can it give all of it at once?* All hosts' CPU time has to fit the
 //! CPUs that are left to programs, and all hosts' memory what is free: what does not fit is refused
-//! too, unless the caller insists, and then the verdict tells it.
+//! too, unless the caller insists, and then the verdict says so.
 //!
 //! Left out: what hosts need that ask for nothing. They have what is left.
 

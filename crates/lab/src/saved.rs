@@ -1,11 +1,11 @@
 //! Runs on disk: found by folder, file or name, and read whatever state they are in.
 //!
-//! A summary comes from a file that anybody may have written, cut short or changed, or from another version.
-//! So its size is bounded before it is read, and what is read of it is [`Saved`]: every figure may be missing and
-//! is then unknown, never zero. What has another form than it should have is an error that says where.
-//! A run that was killed has no summary; [`remains`](remains()) says what it has left.
+//! A summary is a file that anybody may have written, truncated or changed, or that comes from another version.
+//! So its size is bounded before it is read, and it is parsed as [`Saved`], in which every figure may be missing
+//! and is then unknown, never zero. A value of the wrong form is an error that says where. A run that was killed
+//! has no summary; [`remains`](remains()) says what it has left.
 //!
-//! Texts are given as they stand in the file: whoever shows them makes control characters harmless.
+//! Texts are returned as they are in the file: the caller escapes control characters before showing them.
 //!
 //! Left out: the contents of logs, series and captures.
 
@@ -106,7 +106,7 @@ impl SummaryFile {
                 error,
             },
         })?;
-        // Parsers do not look at the encoding of what they skip.
+        // Parsers do not check the encoding of values that they skip.
         let text = String::from_utf8(bytes).map_err(|error| SavedError::NotASummary {
             path: path.clone(),
             problem: error.utf8_error().to_string(),

@@ -243,7 +243,7 @@ impl From<&PipeCounters> for PipeCounts {
     }
 }
 
-/// The most events that a summary tells of.
+/// The most events that a summary lists.
 pub(crate) const EVENTS_MAX: usize = 1000;
 
 /// Something that the file had scheduled.

@@ -33,7 +33,7 @@ const DESCRIPTORS_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Channel {
     fd: OwnedFd,
-    /// Whether files in memory are taken from the other side: reading one may block.
+    /// Whether files in memory are accepted from the other side; reading an untrusted one may block.
     trusted: bool,
 }
 
@@ -210,8 +210,8 @@ impl Listener {
         Ok(Self { fd, path: None })
     }
 
-    /// The next caller, if one waits. Its channel never blocks: neither a caller that says
-    /// nothing nor one that does not listen may hold up the run.
+    /// The next caller, if one waits. Its channel never blocks: neither a caller that sends nothing
+    /// nor one that reads nothing may hold up the run.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
         while let Some(channel) = self.accept_any()? {
             // A file has permissions, an abstract name has none.

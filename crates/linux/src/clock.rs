@@ -1,9 +1,9 @@
 //! The machine's clocks, and the offset that turns kernel stamps into machine time.
 //!
-//! [`MachineTime`] is not the time of an experiment, which may pass at another pace: whoever has both
-//! converts in one place. It is `CLOCK_MONOTONIC`, which nobody can set. The kernel stamps packets
-//! with `CLOCK_REALTIME`, so the offset between the two is measured again and again; when it jumps,
-//! somebody has stepped the clock, and the run says so.
+//! [`MachineTime`] is not experiment time, which may pass at another pace; a user of both converts
+//! them in one place. It is `CLOCK_MONOTONIC`, which nobody can set. The kernel stamps packets with
+//! `CLOCK_REALTIME`, so the offset between the two is measured regularly; a jump means that
+//! somebody has stepped the clock, and the run reports that.
 
 use std::ops::Add;
 use std::time::Duration;

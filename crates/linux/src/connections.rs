@@ -1,12 +1,12 @@
-//! TCP connections of a host's kernel, as socket diagnostics tell of them.
+//! TCP connections of a host's kernel, parsed from its socket diagnostics.
 //!
-//! Purpose: the typed form of what [`Sandbox::request_connections`] brings. An answer is a
-//! `struct inet_diag_msg` and attributes (`include/uapi/linux/inet_diag.h`), of which `tcp_info` has
-//! only ever grown: fields are read at their offsets, as far as the kernel fills it. Whatever the
-//! bytes are, reading them ends, and what makes no sense is counted.
+//! Purpose: the typed form of the dump of [`Sandbox::request_connections`]. An answer is a `struct
+//! inet_diag_msg` and attributes (`include/uapi/linux/inet_diag.h`), of which `tcp_info` has only
+//! ever grown: fields are read at their offsets, as far as the kernel fills it. Parsing ends on any
+//! input, and counts answers that make no sense.
 //!
-//! A connection is the same one as in an earlier dump if its `id` is: the kernel numbers sockets, while
-//! addresses and ports come again.
+//! A connection is the same one as in an earlier dump if its `id` is the same: the kernel never reuses
+//! that number of a socket, while addresses and ports are reused.
 //!
 //! Left out: listening sockets, connections that are being opened, and those in TIME-WAIT, which have
 //! no window any more.

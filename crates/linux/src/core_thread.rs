@@ -1,4 +1,4 @@
-//! What a core's thread asks of its CPU and of the kernel.
+//! The set-up of a core's thread: its CPU, its scheduling, its timers.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::clock::MachineTime;
 use crate::cpu::{self, Scheduling};
 use crate::real_time::RealTime;
 
-/// The calling thread's being fit to keep time, until this value is dropped.
+/// Guard: the core thread's real-time scheduling, until it is dropped.
 #[derive(Debug)]
 pub struct CoreThread {
     real_time: Option<RealTime>,
@@ -39,7 +39,7 @@ impl CoreThread {
         }
     }
 
-    /// Leaves room to others where that is needed; see [`RealTime::leave_room`].
+    /// Leaves CPU time to others where that is due; see [`RealTime::leave_room`].
     pub fn leave_room(&mut self, now: MachineTime, slept_ns: u64) {
         if let Some(real_time) = &mut self.real_time {
             real_time.leave_room(now.as_ns(), slept_ns);

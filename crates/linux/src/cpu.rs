@@ -79,10 +79,10 @@ fn bind_abstract(name: &str) -> io::Result<OwnedFd> {
 /// How the kernel schedules a core's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Before every ordinary program of its CPU. Only for a thread that leaves room to others, by
-    /// sleeping or as [`RealTime`](crate::real_time::RealTime) does.
+    /// In real time, before every ordinary program of its CPU. Only for a thread that leaves CPU
+    /// time to others, by sleeping or as [`RealTime`](crate::real_time::RealTime) does.
     RealTime,
-    /// Before even these.
+    /// In real time, before the former.
     Recall,
     /// As an ordinary program with a short slice (kernel 6.12 and later; needs no root).
     ShortSlice,
@@ -136,7 +136,7 @@ impl Scheduling {
 
 /// Tells the kernel to wake the calling thread to the microsecond, without timer slack.
 pub fn without_timer_slack() {
-    // If it is refused the thread is only less punctual, and lateness shows it.
+    // If refused, the thread is only less punctual, and lateness shows that.
     set_current_timer_slack(Some(NonZeroU64::MIN)).ok();
 }
 

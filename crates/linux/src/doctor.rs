@@ -29,10 +29,10 @@ pub enum State {
     Failed,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub name: &'static str,
     /// How it is.
     pub state: State,
@@ -73,7 +73,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything. Takes some milliseconds and leaves nothing behind.
+/// Makes all checks. Takes some milliseconds and leaves nothing behind.
 ///
 /// Call it while the process has one thread: the probe forks. With more threads the probe is
 /// left out, and a finding says so.

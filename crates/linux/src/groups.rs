@@ -10,8 +10,8 @@ pub(crate) enum Version {
     Second,
 }
 
-/// The folders of the groups that may have limits of a `controller`: this process's own before those
-/// above it.
+/// The folders of the groups whose limits of a `controller` hold for this process: its own, then
+/// those above it.
 pub(crate) fn own(controller: &str) -> Vec<(Version, PathBuf)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     folders(&groups, Path::new("/sys/fs/cgroup"), controller)

@@ -1,13 +1,13 @@
 //! The memory that this process may still have, and large pages for what it takes at once.
 //!
-//! Theory: a simulation of many hosts goes through gigabytes in no order. With pages of 4 KiB the
-//! processor's table of pages covers some megabytes of that, and nearly every access first walks
-//! the page tables; pages of 2 MiB make that rare. The kernel gives them where it is asked to
+//! Theory: a simulation of many hosts accesses gigabytes in random order. With pages of 4 KiB the
+//! processor's TLB covers some megabytes of that, and nearly every access first walks the page
+//! tables; pages of 2 MiB make that rare. The kernel gives them where it is asked to
 //! (`MADV_HUGEPAGE`, Documentation/admin-guide/mm/transhuge.rst; the default of most systems).
-//! [`LargePages`] asks for all large allocations, once a program that waits for no packets has
-//! said [`prefer_large_pages`]: filling 2 MiB takes longer than a packet may be late.
+//! [`LargePages`] asks for them for all large allocations, once a program that handles no live
+//! packets has called [`prefer_large_pages`]: zeroing 2 MiB takes longer than a packet may be late.
 //!
-//! Left out: small allocations, which share what the system's allocator has.
+//! Left out: small allocations, which share the pages of the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;

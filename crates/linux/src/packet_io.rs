@@ -2,16 +2,16 @@
 //!
 //! AF_PACKET sockets, bound to no interface, see every cable of the core's network namespace:
 //! arrivals come through shared TPACKET_V2 rings with the kernel's stamp ([`ring`]), departures go
-//! through `sendmmsg` ([`outbox`]), and the kernel says when they left ([`departed`]). A
-//! ring is used in order, so a frame is taken out and its slot given back at once. Kernel side:
-//! `net/packet/af_packet.c`.
+//! through `sendmmsg` ([`outbox`]), and the kernel stamps when they left ([`departed`]). The kernel
+//! fills and expects back slots in ring order, so each frame is copied out and its slot returned at
+//! once. Kernel side: `net/packet/af_packet.c`.
 //!
-//! [`Rings`] is the way of packets in and out; it carries the virtio-net header of each frame.
-//! With `offload` the kernel puts one in front of each frame and takes one with each
-//! (`PACKET_VNET_HDR`, `include/uapi/linux/virtio_net.h`), so that hosts may hand over
-//! super-packets and unfinished checksums, and be handed them. Frames that are longer than the
-//! MTU then have a ring of their own with slots for the longest super-packet: few, so that the
-//! memory that a flow goes through stays in the processor's caches.
+//! [`Rings`] joins both directions; it carries the virtio-net header of each frame. With `offload`
+//! the kernel puts such a header in front of each arrival and expects one with each departure
+//! (`PACKET_VNET_HDR`, `include/uapi/linux/virtio_net.h`), so that hosts can send and receive
+//! super-packets and unfinished checksums. Frames longer than the MTU then have a second ring with
+//! slots for the longest super-packet. It has few, so that the memory that a flow cycles through
+//! stays in the processor's caches.
 
 mod departed;
 mod outbox;
@@ -23,7 +23,7 @@ pub use ring::RingConfig;
 pub(crate) use ring::{open, open_sender};
 pub use rings::Rings;
 
-/// Interface numbers of cables start here, above whatever a new namespace brings along.
+/// Interface numbers of cables start here, above those that a new namespace comes with.
 const FIRST_INTERFACE: u32 = 1000;
 
 /// The interface number of the cable of host `number`.
@@ -100,7 +100,7 @@ pub struct Departure<'a> {
     pub parts: [&'a [u8]; 2],
 }
 
-/// Which frames of a send call the kernel is asked about.
+/// For which frames of a send call the kernel is asked for a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Each of them; an answer takes about 0.4 us (example `paths`).
@@ -112,7 +112,7 @@ pub enum Ask {
 /// What became of a frame in a send call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departed {
-    /// The kernel put it on its cable then, in nanoseconds of `CLOCK_REALTIME`.
+    /// The kernel put it on its cable at this time, in nanoseconds of `CLOCK_REALTIME`.
     At(u64),
     /// The kernel was not asked: no later than the next stamp of the call, or than its end.
     Unasked,
@@ -122,5 +122,5 @@ pub enum Departed {
     Refused,
 }
 
-/// Most frames that one send call takes.
+/// The most frames that one send call takes.
 pub const SEND_BATCH: usize = 64;

@@ -1,4 +1,4 @@
-//! Real time on one CPU, without taking all of it.
+//! Real-time scheduling on one CPU, without taking all of its time.
 //!
 //! Purpose: the core runs before every ordinary program of its CPU, and the kernel's own work there
 //! is done all the same. Theory: a kernel takes the CPU away from real-time threads for the rest of
@@ -6,13 +6,13 @@
 //! `CONFIG_RT_GROUP_SCHED` or before 6.12 (`sched_rt_runtime_us`, kernel/sched/rt.c), elsewhere as
 //! far as others want it (the fair server, kernel/sched/deadline.c). So a thread that does not
 //! sleep *steps back* now and then: for [`WINDOW_NS`] it is an ordinary thread with a short slice.
-//! Where nobody else wants the CPU it simply goes on running. Where somebody does, it might not
+//! Where nobody else wants the CPU, it simply goes on running. Where somebody does, it might not
 //! get the CPU back for a whole tick, so another thread with a higher priority, asleep until a
 //! timer fires, makes it a real-time thread again.
 //!
-//! Sleeping for a moment would leave room as well, but costs more than its length: an idle CPU
-//! needs some 20 µs to wake, and before it is idle the kernel looks on other CPUs for threads that
-//! it can take over. What it brings may stay inside the kernel for milliseconds.
+//! Sleeping for a moment would leave time as well, but costs more than its length: an idle CPU
+//! needs some 20 µs to wake, and before it goes idle the kernel pulls threads over from other CPUs,
+//! which may then stay inside the kernel for milliseconds.
 //!
 //! Left out: `SCHED_DEADLINE`, whose threads cannot be bound to one CPU (sched(7)).
 
@@ -32,18 +32,18 @@ use crate::clock::monotonic_ns;
 use crate::cpu::Scheduling;
 use crate::sys::timespec;
 
-/// For so long a thread steps back at a time.
+/// How long a thread steps back at a time.
 const WINDOW_NS: u64 = 40_000;
 /// The part of the time that is left to others, per 100: more than the 5 that the kernel asks for.
 const LEFT_PER_100: u64 = 8;
 
-/// The calling thread's being scheduled in real time, until this value is dropped.
+/// Guard: the calling thread's real-time scheduling, until it is dropped.
 #[derive(Debug)]
 pub struct RealTime {
     timer: Arc<File>,
     done: Arc<AtomicBool>,
     recall: Option<JoinHandle<()>>,
-    /// Up to here time has been accounted for, and of it so much was slept.
+    /// Up to when time has been accounted for, and how much of it was slept.
     seen_ns: u64,
     slept_ns: u64,
     /// Time still to be left to others.
@@ -53,7 +53,7 @@ pub struct RealTime {
 impl RealTime {
     /// Schedules the calling thread in real time; `None` where it may not be.
     pub fn enter() -> Option<Self> {
-        // Who may not do the one may not call back from the other.
+        // Without the right to the higher priority, nothing could call the thread back.
         let may = Scheduling::Recall.apply() && Scheduling::RealTime.apply();
         let entered = may.then(Self::with_recall).flatten();
         if entered.is_none() {
@@ -98,7 +98,8 @@ impl RealTime {
         if self.owed_ns >= WINDOW_NS && self.arm(WINDOW_NS) {
             self.owed_ns = 0;
             Scheduling::ShortSlice.apply();
-            // The call may have come too early, in a stall of the machine.
+            // In a stall the timer may have fired before the thread stepped back: then nothing else
+            // would make it a real-time thread again.
             if self.has_fired() {
                 Scheduling::RealTime.apply();
             }
@@ -109,7 +110,7 @@ impl RealTime {
         timerfd_gettime(&self.timer).is_ok_and(|left| left.it_value == timespec(Duration::ZERO))
     }
 
-    /// Has the timer fire once, in so many nanoseconds; false where nobody would hear it.
+    /// Makes the timer fire once, in `ns` nanoseconds; false where no thread waits for it.
     fn arm(&self, ns: u64) -> bool {
         let once = Itimerspec {
             it_interval: timespec(Duration::ZERO),

@@ -21,7 +21,7 @@ pub use device::{Device, NoDevice};
 pub use groups::{GroupUsage, Groups, Membership, period_us};
 pub use support::{Lack, Means, Support};
 
-/// What a host's programs have; what is `None` is the machine's.
+/// What a host's programs have; a resource that is `None` is not limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// CPU time.

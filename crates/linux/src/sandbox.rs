@@ -4,18 +4,18 @@
 //! longhaul run          the caller's namespaces; plans, drives the engine, writes results
 //!   └─ sandbox          user, network, mount, PID, UTS, IPC namespaces: the core's end of
 //!        │              every cable; starts programs and reaps them
-//!        ├─ service     answers questions of all hosts: names, and what there is in the run
+//!        ├─ service     answers the queries of all hosts: names, and the run's state
 //!        ├─ host a0     network, mount, PID, UTS, IPC namespaces of its own; an init that reaps
 //!        └─ programs    children of the sandbox, inside the namespaces of their host
 //! ```
 //!
-//! Nothing here needs root: the user namespace gives the rights, and only over the run's own
-//! things. Clean-up is the kernel's: when `longhaul run` dies, however it dies, the sandbox
+//! Nothing here needs root: the user namespace gives the rights, and only over what belongs to the
+//! run. Clean-up is the kernel's: when `longhaul run` dies, however it dies, the sandbox
 //! gets a signal (`PR_SET_PDEATHSIG`) and ends; it is process 1 of its PID namespace, so every
 //! host and program dies with it, and namespaces, cables and mounts go with their last process.
 //!
-//! Hosts whose programs have limits get control groups from whoever starts the sandbox
-//! ([`crate::resources`]), and a cgroup namespace in which these are all that there is.
+//! Hosts whose programs have limits get control groups from the process that starts the sandbox
+//! ([`crate::resources`]), and a cgroup namespace in which they see no others.
 
 mod boot;
 mod counters;
@@ -59,7 +59,8 @@ pub const SEGMENTS_MAX: u32 = 128;
 pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// Whether every host has this very folder to itself, so that what lies in it is not seen there.
+/// Whether every host has a private folder in place of this one, so that the machine's is not visible
+/// there.
 pub fn is_private(folder: &Path) -> bool {
     boot::PRIVATE
         .iter()
@@ -83,16 +84,15 @@ pub struct SandboxConfig {
     pub gateway_mac: [u8; 6],
     /// Whether there are hosts that hand over super-packets.
     pub offload: bool,
-    /// How many places the table of TCP connections of each host has ([`tcp_buckets`]); 0 for the
+    /// How many buckets the TCP connection table of each host has ([`tcp_buckets`]); 0 for the
     /// machine's own table.
     pub tcp_buckets: u32,
 }
 
-/// How many places the tables of TCP connections have that so many hosts get. A look at a host's
-/// connections walks all of its table, and the machine's has up to 524,288 places, which all
-/// namespaces share otherwise: those of all hosts together have half as many, as long as each has at
-/// least 2,048, with which tens of thousands of connections stand in chains of a dozen. A place takes
-/// 8 bytes.
+/// How many buckets the TCP connection table of each of this many hosts has. A dump of a host's
+/// connections walks its whole table, and the machine's, which namespaces share by default, has up to
+/// 524,288 buckets. The tables of all hosts together have half as many, but each has at least 2,048:
+/// with those, tens of thousands of connections make chains of a dozen. A bucket takes 8 bytes.
 pub fn tcp_buckets(hosts: usize) -> u32 {
     const ALL: usize = 1 << 18;
     const LEAST: usize = 1 << 11;
@@ -101,7 +101,7 @@ pub fn tcp_buckets(hosts: usize) -> u32 {
     1 << each.ilog2()
 }
 
-/// How the kernel's TCP of a host is set, whatever the machine's defaults.
+/// The TCP settings of a host's kernel, whatever the machine's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpConfig {
     /// Congestion control by its kernel name.
@@ -138,7 +138,7 @@ pub struct HostConfig {
     /// The most segments that it hands over as one, with unfinished checksums; 1 where it hands
     /// over packets one by one, complete.
     pub segments: u32,
-    /// What its programs are kept to without control groups.
+    /// The limits of its programs that are imposed without control groups.
     pub limits: Limits,
     /// The control groups of its processes.
     pub groups: Vec<Membership>,
@@ -191,7 +191,7 @@ impl Exit {
     }
 }
 
-/// What the sandbox reports unasked.
+/// What the sandbox reports without a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A program has ended.
@@ -203,21 +203,21 @@ pub enum Event {
         /// The CPU time that it and its reaped children used.
         cpu: Duration,
     },
-    /// A process was ended since its host had used up its memory.
+    /// A process was killed because its host had used up its memory.
     OutOfMemory {
         /// The host's number.
         host: usize,
         /// The process, which may be a program.
         id: ProgramId,
     },
-    /// What keeps hosts to their resources has died; nothing does any more.
+    /// The process that imposes hosts' limits has died; nothing imposes them any more.
     WardenDied,
     /// A host's init has died, and all its programs with it.
     HostDied {
         /// The host's number.
         host: usize,
     },
-    /// The process that answers hosts' questions has died.
+    /// The process that answers hosts' queries has died.
     ServiceDied,
 }
 
@@ -281,7 +281,8 @@ enum Answer {
     Counters(Vec<HostCounters>),
     Usage(Usage),
     TcpCounters(TcpCounters),
-    /// Unasked, once all hosts have been: what a file in memory holds of each, and CPU time.
+    /// Without a request, once all hosts have been asked: where a file in memory has each host's
+    /// answer, and the CPU time that it took.
     Connections {
         hosts: Vec<Dumped>,
         cpu_ns: u64,
@@ -298,7 +299,7 @@ pub struct Sandbox {
     pid: i32,
     pidfd: OwnedFd,
     events: VecDeque<Event>,
-    /// Where the hosts' service asks, if there is one.
+    /// The channel on which the hosts' service asks for the run's state, if there is a service.
     inquiries: Option<Channel>,
     dump: dump::Asked,
     hosts: usize,
@@ -450,7 +451,7 @@ impl Sandbox {
         self.take_unasked(|sandbox| sandbox.events.pop_front())
     }
 
-    /// What `take` finds, now or after something more that has arrived unasked; never waits.
+    /// What `take` finds, now or after receiving reports that have arrived; never waits.
     fn take_unasked<T>(
         &mut self,
         mut take: impl FnMut(&mut Self) -> Option<T>,
@@ -471,7 +472,7 @@ impl Sandbox {
         }
     }
 
-    /// Keeps what the sandbox reports unasked; gives an answer back.
+    /// Keeps what the sandbox reports without a request; returns an answer to one.
     fn keep_unasked(
         &mut self,
         answer: Answer,

@@ -47,6 +47,9 @@ pub(crate) enum Fork {
 
 /// `clone3` like `fork`, into new namespaces (`CLONE_NEW*` in `flags`).
 ///
+/// One call makes the child, its namespaces and its pidfd, so that the parent's own namespaces stay as
+/// they are and nothing is left half done.
+///
 /// # Safety
 /// The calling process must have one thread only: the child owns a copy of every lock.
 pub(crate) unsafe fn fork(flags: i32) -> io::Result<Fork> {
@@ -215,21 +218,21 @@ pub fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
     wait_for(&mut [PollFd::new(&fd, PollFlags::OUT)], None).map(drop)
 }
 
-/// Waits like [`wait_readable`], or until nobody can read any more what is written to `outlet`; says of that last.
+/// Waits like [`wait_readable`], or until `outlet` has lost its last reader; the last result says whether it has.
 pub fn wait_readable_or_unread(
     fds: &[BorrowedFd<'_>],
     outlet: BorrowedFd<'_>,
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
     let fds = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
-    // Errors are told without being asked for.
+    // `poll` reports errors and hang-ups without being asked for them.
     let outlet = PollFd::new(&outlet, PollFlags::empty());
     wait_for(&mut fds.chain([outlet]).collect::<Vec<_>>(), timeout)
 }
 
 fn wait_for(polls: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     match poll(polls, timeout.map(timespec).as_ref()) {
-        // The answers of an interrupted call mean nothing.
+        // The results of an interrupted call mean nothing.
         Err(Errno::INTR) => return Ok(vec![false; polls.len()]),
         result => result?,
     };
@@ -322,7 +325,7 @@ pub(crate) fn make_mounts_private() -> io::Result<()> {
     Ok(mount::mount_change("/", all)?)
 }
 
-/// Leaves it to the result of a write that nobody reads any more, instead of a signal.
+/// Makes a write to a pipe without readers fail with an error instead of raising a signal.
 pub(crate) fn ignore_broken_pipes() {
     dispose(&[libc::SIGPIPE], Disposition::Ignore);
 }
@@ -332,7 +335,7 @@ pub(crate) fn close_all_but(first: RawFd, kept: &mut [RawFd]) {
     kept.sort_unstable();
     let mut first = first as libc::c_uint;
     let kept = kept.iter().map(|&fd| fd as libc::c_uint);
-    // Descriptors end long before.
+    // The last range reaches beyond any descriptor.
     for next in kept.chain([libc::c_uint::MAX]) {
         if next > first {
             // SAFETY: no pointers; the caller owns nothing there that it will use again.
@@ -342,7 +345,7 @@ pub(crate) fn close_all_but(first: RawFd, kept: &mut [RawFd]) {
     }
 }
 
-/// Ignores what usually ends a process; what cannot be ignored still does.
+/// Ignores the signals that usually end a process; those that cannot be ignored still do.
 pub(crate) fn ignore_endings() {
     let endings = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE];
     dispose(&endings, Disposition::Ignore);
@@ -355,7 +358,7 @@ pub(crate) fn reap_forever(period: Option<Duration>, mut chore: impl FnMut()) ->
     let mut done = MachineTime::now();
     loop {
         while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
-        // Children that end in quick succession neither bring the chore forward nor put it off.
+        // The deadline is absolute, so that children ending in quick succession do not put the chore off.
         let timeout = period.map(|period| {
             if MachineTime::now().since(done) >= period {
                 chore();

@@ -6,8 +6,8 @@
 //! kernel was. This is NemC's on-demand scheduling (an arrival and an idle spinner both run the
 //! scheduler) with a bounded spinner.
 //!
-//! Left out: spinning all the time. It is no more punctual: where a hypervisor rations CPU time, what
-//! is spun away is taken later, in one piece (docs/fidelity.md has the figures).
+//! Left out: spinning all the time. It is no more punctual: where a hypervisor rations CPU time, it takes
+//! back later, in one piece, what was spun away (docs/fidelity.md has the figures).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,8 +20,8 @@ use crate::clock::{MachineTime, monotonic_ns};
 use crate::packet_io::Rings;
 use crate::sys::{self, timespec};
 
-/// The margin at the start, at least and at most, in the order of what wake-ups take: 25 to 40 us on a CPU
-/// that was just busy, some 80 us on an idle virtual one; what takes longer than the most is a stall.
+/// The margin at the start, and its bounds, of the order of wake-up latencies: 25 to 40 us on a CPU that
+/// was just busy, some 80 us on an idle virtual one. A longer latency than the upper bound is a stall.
 const MARGIN_START_NS: u64 = 80_000;
 const MARGIN_MIN_NS: u64 = 30_000;
 const MARGIN_MAX_NS: u64 = 400_000;
@@ -29,8 +29,8 @@ const MARGIN_MAX_NS: u64 = 400_000;
 /// down by a fixed step: their ratio makes it settle near the 99th percentile.
 const MARGIN_UP_DIVISOR: u64 = 4;
 const MARGIN_DOWN_NS: u64 = 250;
-/// On the way into a sleep and out of it so much still counts as the thread's own time: about what the
-/// two system calls and the switch take.
+/// This much of a sleep still counts as the thread's own time: about what going to sleep and waking up
+/// take, two system calls and the switch.
 const TO_SLEEP_NS: u64 = 20_000;
 
 /// A bell that another thread rings to end a wait.

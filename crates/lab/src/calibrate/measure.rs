@@ -1,11 +1,11 @@
 //! The sequence of trials.
 //!
-//! Each limit is searched as a climber would: rates in steps of about two until one is not
-//! carried, then once or twice halfway between. A rate is carried when one of a few tries is
-//! faithful: noise of the machine spoils some of them, overload spoils all. A rate that was
-//! merely late does not end the climb, because a busier core is often more punctual; losses do,
-//! and overload leads to them: the core sheds what it cannot handle in time. (How busy it is says
-//! nothing, since it spins while it waits.)
+//! Each limit is searched upwards: the rate about doubles until it is not carried, then one or two
+//! rates in between are tried. A rate is carried when one of a few tries is faithful: noise of the
+//! machine spoils some of them, overload spoils all. A rate that was merely late does not end the
+//! search, because a busier core is often more punctual; losses do, and overload leads to them: the
+//! core sheds what it cannot handle in time. (How busy the core is does not tell, since it spins
+//! while it waits.)
 
 use longhaul_core::Span;
 
@@ -141,7 +141,7 @@ pub fn measure(
     })
 }
 
-/// What is told of the costs' runs.
+/// The progress reports of the costs' runs.
 const COST_PARTS: usize = 2;
 
 struct Session<'a> {

@@ -2,7 +2,7 @@
 //!
 //! A thread on the core's CPU, scheduled as the core is, sleeps again and again and looks at the
 //! clock. The core does better than these figures, because it sleeps until a learnt margin before
-//! its time and spins through the rest; what lies beyond the margin it cannot make good.
+//! its time and spins through the rest; lateness beyond the margin it cannot make up for.
 #![allow(
     clippy::disallowed_methods,
     reason = "sleeping is what is measured here"

@@ -1,12 +1,12 @@
 //! Why packets were late: the machine stood still, or there was too much to do.
 //!
-//! The loop looks at its clock all the time, so it sees the machine stand still: two looks of one
-//! turn lie far apart, or it wakes long after the time for which it asked or after the first
-//! arrival. What was due meanwhile is late through no fault of its own, and so is what has to
-//! wait until that is made good. Where no stall accounts for it, there is more to do than the loop
-//! can as long as it does not come to rest for [`OVERLOAD`], or sheds arrivals.
+//! The loop reads its clock all the time, so it notices a **stall** of the machine: two readings of
+//! one turn lie far apart, or it wakes long after its deadline or after the first arrival. Packets
+//! due during a stall, and until the loop has caught up with it, are late because of the stall.
+//! Where no stall explains a late packet, the loop is overloaded if it has not come to rest for
+//! [`OVERLOAD`] or sheds arrivals.
 //!
-//! All of it is about the machine, and so is its time, however slowly the experiment's passes.
+//! All times are machine time, whatever the dilation.
 
 use std::time::Duration;
 
@@ -15,17 +15,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::pace::Now;
 
-/// Two looks at the clock within a turn are a send call apart: of 16 frames, 100 us or so, and
-/// seldom more than 1 ms where receivers are slow. One that insists on a full receiver for longer
-/// counts as a stall all the same: from here it looks like one.
+/// Two readings of the clock within a turn are at most a send call apart: 100 us or so for 16
+/// frames, and seldom more than 1 ms where receivers are slow. A call that retries a full receiver
+/// for longer counts as a stall too, since from here it cannot be told from one.
 const HELD_UP: Duration = Duration::from_millis(2);
-/// A wake-up later than this is no ordinary one, and makes packets late by itself.
+/// A wake-up later than this is a stall: it makes packets late by itself.
 const WOKEN_LATE: Duration = Duration::from_micros(200);
-/// A core with a load of 0.85 needs nearly seven times the length of a stall to make it good.
+/// A core with a load of 0.85 needs nearly seven times the length of a stall to catch up with it.
 const MADE_GOOD_IN: u32 = 8;
-/// A loop that has not rested for so long has more to do than it can.
+/// A loop that has not come to rest for this long is overloaded.
 const OVERLOAD: Duration = Duration::from_millis(10);
-/// What is shed keeps the loop from falling behind, so that it rests now and then in an overload.
+/// The loop counts as overloaded for this long after it has shed an arrival: shedding keeps it from
+/// falling behind, so that it comes to rest now and then in an overload too.
 const SHED_LATELY: Duration = Duration::from_millis(100);
 
 /// How often the machine stood still while the core wanted to run.
@@ -85,7 +86,7 @@ pub(crate) enum Cause {
     Other,
 }
 
-/// Watches the loop's looks at the clock.
+/// Detects stalls from the loop's readings of the clock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     looked: Now,
@@ -97,7 +98,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of a loop that begins.
+    /// For a loop that begins now.
     pub(crate) fn new(begin: Now) -> Self {
         Self {
             looked: begin,
@@ -108,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// The loop has looked at its clock, in the middle of work.
+    /// The loop has read its clock, in the middle of work.
     #[inline]
     pub(crate) fn look(&mut self, now: Now) {
         let before = std::mem::replace(&mut self.looked, now);
@@ -117,12 +118,12 @@ impl Watch {
         }
     }
 
-    /// The loop has done something else for a while, which is no work on packets.
+    /// The loop has done something other than handle packets, which is no stall.
     pub(crate) fn resume(&mut self, now: Now) {
         self.looked = now;
     }
 
-    /// When the loop looked last.
+    /// The loop's last reading of the clock.
     pub(crate) fn looked(&self) -> Now {
         self.looked
     }
@@ -135,7 +136,7 @@ impl Watch {
         }
     }
 
-    /// Whether the last stall still has to be made good.
+    /// Whether the loop is still catching up with the last stall.
     pub(crate) fn is_excused(&self) -> bool {
         self.looked.at <= self.excused_until
     }

@@ -10,7 +10,7 @@ pub struct Delays(Histogram<u64>);
 
 impl Default for Delays {
     fn default() -> Self {
-        // Bounds of the histogram: a minute is far beyond any delay that leaves a run useful.
+        // The bounds: a minute is far beyond any delay that leaves a run useful.
         Self(Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("constant bounds are valid"))
     }
 }

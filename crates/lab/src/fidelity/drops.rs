@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct PhysicalDrops {
     /// The receive ring of the core was full.
     pub ring: u64,
-    /// Read so late that the core shed them at the door.
+    /// The core shed them at ingress, because it could not serve them in time.
     pub shed: u64,
     /// No free slot in the packet pool.
     pub pool: u64,

@@ -16,7 +16,7 @@ use super::rule::{self, Evidence, State};
 use super::shares::{Shares, share};
 use super::verdict::{Spurious, Verdict, WorstPair};
 
-/// Packets that are judged by themselves.
+/// A group of packets that is judged by itself.
 struct Part {
     shares: Shares,
     /// The share of them that the machine lost, at most.
@@ -111,7 +111,7 @@ impl Judge {
         }
     }
 
-    /// Cables of `host` lost packets: on the way to the core, and from it.
+    /// Counts packets that the cable of `host` lost: on the way to the core, and from it.
     pub fn cables_lost(&mut self, host: usize, to_core: u64, from_core: u64) {
         if let Some([to, from]) = self.cables.get_mut(host) {
             *to += to_core;
@@ -119,7 +119,7 @@ impl Judge {
         }
     }
 
-    /// Hosts have been given what this machine does not have, each in a line.
+    /// Notes that hosts have been given more than this machine has, a line each.
     pub fn oversubscribed(&mut self, excess: &[String]) {
         self.excess.extend_from_slice(excess);
     }
@@ -134,7 +134,7 @@ impl Judge {
         self.drops.add(&second.drops);
         self.lost_in_stalls += second.shed_in_stalls;
         if second.stalls.count > 0 && second.by_cause.overload == 0 {
-            // In a stall the ring fills, and then the cables.
+            // In a stall the receive ring fills up, and then the cables' queues.
             self.lost_in_stalls += second.drops.ring + second.drops.to_core;
         }
         self.clock_steps += second.clock_steps;
@@ -153,7 +153,7 @@ impl Judge {
         self.core_load = self.core_load.max(second.core_load);
     }
 
-    /// The state if the run ended now, as far as seconds tell.
+    /// The state if the run ended now, as far as its seconds show.
     pub fn state(&self) -> State {
         self.grade(&[])
     }
@@ -181,8 +181,8 @@ impl Judge {
         }
     }
 
-    /// The grade of the same run on a machine that neither stands still nor is slow now and then,
-    /// as far as causes are known: those of single pairs are not.
+    /// The grade of the same run without the machine's noise (stalls and slow moments), as far as
+    /// causes are known: they are counted for the run, not for single pairs.
     fn grade_without_noise(&self) -> State {
         let mut run = self.run;
         run.late = self.by_cause.overload;
@@ -200,8 +200,8 @@ impl Judge {
         })
     }
 
-    /// What hosts that wanted all had of their links' rates, in the mean of the seconds in which
-    /// there were any.
+    /// The part of their links' rates that the machine left to hosts that wanted all of it: the
+    /// mean of the seconds with such hosts, 1 without.
     fn rate_left(&self) -> f64 {
         match self.rate_left {
             (_, 0) => 1.0,
@@ -214,12 +214,12 @@ impl Judge {
         share(self.stalls.total_ns, self.took.as_nanos() as u64).min(1.0)
     }
 
-    /// The part of what they should be that mean rates have kept at least.
+    /// The least part of their true values that mean rates have kept.
     fn rate_share(&self) -> f64 {
         self.rate_left() * (1.0 - self.stood_still_share())
     }
 
-    /// The final word.
+    /// The verdict.
     pub fn verdict(&self, measured: &Measured, tcp: Spurious) -> Verdict {
         let parts = self.parts(measured);
         let shares: Vec<Shares> = parts.iter().map(|part| part.shares).collect();
@@ -264,7 +264,7 @@ impl Judge {
         }
     }
 
-    /// The final word on a run that no clock has driven: nothing in it could be late.
+    /// The verdict on a virtual run, in which nothing can be late.
     pub fn virtual_verdict(&self) -> Verdict {
         Verdict {
             holds: None,
@@ -277,11 +277,12 @@ impl Judge {
         }
     }
 
-    /// What is judged by itself: each pair of hosts of enough packets, the others together, and the
-    /// receiving hosts where there were too many pairs to count. Of a run of too few packets for
-    /// that, all of them.
+    /// The groups that are judged by themselves: each pair of hosts with enough packets, the other
+    /// pairs together, and each receiving host where there were too many pairs to count. A run with
+    /// too few packets for any of these is one group.
     fn parts(&self, measured: &Measured) -> Vec<Part> {
-        // Nobody knows whose packets these were: they count for each part.
+        // Whose packets these were is unknown, so they count against every group: a bound from
+        // above.
         let unattributed = self.drops.ring + self.drops.pool;
         let sent: Vec<u64> = measured
             .shed
@@ -295,7 +296,7 @@ impl Judge {
         let mut parts = Vec::new();
         for pair in measured.pairs.iter() {
             let sent = match pair.from() {
-                // A router's packets are made inside.
+                // A router's packets are made inside the emulation: no ring or cable can lose them.
                 Some(node) => number(node).map_or(0, |host| sent[host]),
                 None => sent_by_all,
             };

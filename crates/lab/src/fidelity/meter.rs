@@ -1,4 +1,4 @@
-//! What the loop measures of each packet, as it goes.
+//! Measures each packet as the loop sends it, and closes a second's figures once a second.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct Packet {
     pub(crate) host: usize,
     /// When it should have left.
     pub(crate) due: Time,
-    /// Lateness plus shift, or a bound of it.
+    /// Lateness plus shift, or a bound on it.
     pub(crate) error: Span,
     /// The delays of its path.
     pub(crate) path_delay: Span,
@@ -79,9 +79,9 @@ impl Second {
 /// What is measured of all packets of a run.
 #[derive(Debug)]
 pub struct Measured {
-    /// How far from due the kernel put packets on their cables, or a bound of it.
+    /// How much later than due the kernel put packets on their cables, or a bound on it.
     pub lateness: Delays,
-    /// How far from due the send calls that carried them ended.
+    /// How much later than due the send calls that carried them ended.
     pub after_call: Delays,
     /// Age of every arrival when it was read.
     pub staleness: Delays,
@@ -94,7 +94,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of a run with so many nodes and hosts among them.
+    /// For a run with this many nodes, and hosts among them.
     pub fn new(nodes: usize, hosts: usize) -> Self {
         Self {
             lateness: Delays::default(),
@@ -120,7 +120,7 @@ pub(crate) struct Meter {
     run: Shares,
     /// Lateness in this second.
     lateness: Delays,
-    /// The same figures since they were taken last, for series.
+    /// The figures since [`take_bin`](Self::take_bin) was called last, for series.
     bin: CoreBin,
 }
 
@@ -140,7 +140,7 @@ impl Meter {
         }
     }
 
-    /// What has been counted since this was asked last.
+    /// What has been counted since this was called last.
     pub(crate) fn take_bin(&mut self) -> CoreBin {
         std::mem::take(&mut self.bin)
     }
@@ -172,7 +172,7 @@ impl Meter {
         }
     }
 
-    /// Counts how far from due a packet was put on its cable, or a bound of it.
+    /// Counts how much later than due a packet was put on its cable, or a bound on it.
     #[inline]
     pub(crate) fn lateness(&mut self, lateness: Span) {
         self.lateness.record(lateness);
@@ -202,7 +202,7 @@ impl Meter {
         }
     }
 
-    /// Takes back a second that nobody has heard of: the current one counts what was in it.
+    /// Takes back a second whose report could not be delivered: the current one then includes it.
     pub(crate) fn reopen(&mut self, unheard: Second) {
         let second = &mut self.second;
         let later = std::mem::replace(&mut second.shares, unheard.shares);

@@ -27,37 +27,41 @@
 //! [`LONG`].
 //!
 //! Left out: what a program does with its packets later (a retransmission after a late
-//! acknowledgement); the kernels' own counts of spurious retransmissions are reported beside.
+//! acknowledgement); the kernels' own counts of spurious retransmissions are reported alongside.
 
 use longhaul_core::Span;
 use serde::{Deserialize, Serialize};
 
 use super::shares::{Shares, share};
 
-/// A path's own delay divided by this is allowed too, up to [`PATH_MAX`].
+/// A path's own delay divided by this is allowed where it exceeds the tolerance, up to [`PATH_MAX`]:
+/// an error is judged against the delay that it distorts.
 const PATH_PART: u64 = 100;
 const PATH_MAX: Span = Span::from_ms(1);
-/// Hosts and pairs of hosts are judged by themselves from so many packets on.
+/// Hosts and pairs of hosts are judged by themselves from this many packets on: of fewer, 1 % is
+/// less than one packet.
 pub(crate) const JUDGED_FROM: u64 = 100;
-/// One short burst of late packets is an accident; two, or one that lasts, are evidence.
+/// The least evidence that something is late as a rule: two episodes, or one that lasts this long.
+/// A single short burst of late packets is an accident.
 const EPISODES: u64 = 2;
 const LONG: Span = Span::from_ms(100);
-/// Of a faithful run's packets, and of each host's, pair's and second's.
+/// The largest share of late packets in a faithful run, and in each of its hosts, pairs and seconds.
 const FAITHFUL: f64 = 0.001;
 const FAITHFUL_PART: f64 = 0.01;
-/// Of a faithful run's seconds one in so many may be worse.
+/// One in this many seconds of a faithful run may be worse.
 const FAITHFUL_SECONDS: u64 = 100;
-/// Of a degraded run's packets, and of each host's and pair's.
+/// The largest share of late packets in a degraded run, and in each of its hosts and pairs.
 const DEGRADED: f64 = 0.05;
-/// No packet of a degraded run is later.
+/// The largest error of a packet in a degraded run.
 const DEGRADED_ERROR: Span = Span::from_ms(100);
-/// Packets that the machine may lose in a degraded run.
+/// The largest share of packets that the machine may lose in a degraded run; a faithful run loses
+/// none.
 const DEGRADED_LOST: f64 = 1e-4;
-/// What rates must have kept of what they should be.
+/// The least part of their true values that mean rates must have kept, for each grade.
 const FAITHFUL_RATES: f64 = 0.99;
 const DEGRADED_RATES: f64 = 0.95;
 
-/// How much later than due a packet may leave whose path has this delay.
+/// How large the error of a packet may be whose path has this delay.
 #[inline]
 pub(crate) fn allowance(tolerance: Span, path_delay: Span) -> Span {
     tolerance.max(Span::from_ns(path_delay.as_ns() / PATH_PART).min(PATH_MAX))
@@ -86,7 +90,7 @@ impl State {
     }
 }
 
-/// All that a grade follows from.
+/// Everything that a grade depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Evidence<'a> {
     /// All packets of the run.
@@ -103,11 +107,11 @@ pub(crate) struct Evidence<'a> {
     pub(crate) is_starved: bool,
     /// Whether hosts were given more than the machine has.
     pub(crate) is_oversubscribed: bool,
-    /// What rates have kept of what they should be.
+    /// The part of their true values that rates have kept.
     pub(crate) rates: f64,
 }
 
-/// Whether a second, a host or a pair is late more than now and then.
+/// Whether a second, a host or a pair is late as a rule.
 pub(crate) fn is_late(shares: &Shares) -> bool {
     is_evidence(shares) && shares.late_share() > FAITHFUL_PART
 }
@@ -118,7 +122,7 @@ pub(crate) fn is_too_late(shares: &Shares) -> bool {
     is_late || lost_share(shares.lost, shares.packets) > DEGRADED
 }
 
-/// Whether an error is larger than any figure bears.
+/// Whether an error is too large for a degraded run.
 pub(crate) fn is_too_large(error: Span) -> bool {
     error > DEGRADED_ERROR
 }

@@ -44,7 +44,7 @@ impl Shares {
         self.path_delay = self.path_delay.max(path_delay);
     }
 
-    /// Counts the packet that has just been counted as late, by so much.
+    /// Counts the packet that has just been counted as late too, with its error.
     #[inline]
     pub fn count_late(&mut self, due: Time, error: Span) {
         self.late += 1;
@@ -78,7 +78,7 @@ impl Shares {
     }
 }
 
-/// A part of a whole; of nothing, nothing.
+/// `part` of `whole` as a fraction; 0 where the whole is 0.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -119,7 +119,7 @@ impl Pair {
 }
 
 impl Pairs {
-    /// Of a topology with so many nodes.
+    /// For a topology with this many nodes.
     pub fn new(nodes: usize) -> Self {
         let pairs = nodes.saturating_mul(nodes).clamp(1, PAIRS_MAX);
         // Half of the slots stay free, so that a look-up takes a step or two.

@@ -7,8 +7,8 @@ use super::delays::Quantiles;
 use super::drops::PhysicalDrops;
 use super::rule::State;
 
-/// The pair of hosts that suffered most. The claim is for it, and so for all others that are judged
-/// by themselves; those of fewer packets are judged together.
+/// The pair of hosts that suffered most from late and lost packets. The claim holds for it, and so
+/// for all others that are judged by themselves; pairs with fewer packets are judged together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstPair {
     /// Where its packets came from; `null` where they are not of one host.
@@ -29,7 +29,7 @@ pub struct WorstPair {
     pub allowance_ns: u64,
 }
 
-/// What hosts' kernels took for sent again, or timed out, in vain.
+/// Retransmissions and time-outs that hosts' kernels counted, and those they found needless.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Spurious {
     /// TCP segments sent again.
@@ -46,10 +46,10 @@ pub struct Spurious {
 /// The verdict as `summary.json` holds it. `null` stands for what a virtual run does not have.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// The word.
+    /// The grade.
     pub state: State,
-    /// What it would be if the machine had neither stood still nor been slow now and then: with
-    /// those late packets alone of which there were too many.
+    /// The grade without the machine's noise (stalls and slow moments): only packets that were late
+    /// because of an overload count.
     pub state_without_noise: State,
     /// What holds of the run's figures, in words; `null` where nothing can be late.
     pub holds: Option<String>,
@@ -63,7 +63,7 @@ pub struct Verdict {
     pub lost_share: f64,
     /// By how much percentiles of delays may be off, as a share: those of the worst pair.
     pub percentile_shift: f64,
-    /// The part of what they should be that rates have kept at least.
+    /// The least part of their true values that rates have kept.
     pub rate_share: f64,
     /// The worst pair of hosts; `null` where no packet was late or lost.
     pub worst_pair: Option<WorstPair>,
@@ -77,9 +77,9 @@ pub struct Verdict {
     pub seconds: u64,
     /// Those of them in which packets were late in two episodes or more, and more than 1 %.
     pub late_seconds: u64,
-    /// How far from due the kernel put packets on their hosts' cables.
+    /// How much later than due the kernel put packets on their hosts' cables.
     pub lateness_ns: Option<Quantiles>,
-    /// How far from due the send calls ended that carried them, receiving stacks included.
+    /// How much later than due the send calls that carried them ended, receiving stacks included.
     pub after_call_ns: Option<Quantiles>,
     /// How old arrivals were when they were read.
     pub staleness_ns: Option<Quantiles>,
@@ -98,8 +98,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether the same run may come out better at another time: what spoke against it was the
-    /// machine's standing still, and not that there was more to do than it can.
+    /// Whether the same run may come out better at another time: stalls of the machine spoke
+    /// against it, not an overload.
     pub fn blames_noise(&self) -> bool {
         self.state_without_noise < self.state
     }

@@ -1,6 +1,6 @@
-//! The words of the information service, in HTTP/1.1 ([`crate::http`]).
+//! The protocol of the information service: HTTP/1.1 ([`crate::http`]).
 //!
-//! What header fields say makes no difference. So `curl --unix-socket` can ask, and every language's own HTTP client.
+//! Header fields are ignored, so `curl --unix-socket` and every language's own HTTP client can ask.
 
 use crate::http::{self, Parsed, Status};
 

@@ -1,4 +1,4 @@
-//! What hosts' services say, in the process that serves them: names, and the run's hosts.
+//! The answers of hosts' services, in the process that serves them: names, and the run's hosts.
 
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
 //! Captures of a run: the witness that records packets, and the file that they go into.
 //!
-//! A [`Tap`] copies what its filter chooses behind each other into one buffer, which the sampler takes away at
-//! each edge: so the loop allocates nothing for a packet and waits for nobody. The [`CaptureFile`] puts the
-//! records of all cores in order of time and writes pcapng (docs/captures.md).
+//! A [`Tap`] appends the packets that its filter chooses to one buffer, which the sampler takes away at each
+//! edge, so the loop allocates nothing per packet and never waits. The [`CaptureFile`] merges the records of all
+//! cores in order of time and writes pcapng (docs/captures.md).
 //!
-//! A pipe tells of a lost packet when that would have come out, which may be behind an edge that is later than the
-//! loss. So records of an exit wait in the file's memory for the longest delay that its pipes have had, up to
-//! [`LONGEST_WAIT`] and as long as there is room ([`HELD`]); beyond, the earliest are written and a later one may
-//! come out of order.
+//! A pipe reports a lost packet only when it would have come out, possibly after an edge that follows the loss.
+//! So records of an exit are held in memory for the longest delay that its pipes have had, up to
+//! [`LONGEST_WAIT`] and as long as there is room ([`HELD`]); beyond, the earliest are written, and a later one
+//! may be out of order.
 //!
-//! At an entry a packet is recorded as it comes, and its record amended where the queue refuses it in the same
-//! instant, before anything else comes to that pipe.
+//! At an entry, a packet is recorded as it arrives, and the record is amended if the queue refuses it, which
+//! happens in the same instant, before anything else arrives at that pipe.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::summary::CaptureSummary;
 const GATHERED: usize = 64 << 20;
 /// The most memory that records take which wait for earlier ones, in bytes.
 const HELD: usize = 64 << 20;
-/// What a record that waits takes besides its bytes: itself, their place, and what the allocator adds.
+/// What a held record takes besides its packet's bytes: itself, their pointer, and the allocator's overhead.
 const HELD_EACH: usize = size_of::<(Record, Box<[u8]>)>() + 16;
 /// The longest that records wait, whatever the delay of their pipes.
 const LONGEST_WAIT: Span = Span::from_s(2);
@@ -43,7 +43,7 @@ pub(super) struct Chunk {
     records: Vec<Record>,
     bytes: Vec<u8>,
     missed: u64,
-    /// How much later than a packet is lost its pipe may tell of it.
+    /// How much later than the loss of a packet its pipe may report it.
     wait: Span,
     /// Since when packets are recorded.
     since: Time,
@@ -59,7 +59,7 @@ struct Record {
     len: u32,
 }
 
-/// What a capture has come to.
+/// The totals of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Captured {
     /// Packets in it.
@@ -85,7 +85,7 @@ pub(super) struct Tap {
     bytes: Vec<u8>,
     missed: u64,
     frame: Vec<u8>,
-    /// The longest delay that its pipes have had; nothing as long as nobody has been told of it.
+    /// The longest delay that its pipes have had; `None` until the first chunk is taken.
     wait: Option<Span>,
     since: Time,
     /// At an entry: the packet that came last, and what was done with it.
@@ -185,7 +185,8 @@ impl Tap {
         Taken::Kept
     }
 
-    /// At a pipe's entry: a packet is refused, or has come in before and ends inside, which is not told here.
+    /// At a pipe's entry: amends the record of a packet that the queue refuses. One that came in earlier and ends
+    /// inside the pipe is ignored here.
     fn refuse(&mut self, sighting: &Sighting<'_>, pipe: PipeId) {
         let Some((last, slot, time, taken)) = self.last_in.take() else {
             return;
@@ -196,7 +197,7 @@ impl Tap {
         if taken == Taken::Kept
             && let Some(record) = self.records.pop()
         {
-            // The filter may choose otherwise, now that it knows.
+            // The record is made anew: the filter may choose otherwise, given the packet's fate.
             self.bytes.truncate(self.bytes.len() - record.kept as usize);
         }
         self.record(sighting, pipe);
@@ -241,7 +242,7 @@ impl Witness for Tap {
     }
 }
 
-/// A file, or whoever reads along.
+/// A capture being written, to a file or to a reader.
 pub(crate) struct CaptureFile {
     writer: Writer<Box<dyn Write + Send>>,
     /// The links, as they were asked for.
@@ -291,7 +292,7 @@ impl CaptureFile {
         }
     }
 
-    /// Takes in what taps have recorded up to `until`, and writes what nothing earlier can follow.
+    /// Adds what taps have recorded up to `until`, and writes the records that no earlier one can follow.
     pub(super) fn add(&mut self, chunks: Vec<Chunk>, until: Time) {
         for chunk in chunks {
             let mut at = 0;
@@ -356,7 +357,7 @@ impl CaptureFile {
         self.failed.as_ref()
     }
 
-    /// What it has come to.
+    /// Its totals so far.
     pub(super) fn captured(&self) -> Captured {
         let mut captured = Captured {
             packets: 0,
@@ -412,7 +413,7 @@ impl CaptureFile {
         }
     }
 
-    /// Lets go of it. What a reader has yet to take is on its way; gives how to wait for that.
+    /// Closes it. Blocks that a reader has yet to take are still delivered; returns a handle to wait for that.
     pub(super) fn close(self) -> Option<Delivery> {
         match self.to {
             Destination::File(_) => None,

@@ -1,7 +1,7 @@
-//! What the columns of series are: their names and kinds, and what the page of a run shows of them.
+//! Declarations of the columns of series: name, kind, and role on the page of a run.
 //!
-//! A column is declared once, where its series is ([`rows`](super::rows), the ledger's seconds). Whoever writes
-//! takes name and kind of it, and the [page](crate::report) its role.
+//! A column is declared once, with its series ([`rows`](super::rows), the ledger's seconds). The
+//! writers use its name and kind, the [page](crate::report) its role.
 
 /// The columns of a series, in their order.
 pub(crate) type Declared = &'static [Column];
@@ -55,7 +55,7 @@ pub(crate) enum Take {
     Weighted(&'static str),
     /// The largest.
     Most,
-    /// One look at an instant: least, mean and most of all looks.
+    /// A sample at an instant: least, mean and most of all samples.
     Sample,
     /// That of the last row.
     Last,

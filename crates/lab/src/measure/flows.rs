@@ -2,7 +2,7 @@
 //!
 //! A packet counts for its flow where it enters the network, where it reaches its host, and where it is
 //! dropped on the way. The table holds the flows of one bin, at most [`FLOWS`]; all others count together.
-//! Real and modelled flows are told apart by nothing but their addresses and ports.
+//! Real and modelled flows differ in nothing but their addresses and ports.
 
 use longhaul_core::packet::{ETHERNET_LEN, FlowKey};
 use longhaul_core::witness::{PacketEvent, PacketEvents, Sighting, Witness};
@@ -45,8 +45,9 @@ pub(super) type FlowRow = (FlowKey, Counts);
 
 /// Counts flows.
 ///
-/// A packet's flow is read from its headers where it enters, and remembered by its slot: where it arrives, its
-/// bytes lie in no cache, and reading them again took a tenth of a run's time.
+/// A packet's flow is read from its headers where it enters, and remembered by its slot in the
+/// pool: by the time it arrives, its bytes have left the caches, and reading them again took a
+/// tenth of a run's time.
 #[derive(Debug, Default)]
 pub(super) struct FlowTable {
     /// Their places, by key.
@@ -57,7 +58,7 @@ pub(super) struct FlowTable {
     others: Counts,
     /// By slot, of the packet that entered there last.
     entries: Vec<Entry>,
-    /// Places of earlier tables mean nothing.
+    /// The generation of the table: places of earlier ones are void.
     table: u32,
     /// The flow looked up last: packets come in bursts.
     last: Option<(FlowKey, u32)>,
@@ -66,7 +67,7 @@ pub(super) struct FlowTable {
 /// A packet that has entered.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// When, and its number, which tell it from any other that has the slot later.
+    /// When, and its number: no later packet in the same slot has both.
     entered: (Time, u32),
     place: u32,
     table: u32,
@@ -78,7 +79,7 @@ const NOWHERE: u32 = u32::MAX;
 impl FlowTable {
     pub(super) fn new() -> Self {
         Self {
-            table: 1, // entries that have never been made are of none
+            table: 1, // default entries belong to table 0, which never exists
             ..Self::default()
         }
     }

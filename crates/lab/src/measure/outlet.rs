@@ -1,9 +1,9 @@
-//! Those who read a capture along, through a pipe or whatever they have opened.
+//! Readers of a capture under way, through a pipe or any other descriptor that they have opened.
 //!
-//! Blocks go to a thread of the reader's own, which alone is held up where the reader stops. What waits for it is
-//! bounded by [`PENDING`]: once there is more, packets are counted as missed until it has taken some
-//! ([`Outlet::is_ready`]). At the end of a capture what waits is still delivered; a run that ends waits for that
-//! as long as its caller likes ([`Delivery`]).
+//! Each reader has a writing thread, so a reader that stops blocks only that. The queue to the
+//! thread is bounded by [`PENDING`]: while it is full, packets are counted as missed
+//! ([`Outlet::is_ready`]). At the end of a capture the queue is still delivered; a run that ends
+//! waits for that as long as its caller chooses ([`Delivery`]).
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use longhaul_linux::wait_writable;
 
-/// What waits for a reader at most, in bytes, and the blocks that are under way.
+/// The most that is queued for a reader: bytes, and blocks.
 const PENDING: usize = 16 << 20;
 
 /// A reader.
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that stops makes the outlet say no, and nobody wait; what waits comes when it goes on.
+    /// A reader that stops makes the outlet not ready but blocks nothing; the queue is delivered when it goes on.
     #[test]
     fn a_reader_that_stops_holds_up_nobody() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -1,12 +1,12 @@
-//! A series in files: parts of some [`ROWS`] rows, each whole at any time.
+//! A series in files: parts of some [`ROWS`] rows, each a whole file at any time.
 //!
-//! The part that grows has its rows in memory and is written anew as a whole, under another name first,
-//! when its last rows have waited for [`UNSAVED`] or it is full. So whatever ends the run, all files of
-//! a series can be read, and one glob reads them; and a long and quiet run has few of them.
+//! The part that grows has its rows in memory. When the last of them have waited for [`UNSAVED`], or it is full,
+//! it is rewritten as a whole, under another name first, then renamed. So however the run ends, all files of a
+//! series can be read, by one glob; and a long and quiet run has few of them.
 //!
-//! What a series takes on disk is reckoned from rows: those of full parts by their files, the others by the mean
-//! of these. So it does not depend on when the growing part was written, nor on the machine. Where little room is
-//! allowed, parts are smaller, so that the reckoning is soon right.
+//! The size of a series on disk is estimated from rows: full parts count with their files' sizes, other rows with
+//! the mean of those. So the estimate does not depend on when the growing part was written, nor on the machine.
+//! Where little room is allowed, parts are smaller, so that the estimate is soon right.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,11 +20,11 @@ use longhaul_plan::measure::Format;
 use super::columns::Declared;
 use super::encode::Table;
 
-/// A part is full with so many rows: some 30 MB in memory.
+/// A part is full with this many rows: some 30 MB in memory.
 const ROWS: usize = 200_000;
-/// The least that [`ROWS`] becomes where little room is allowed.
+/// The fewest rows of a part where little room is allowed.
 const ROWS_MIN: u64 = 500;
-/// What a value takes on disk as long as no part is full: in CSV about that, in Parquet less.
+/// The estimate of a value's size on disk until a part is full: about right for CSV, less in Parquet.
 const VALUE_BYTES: u64 = 8;
 /// How long rows may stay unsaved.
 pub(super) const UNSAVED: Duration = Duration::from_secs(10);
@@ -43,14 +43,15 @@ pub(super) struct Parts {
     unsaved: Option<MachineTime>,
     /// Rows and bytes of parts that are full.
     full: (u64, u64),
-    /// A part is full with so many rows.
+    /// A part is full with this many rows.
     rows_max: usize,
     /// What a row takes as long as no part is full.
     row_bytes: u64,
 }
 
 impl Parts {
-    /// A series in `folder`, which is made with the first row. With others it may take so many bytes.
+    /// A series in `folder`, which is made with the first row. `disk_bytes` is the budget that it shares
+    /// with other series.
     pub(super) fn new(
         folder: PathBuf,
         (format, disk_bytes): (Format, u64),
@@ -86,7 +87,7 @@ impl Parts {
         self.full.0 + self.saved.0 as u64
     }
 
-    /// What all rows so far are reckoned to take on disk.
+    /// The estimate of what all rows so far take on disk.
     pub(super) fn reckoned(&self) -> u64 {
         let (rows, bytes) = self.full;
         let row = bytes.checked_div(rows).unwrap_or(self.row_bytes);
@@ -140,8 +141,8 @@ impl Parts {
     }
 }
 
-/// Writes a file under another name first, so that it is whole or not there; gives its length. That name begins
-/// with a dot: whoever reads all of a folder passes over what a killed run leaves behind.
+/// Writes a file under another name first, so that it is whole or not there; returns its length. That name begins
+/// with a dot, so that globs skip what a killed run leaves behind.
 fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,

@@ -153,7 +153,7 @@ fn noted(run: &Path, path: &Path, note: &str) -> String {
 /// Takes a batch; says whether more are wanted.
 type Take<'a> = &'a mut dyn FnMut(&Batch, &Pool) -> bool;
 
-/// Reads a part. Rows that make no sense are left out, of which a note tells.
+/// Reads a part. Rows that make no sense are skipped, and a note says how many.
 fn part(
     path: &Path,
     columns: &Columns<'_>,

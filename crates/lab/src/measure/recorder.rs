@@ -1,4 +1,4 @@
-//! The thread that writes: samples become rows, rows become parts, captured packets become files.
+//! The recorder's thread: turns samples into rows, rows into parts, captured packets into files.
 
 use std::io;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::connections::Connection;
 use crate::folder::RunFolder;
 use crate::summary::{CaptureSummary, SeriesSummary};
 
-/// Samples under way between the loop and the thread.
+/// Samples in flight between the loop and the thread.
 const SAMPLES: usize = 4;
-/// Looks at hosts and connections that wait for the thread at most.
+/// The most samples of hosts and connections that wait for the thread.
 const LOOKS: usize = 16;
-/// How long a run that ends waits for those who read captures along.
+/// How long a run that ends waits for readers of captures.
 const DELIVERY: Duration = Duration::from_secs(2);
-/// How often the thread looks for parts that have to be saved.
+/// How often the thread checks for parts that have to be saved.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What the thread is told.
+/// The messages to the thread.
 pub(super) enum Message {
     Sample(Box<Sample>),
     /// A capture begins that the file knew nothing of.
@@ -61,7 +61,7 @@ impl ToRecorder {
         }
     }
 
-    /// A sample to be filled; none where the thread is behind and the loop does not wait for it.
+    /// A sample to be filled; `None` where the thread is behind and the loop does not wait for it.
     pub(super) fn empty_sample(&self, wait: Wait) -> Option<Box<Sample>> {
         match wait {
             Wait::Yes => self.empties.recv().ok(),
@@ -69,7 +69,7 @@ impl ToRecorder {
         }
     }
 
-    /// Hands over a sample. There are so few that the queue to the thread is bounded.
+    /// Hands over a sample. The number of samples bounds the queue to the thread.
     pub(super) fn send(&self, sample: Box<Sample>) {
         let _ = self.messages.send(Message::Sample(sample));
     }
@@ -93,7 +93,7 @@ pub(crate) struct Recorder {
     thread: Option<JoinHandle<Outcome>>,
     headline: Headline,
     captures_seen: CaptureId,
-    /// Looks that wait for the thread, and those for which there was no room.
+    /// Samples of hosts that wait for the thread, and those for which there was no room.
     looks_waiting: Arc<AtomicUsize>,
     looks_left_out: u64,
 }
@@ -132,7 +132,7 @@ impl Recorder {
         Ok((recorder, Sampler::new(setup, to)))
     }
 
-    /// Begins a capture of which the file says nothing; gives its number, and what the loop has to record.
+    /// Begins a capture that a caller asks for; returns its number, and what the loop has to record.
     pub(crate) fn begin_capture(
         &mut self,
         capture: &Capture,
@@ -151,7 +151,7 @@ impl Recorder {
         self.setup.doublings()
     }
 
-    /// Ends such a capture, and tells what it has come to.
+    /// Ends such a capture; its totals are sent to the receiver.
     pub(crate) fn end_capture(&self, number: CaptureId) -> Receiver<Captured> {
         let (done, answer) = sync_channel(1);
         let _ = self.messages.send(Message::EndCapture(number, done));
@@ -168,7 +168,7 @@ impl Recorder {
         self.look(Message::Connections(rows));
     }
 
-    /// Hands over a look. A thread that a slow disk holds up gets no more of them than it can hold.
+    /// Hands over a sample of hosts, or drops it where a slow disk holds up the thread and its queue is full.
     fn look(&mut self, look: Message) {
         if self.looks_waiting.load(Ordering::Relaxed) >= LOOKS {
             self.looks_left_out += 1;
@@ -357,8 +357,8 @@ impl Scribe {
         }
     }
 
-    /// Once something has found no room, ends all that is measured into files, and leaves the room that was kept
-    /// to the results.
+    /// Once the disk is full, ends everything that is measured into files, and frees the reserved room for the
+    /// results.
     fn give_way(&mut self) {
         let mut failed = self.captures.iter().filter_map(|open| open.file.failed());
         let is_full = self.disk_is_full || failed.any(reserve::is_full);
@@ -386,7 +386,7 @@ impl Scribe {
         }
         rows::packets(packets.table(), &mut sample.passages, names);
         let connections = series[CONNECTIONS].parts.table();
-        // Each core has told of its own hosts.
+        // Each core has reported its own hosts.
         sample
             .connections
             .sort_by_key(|(_, of)| (of.host, of.local, of.remote, of.id));
@@ -463,9 +463,10 @@ impl Scribe {
         }
     }
 
-    /// Bins double their width when a half of the room is used, again at two thirds, three quarters, four fifths and
-    /// so on. Each of these stretches lasts longer than the one before, because rows halve and stretches shrink less
-    /// than that; were each half of what is left, measuring would end after some 10 of equal length.
+    /// Bins double their width when half of the room is used, again at two thirds, three quarters, four fifths and
+    /// so on. Each step lasts longer than the one before, because the rate of rows halves while the room of a step
+    /// shrinks by less. If each step had half of the remaining room, all would last equally long, and measuring
+    /// would end after some 10 of them.
     fn widen(&mut self, total: u64, room: u64) {
         let left = room.saturating_sub(total).max(1);
         let wanted = u32::try_from(total / left).unwrap_or(u32::MAX);

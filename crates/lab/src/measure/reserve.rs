@@ -1,9 +1,9 @@
-//! Room on the disk that is kept for the results of the run.
+//! Reserves room on the disk for the results of the run.
 //!
-//! Series and captures grow while a run goes on, and its summary, report and tables of seconds are written at
-//! its end. So that a disk which measuring has filled has room for them, a file of zeros takes [`RESERVE`] bytes
-//! from the start, and goes when something finds no room, or at the end. It has no name, so that it goes with
-//! a run that is killed, too.
+//! Series and captures grow during a run, while its summary, report and tables of seconds are
+//! written at its end. So that these find room on a disk that measuring has filled, a file of zeros
+//! takes [`RESERVE`] bytes from the start, and is freed when the disk is full, or at the end. It
+//! has no name, so it vanishes with a run that is killed, too.
 //!
 //! Left out: what others write to the same disk meanwhile.
 

@@ -326,7 +326,7 @@ pub(super) const fn fate(fate: PacketEvent) -> &'static str {
 }
 
 pub(super) fn packets(table: &mut Table, passages: &mut [Passage], names: &Names) {
-    // Each core has told of its own pipes, in an order of its own.
+    // Each core has reported its own pipes, in its own order.
     passages.sort_by_key(|passage| (passage.end, passage.pipe, passage.arrival, passage.service));
     for passage in passages {
         let (from, to) = match passage.flow.addresses() {
@@ -380,7 +380,7 @@ pub(super) fn hosts(table: &mut Table, rows: &[HostRow], names: &Names) {
     }
 }
 
-/// Connections as they are at a time, each by both ends where both are looked at.
+/// Connections at a sample, each by both ends where both are sampled.
 pub(super) fn connections(table: &mut Table, rows: &[(Time, Connection)], names: &Names) {
     for (time, of) in rows {
         let text = |text: &str| Cell::Text(text.into());

@@ -1,4 +1,4 @@
-//! What has happened between two edges of a bin, as the loop tells it: numbers only, names come later.
+//! A sample: what happened between two edges of a bin. Numbers only; the recorder adds the names.
 
 use longhaul_core::observe::{PipeCounters, QueueUse};
 use longhaul_core::{PipeId, Span, Time};
@@ -82,7 +82,7 @@ pub(super) struct CoreRow {
     pub(super) bin: Option<CoreBin>,
 }
 
-/// What only the loop of the real clock has to tell of a bin.
+/// What only the live loop knows of a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CoreBin {
     /// How long it worked, on the machine's clock.
@@ -93,14 +93,14 @@ pub(crate) struct CoreBin {
     /// Their lateness in all, and the largest.
     pub(crate) lateness_ns: u64,
     pub(crate) lateness_max_ns: u64,
-    /// Packets lost at the door, for want of memory, and refused by the kernel.
+    /// Packets shed at ingress, lost because the pool was full, and refused by the kernel.
     pub(crate) shed: u64,
     pub(crate) pool: u64,
     pub(crate) send: u64,
 }
 
 impl CoreBin {
-    /// Adds what a later part of the bin has to tell.
+    /// Adds the figures of a later part of the bin.
     pub(super) fn merge(&mut self, later: &Self) {
         let Self {
             busy_ns,

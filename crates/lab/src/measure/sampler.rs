@@ -17,7 +17,7 @@ use super::setup::Setup;
 use super::timeline::Follower;
 use crate::connections::Connection;
 
-/// How often captured packets are taken away: 12 MB of them at 10 Gbit/s.
+/// How often captured packets are drained from taps: 12 MB of them at 10 Gbit/s.
 const DRAIN: Span = Span::from_ms(10);
 
 /// Whether the loop waits until a sample can be handed over.
@@ -39,12 +39,12 @@ pub(crate) struct Sampler {
     edge: Time,
     /// When packets are taken away next.
     drain: Time,
-    /// When connections are looked at next.
+    /// When connections are sampled next.
     look: Time,
     pipes: Vec<PipeId>,
     before: Vec<PipeCounters>,
     counters: Counters,
-    /// Packets in the network when it was looked at last.
+    /// Packets in the network at the last sample.
     inside: u64,
     /// How often bins have doubled their width. It comes back with the samples, so that in a virtual run it does
     /// not depend on the machine.
@@ -83,7 +83,7 @@ impl Sampler {
         }
     }
 
-    /// One whose samples nobody takes, for loops that are tested.
+    /// A sampler without a recorder, for tests of loops.
     #[cfg(test)]
     pub(crate) fn idle(plan: &longhaul_plan::plan::Plan) -> Self {
         let setup = Arc::new(Setup::of(plan));
@@ -136,7 +136,7 @@ impl Sampler {
         });
     }
 
-    /// When something has to be taken next; what happens then belongs to what follows.
+    /// When the next sample is due; events at that very time belong to the bin after it.
     pub(crate) fn edge(&self) -> Time {
         let drain = self.drains_at().unwrap_or(Time::MAX);
         self.edge.min(self.look).min(drain)
@@ -147,7 +147,7 @@ impl Sampler {
         now >= self.edge
     }
 
-    /// Adds what the loop of a real clock has to tell of the open bin.
+    /// Adds a live loop's own figures to the open bin.
     pub(crate) fn tell(&mut self, bin: CoreBin) {
         // A bin for which there was no sample goes on.
         self.bin.get_or_insert_default().merge(&bin);
@@ -158,10 +158,10 @@ impl Sampler {
         self.setup.drains().then_some(self.drain)
     }
 
-    /// Takes a sample of emulations that have done all before `now`, and nothing behind. The next bin begins
-    /// there. Where no packet is inside, bins are passed over up to whatever happens `next`. Where some wait
-    /// while nothing happens, the bin reaches to there, or there are bins in between if the loop may wait for
-    /// room.
+    /// Takes a sample of emulations that have done everything before `now` and nothing after it; the next bin
+    /// begins there. If no packet is inside, empty bins are skipped up to the `next` event. If some wait while
+    /// nothing happens, the bin is extended to that event, or, if the loop may wait for room, bins are taken in
+    /// between.
     pub(crate) fn take<'e>(
         &mut self,
         emulations: impl Iterator<Item = &'e mut Emulation>,
@@ -312,12 +312,12 @@ impl Sampler {
     }
 }
 
-/// How much later than a packet is lost one of the pipes that a capture watches may tell of it, at this core.
+/// How much later than a packet's loss the pipes that a capture watches at this core may report it.
 fn longest_lag(wanted: &Wanted, emulation: &Emulation) -> Span {
     let engine = emulation.engine();
     let pipes = match wanted.point {
         Point::Exit => wanted.pipes.iter(),
-        Point::Entry => [].iter(), // what comes, and what is refused at once, is told at once
+        Point::Entry => [].iter(), // arrivals and refusals are reported at once
     };
     let own = pipes.filter(|pipe| engine.owns_pipe(**pipe));
     let delays = own.map(|pipe| engine.params(*pipe).delay);

@@ -1,4 +1,4 @@
-//! What the loop, the writing thread and whoever starts captures know together.
+//! State shared by the loop, the recorder's thread, and the callers that start captures.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use super::capture::{CaptureId, Wanted};
 pub(super) struct Setup {
     /// The width of bins before any widening, where there are any.
     pub(super) every: Option<Span>,
-    /// The interval at which modelled TCP connections are looked at.
+    /// The interval at which modelled TCP connections are sampled.
     pub(super) connections: Option<Span>,
     pub(super) pipes: Vec<PipeId>,
     pub(super) flows: bool,
@@ -28,9 +28,9 @@ pub(super) struct Setup {
     /// Captures that nobody reads any more.
     ended: Mutex<BTreeSet<CaptureId>>,
     any_ended: AtomicBool,
-    /// How often bins, and times between looks, have doubled; for those whose looks nobody hands samples back to.
+    /// How often bins, and sampling intervals, have doubled: for the supervisor, to which no samples come back.
     doublings: AtomicU32,
-    /// Whether anything is looked at.
+    /// Whether hosts or connections are sampled.
     pub(super) looks: bool,
 }
 

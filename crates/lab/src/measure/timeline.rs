@@ -1,11 +1,11 @@
 //! Single packets of chosen pipes: when each came, was served and left.
 //!
-//! Kept are packets that come to a pipe within a length of time. A passage ends when the packet comes out or is
-//! dropped; those that go on when the run ends are not told.
+//! Packets that arrive at a pipe within a given period are followed. A passage ends when the packet
+//! comes out or is dropped; passages still open when the run ends are not recorded.
 //!
-//! A core that hands a packet over to another tells of its end ahead of time, and of a loss when the packet
-//! would have come out. So a passage is given away when it would be told on one core: what a sample holds
-//! does not depend on how the network is split.
+//! A core that hands a packet over to another knows of its end ahead of time, and of a loss only
+//! when the packet would have come out. So a passage is delivered at the time at which a single
+//! core would know of it: samples do not depend on how the network is partitioned.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl Witness for Follower {
                         PacketEvent::Loss => sighting.due().max(time),
                         _ => time,
                     };
-                    // A plain pipe tells when it is going to serve a packet, which may be lost before.
+                    // A plain pipe reports the planned start of service; the packet may be lost before.
                     passage.service = passage.service.filter(|service| *service <= time);
                     self.ended.push(passage);
                 }

@@ -28,7 +28,7 @@ pub(super) struct Document {
     pub(super) runs: Vec<Run>,
     /// What differs between several.
     pub(super) comparison: Option<Several>,
-    /// Whether a server stands behind the page, which has every row.
+    /// Whether the page comes from a server, which has every row.
     pub(super) served: bool,
 }
 

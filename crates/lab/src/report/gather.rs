@@ -1,7 +1,7 @@
-//! What a page says of a run, gathered from its folder: the summary, the network, logs, series.
+//! Gathers the data of a page from a run's folder: the summary, the network, logs, series.
 //!
-//! A folder without a summary (a run that was killed, or that goes on) makes a page of what is there. What
-//! is missing, of another version or too much becomes a note; nothing of it is an error.
+//! A folder without a summary (of a run that was killed or is under way) still makes a page. Data that is
+//! missing, of another version or too large becomes a note, never an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ use crate::saved;
 const NODES_MAX: usize = 5_000;
 /// Programs on a page.
 const PROGRAMS_MAX: usize = 2_000;
-/// Of lists of the summary, so many entries.
+/// The most entries of a list of the summary.
 const LIST_MAX: usize = 2_000;
 /// Characters of a text of the summary.
 const TEXT_MAX: usize = 2_000;
@@ -36,7 +36,7 @@ const TEXT_MAX: usize = 2_000;
 const NETWORK_MAX: u64 = 256 << 20;
 /// Packets of a pipe that are shown one by one.
 const PACKETS_MAX: usize = 5_000;
-/// Columns of series of which nobody knows how many things they are of.
+/// Columns of a series whose number of things is unknown.
 const COLUMNS: u32 = 600;
 const COLUMNS_MAX: u32 = 1_200;
 
@@ -121,7 +121,7 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     }
 }
 
-/// What a file holds, if it has no more than so many bytes.
+/// Parses a file of at most `most` bytes.
 fn read_json<T: DeserializeOwned>(file: &Path, most: u64) -> io::Result<T> {
     Ok(serde_json::from_slice(&saved::bounded(file, most)?)?)
 }

@@ -1,7 +1,7 @@
 //! The last lines of programs' logs.
 //!
-//! Few and short: a page is for a glance, and a log may hold anything. Bytes that are no text and what
-//! terminals take for commands do not get into the page.
+//! Few and short: a page is for a glance, and a log may hold anything. Bytes that are not text and
+//! terminals' escape sequences are removed.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -18,7 +18,7 @@ const LINE: usize = 400;
 
 /// The end of the log of a program; `ending` is `out` or `err`.
 pub(super) fn end(run: &Path, program: &str, ending: &str) -> LogEnd {
-    // A name is one of a file of the folder, or it is none of ours.
+    // A program's name is a plain file name: anything else could lead out of the folder.
     if program.contains('/') || program.starts_with('.') {
         return LogEnd::default();
     }

@@ -38,7 +38,7 @@ pub(super) fn page(document: &Document, packed: &str) -> String {
         _ => format!("{}, compared", names.join(", ")),
     };
     let plain: String = document.runs.iter().map(plain).collect();
-    // In this order, and each once: what has been put in is not looked through again.
+    // In this order, each once: inserted text is never searched for further markers.
     let pieces = TEMPLATE.split_once(TITLE).and_then(|(a, rest)| {
         let (b, rest) = rest.split_once(PLAIN)?;
         let (c, d) = rest.split_once(DATA)?;

@@ -403,7 +403,7 @@ fn figures(take: Take, cell: &[f64], span_ns: f64, is_covered: bool) -> [Option<
     }
 }
 
-/// A number as JSON has it: with so many digits that none is missed, and not more.
+/// A number in JSON, with as many digits as a chart needs and no more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Number(pub(super) f64);
 

@@ -1,13 +1,13 @@
-//! The page of a run with a server behind it, which gives rows of full resolution from the run folder.
+//! Serves the page of a run, with rows of full resolution from the run folder.
 //!
 //! For the user's own browser on this machine, and nobody else: bound to 127.0.0.1; read-only (GET and HEAD);
-//! every path begins with a token of 128 random bits; the `Host` header must name this server, so that a name
-//! of elsewhere that leads here (DNS rebinding) does not; an `Origin` that is not this server is refused, so no
-//! other page reads along. Of the run folder it gives the page, rows of series, and files that the page leads
-//! to: those of a fixed list of names and folders, never what a link leads to.
+//! every path begins with a token of 128 random bits; the `Host` header must name this server, which stops DNS
+//! rebinding; an `Origin` other than this server is refused, so that no other page can read. Of the run folder
+//! it serves the page, rows of series, and the files that the page links to: those of a fixed list of names and
+//! folders, never the target of a symbolic link.
 //!
-//! **Bounds.** [`THREADS`] connections at a time, one request each; a client that is slower than [`PATIENCE`] is
-//! left, and a head longer than [`HEAD_MAX`] refused. An answer has at most [`ROWS`] rows. Files are streamed.
+//! **Bounds.** [`THREADS`] connections at a time, one request each; a client slower than [`PATIENCE`] is
+//! dropped, and a head longer than [`HEAD_MAX`] refused. An answer has at most [`ROWS`] rows. Files are streamed.
 //!
 //! Left out: encryption, since nothing leaves the machine; other users of it are kept out by the token.
 
@@ -36,7 +36,7 @@ const HEAD_MAX: usize = 16 << 10;
 const REST: (usize, Duration) = (32, Duration::from_millis(100));
 /// Rows of an answer.
 const ROWS: usize = 50_000;
-/// The longest address that is looked at, and the most parts of a key.
+/// The longest address that is accepted, and the most parts of a key.
 const ADDRESS_MAX: usize = 8_192;
 const KEYS_MAX: usize = 16;
 /// Bytes of the token.
@@ -264,7 +264,7 @@ impl Run {
                 "pages of another origin are not answered",
             ));
         }
-        // `none` is what the user has typed or opened.
+        // `none` is an address that the user has typed or opened.
         let mut sites = request.values("Sec-Fetch-Site");
         if !sites.all(|site| matches!(site, b"same-origin" | b"none")) {
             return Err((Status::Forbidden, "other sites are not answered"));
@@ -346,7 +346,7 @@ impl Run {
             })
             .collect();
         let parts = parts.ok_or(NONE)?;
-        // As it is written: `a//b` and `a/./b` are other words for the same.
+        // Only the canonical spelling: `a//b` and `a/./b` would name the same file.
         if parts.join("/") != name {
             return Err(NONE);
         }
@@ -356,13 +356,13 @@ impl Run {
             [] => false,
         };
         let whole = self.folder.join(path);
-        // Nothing on the way is a link: what is real is where it says.
+        // No part of the path is a symbolic link if the canonical path is the path itself.
         let real = whole.canonicalize().map_err(|_| NONE)?;
         if !is_given || real != whole || !fs::metadata(&real).is_ok_and(|file| file.is_file()) {
             return Err(NONE);
         }
         let file = File::open(&real).map_err(|_| NONE)?;
-        // One that grows meanwhile is given as long as it was.
+        // A file that grows meanwhile is served at this length.
         let bytes = file.metadata().map_err(|_| NONE)?.len();
         let kind = match real.extension().and_then(|ending| ending.to_str()) {
             Some("parquet" | "pcapng") => "application/octet-stream",
@@ -376,7 +376,7 @@ impl Run {
     }
 }
 
-/// Compares in a time that tells nothing of where two texts differ.
+/// Compares in constant time, so that timing does not reveal where two texts differ.
 fn same(a: &str, b: &str) -> bool {
     let differs = a
         .bytes()
@@ -385,7 +385,7 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && differs == 0
 }
 
-/// A text of which some bytes are written as `%41`; `None` where it is no text.
+/// Decodes percent-encoding; `None` where the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -11,7 +11,7 @@ use crate::run::SECONDS;
 const BINS: Times = Times::Bins(rows::START.name, rows::WIDTH.name);
 const OF_SECONDS: Times = Times::Seconds("second");
 
-/// The pipes of a network with so many, at most.
+/// The most pipes of a page.
 pub(super) const PIPES_MAX: usize = 20_000;
 
 /// Pipes in bins, where they are measured.

@@ -1,7 +1,8 @@
 //! Rows of full resolution: where packets were dropped or late, around events, and where the user asks.
 //!
-//! The coarse columns of a page say where to look; a second pass over the series takes the rows there.
-//! Windows have a budget of rows: those that the user names first, then the worst columns, then events.
+//! The coarse columns of a page show where something happened; a second pass over the series reads
+//! the rows there. Windows share a budget of rows: those that the user names first, then the worst
+//! columns, then events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +28,7 @@ pub(super) struct Wanted {
     pub(super) to_ns: u64,
 }
 
-/// What makes places worth a look.
+/// What makes a window worth its rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Interest<'a> {
     /// Windows that the user names, in nanoseconds.

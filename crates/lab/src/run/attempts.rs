@@ -1,8 +1,8 @@
-//! Again on noise: a run that came out worse than asked because the machine stood still may come
-//! out better at another time.
+//! Repeats a run whose verdict is worse than asked because the machine stalled: it may come out
+//! better at another time.
 //!
 //! A run that failed, that did well enough, or that asked for more than the machine can carry is
-//! not repeated: the first two need it not, and the last would only do the same again.
+//! not repeated: the first two do not need it, and the last would only do the same again.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use longhaul_plan::plan::Plan;
 /// How often a run may be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempts {
-    /// At most so many times.
+    /// At most this many times.
     pub most: u32,
     /// Until its verdict is this or better.
     pub accept: State,
@@ -46,7 +46,7 @@ pub fn run_until(
         };
         let mut summary = match (run(plan, &options, observer), &mut best) {
             (Ok(summary), _) => summary,
-            // What earlier attempts have come to is not lost with this one.
+            // The results of earlier attempts are kept although this one failed.
             (Err(error), Some(best)) => {
                 best.error.get_or_insert(error.to_string());
                 break;

@@ -1,9 +1,9 @@
 //! The busiest pipes of a run under way, by what the caller asks for.
 //!
-//! How much waits in a queue is found by walking it, which takes the time of the loop that drives it. So only a
-//! bounded number of pipes is looked at: the first in the order that is asked for, and for the order by backlog
-//! those with the highest utilisation, since a queue grows where a pipe is always sending. A pipe that is down has
-//! a backlog without sending and may be missed there.
+//! Measuring a queue's backlog means walking the queue, at the expense of the loop that drives it. So the backlog
+//! of a bounded number of pipes is measured: of the first in the requested order, or, for the order by backlog, of
+//! those with the highest utilisation, since a queue grows where a pipe is always sending. A pipe that is down
+//! has a backlog without sending, and may be missed there.
 
 use std::cmp::Reverse;
 
@@ -12,10 +12,10 @@ use longhaul_plan::plan::Plan;
 
 use crate::control::{Order, PipeLoad};
 
-/// The most pipes that an answer tells of.
+/// The most pipes of an answer.
 const PIPES_MAX: usize = 1000;
 
-/// What a pipe has done in some stretch of time.
+/// What a pipe has done over a period.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
     pub(super) pipe: PipeId,
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(names(Order::Drops, 2, 9), [(1, Some(2)), (2, Some(3))]);
         assert_eq!(names(Order::Utilisation, 2, 1), [(2, Some(3)), (3, None)]);
         assert_eq!(names(Order::Backlog, 1, 9), [(3, Some(4))]);
-        // Those that are not looked at come last.
+        // Pipes whose backlog was not measured come last.
         assert_eq!(
             names(Order::Backlog, 3, 2),
             [(3, Some(4)), (2, Some(3)), (1, None)]

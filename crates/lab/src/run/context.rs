@@ -1,4 +1,4 @@
-//! What a run is given, what it tells as it goes, and why there may be no summary.
+//! A run's options, its progress reports, and its errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct RunOptions {
     pub experiment_text: String,
     /// The folder of the experiment file: `LONGHAUL_DIR` of programs, base of a relative `cwd`.
     pub experiment_dir: PathBuf,
-    /// Whether hosts may be given more than the machine has, which the verdict then tells.
+    /// Whether hosts may be given more than the machine has, which the verdict then reports.
     pub oversubscribe: bool,
     /// On how many cores a virtual run may go, and who has what.
     pub cores: Cores,
@@ -35,7 +35,7 @@ pub struct RunOptions {
 /// The cores of a virtual run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cores {
-    /// At most so many threads, as far as they pay; the best partition is found.
+    /// At most this many threads, as far as they pay; the best partition is found.
     UpTo(u16),
     /// Those of a partition that was made before.
     Given(Partition),
@@ -48,7 +48,7 @@ impl Default for Cores {
     }
 }
 
-/// How a run comes along.
+/// The progress of a run.
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// Hosts come up.
@@ -98,7 +98,7 @@ pub enum Progress {
     Stopping,
 }
 
-/// Who is told how a run comes along.
+/// Receives the progress of a run.
 pub trait Observer {
     /// Called often, and never for long.
     fn progress(&mut self, progress: &Progress);

@@ -1,4 +1,4 @@
-//! What a run comes to, whatever its clock: kept as it goes, and summed up at the end.
+//! The results of a run, whatever its clock: recorded as it goes, and summed up at the end.
 
 mod core_end;
 mod network;
@@ -28,7 +28,7 @@ pub(crate) use network::{Network, Report};
 pub(crate) use series::SECONDS;
 use series::Series;
 
-/// Pipes are written down second by second where there are at most so many.
+/// Pipes are written down second by second where there are at most this many.
 pub(super) const PIPES_MAX: usize = 100_000;
 /// So many pipes are in `summary.json`; of more, the busiest.
 const PIPES_SHOWN: usize = 400_000;
@@ -58,7 +58,7 @@ pub(super) struct End<'a> {
     pub(super) params: &'a dyn Fn(PipeId) -> Option<&'a PipeParams>,
     /// How long all cores together took, set-up and ends not counted.
     pub(super) loop_time: Duration,
-    /// What each core has come to, with its part of all pipes' counters.
+    /// The totals of each core, with its part of all pipes' counters.
     pub(super) cores: Vec<CoreEnd>,
     /// Of several cores, how the network was split.
     pub(super) expected: Option<&'a Expected>,

@@ -49,7 +49,7 @@ impl Machine for LinuxMachine {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        // Nobody waits for a packet.
+        // No live packets: filling large pages delays nobody.
         prefer_large_pages();
         self.signals = Some(termination_signals()?);
         Ok(())
@@ -73,7 +73,7 @@ impl Machine for LinuxMachine {
             return;
         };
         while let Ok(Some(caller)) = listener.accept() {
-            // Who finds no room is hung up on.
+            // A caller beyond the limit is hung up on.
             if self.callers.len() < CALLERS_MAX {
                 self.callers.push(caller);
             }

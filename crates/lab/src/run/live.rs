@@ -1,8 +1,8 @@
 //! A run on the real clock: set up, drive, supervise, clean up.
 //!
-//! Two threads. The drive loop has a CPU to itself where there are two or more and touches
-//! nothing but packets; this one, beside the programs, starts and watches them, copies their
-//! logs, serves the control socket, judges each second and tells the observer.
+//! Two threads. The drive loop has a CPU to itself where there are two or more, and handles nothing
+//! but packets. The supervisor, on the programs' CPUs, starts and watches programs, copies their
+//! logs, serves the control socket, judges each second and reports progress to the observer.
 
 mod backpressure;
 mod callers;
@@ -46,7 +46,7 @@ pub use hosts::ring_configs;
 use hosts::{host_configs, host_list, offloads, sandbox_config, without_offload};
 use placement::Placement;
 
-/// What a run stands on: CPUs, and what hosts have of the machine. Chosen before anything is made.
+/// The machine's resources for a run, chosen before anything is made: CPUs, and hosts' allotments.
 pub(super) struct Ground {
     placement: Placement,
     allotment: Allotment,
@@ -77,7 +77,7 @@ impl Ground {
     }
 }
 
-/// What the user is told when control groups could not be had, and the run keeps hosts to their resources itself.
+/// The note for the user when control groups are unavailable and the run limits hosts' resources itself.
 fn without_groups(error: &ScopeError) -> String {
     format!(
         "hosts are kept to CPU time and memory without control groups, less exactly \
@@ -102,7 +102,7 @@ pub(super) fn run(
     folder.write("hosts.txt", &host_list(plan))?;
     let _home = placement.home();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
-    // They outlive the sandbox, whose end leaves them empty.
+    // Created before the sandbox, so that they are dropped after it: by then they are empty.
     let device = allotment.facts.device.as_ref().ok();
     let (by_groups, by_warden) = allotment.limits();
     let groups = Groups::create(&by_groups, device);
@@ -115,7 +115,7 @@ pub(super) fn run(
     } else {
         plan
     };
-    // Each program's output takes four descriptors; programs themselves keep the old limit.
+    // Each program's output takes four descriptors; the sandbox starts programs with the old limit.
     longhaul_linux::raise_open_files().map_err(io_error("raising the limit of open files"))?;
     let mut hosts = host_configs(plan);
     for (number, (host, share)) in hosts.iter_mut().zip(&allotment.hosts).enumerate() {

@@ -4,9 +4,9 @@
 //! works wherever the binary does. It is faithful by construction; a run in which a packet finds no
 //! memory ends with an error.
 //!
-//! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed that
-//! it reports: nothing of what is simulated depends on it. It asks the [`Machine`] for that, and
-//! for all else that it wants of an operating system.
+//! The loop ([`VirtualRun`]) reads no clock. This module does, for the progress and the speed that it
+//! reports; the simulation does not depend on it. The clock, and everything else of an operating
+//! system, comes from the [`Machine`].
 
 mod machine;
 pub mod memory;
@@ -68,7 +68,7 @@ struct Simulation<'a> {
     plan: &'a Plan,
     folder: &'a RunFolder,
     run: VirtualRun,
-    /// Of several cores, what is expected of the split.
+    /// For several cores, what is predicted for the partition.
     expected: Option<Expected>,
     ledger: Ledger<'a>,
     judge: Judge,
@@ -183,7 +183,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Looks at the clock and for signals now and then.
+    /// Checks the clock and signals now and then.
     fn tell(&mut self, observer: &mut dyn Observer) {
         let now = self.machine.clock()();
         if now.saturating_sub(self.meter.told) < PROGRESS {

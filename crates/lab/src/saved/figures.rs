@@ -1,8 +1,8 @@
-//! What of a summary is shown. Every figure may be missing, as in files of other versions.
+//! The figures of a summary that are shown. Each may be missing, as in files of other versions.
 //!
-//! The types of [`crate::summary`] do not read themselves: there a figure that is missing would be an error, or zero.
-//! Whoever has a [`Summary`](crate::summary::Summary) reads its JSON, too, so that the end of a run and
-//! `longhaul report` show the same. A test holds these names to those of a summary.
+//! The types of [`crate::summary`] only serialise: deserialised, a missing figure would be an error there, or zero.
+//! The end of a run parses the JSON of its own [`Summary`](crate::summary::Summary) with these types too, so that
+//! it shows the same as `longhaul report`. A test checks these names against those of a summary.
 
 use std::collections::BTreeMap;
 

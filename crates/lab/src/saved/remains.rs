@@ -1,4 +1,4 @@
-//! What a run has left that did not come to write its summary.
+//! What a run has left that ended before it could write its summary.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use super::find::began;
 use super::{SUMMARY, bounded};
 use crate::folder;
 
-/// Entries of a folder that are looked at.
+/// The most entries of a folder that are counted.
 const ENTRIES_MAX: usize = 100_000;
 /// What is read of an experiment file, for its name.
 const EXPERIMENT_MAX: u64 = 64 << 20;
@@ -36,7 +36,7 @@ pub struct Remains {
     pub experiment: Option<String>,
     /// How long after its beginning the last of its files was written, in seconds.
     pub written_for_s: Option<f64>,
-    /// Seconds of the experiment that `series/seconds.csv` tells of.
+    /// Seconds of the experiment that `series/seconds.csv` has rows of.
     pub seconds: Option<u64>,
     /// Logs, series and captures.
     pub groups: Vec<Group>,
@@ -44,7 +44,7 @@ pub struct Remains {
     pub attempts: Vec<PathBuf>,
 }
 
-/// Looks at a run folder that has no summary.
+/// Inspects a run folder that has no summary.
 pub fn remains(folder: &Path) -> Remains {
     let mut last: Option<SystemTime> = None;
     let groups = ["logs", "series", "captures"].map(|name| group(folder, name, &mut last));
@@ -109,7 +109,7 @@ fn seconds(path: &Path) -> Option<u64> {
     };
     let tail = tail().ok()?;
     let text = String::from_utf8_lossy(&tail);
-    // What follows the last end of a line is a row that was cut short.
+    // Text after the last end of a line is a row that was cut short.
     let (whole, _) = text.rsplit_once('\n')?;
     let (_, row) = whole.rsplit_once('\n')?;
     let number: u64 = row.split(',').next()?.parse().ok()?;

@@ -35,7 +35,7 @@ impl Source {
     pub fn sizes(&self, draw: &Draw, flows: u64) -> Vec<u64> {
         let Self { name, from, to, .. } = self;
         let mut stream = Stream::new(self.seed, &format!("traffic {name} {from}>{to}"));
-        // A distribution may come to nothing; a flow carries something.
+        // A distribution may yield zero; a flow carries something.
         (0..flows).map(|_| draw.next(&mut stream).max(1)).collect()
     }
 
@@ -49,9 +49,9 @@ impl Source {
 /// Times between packets.
 #[derive(Debug, Clone)]
 pub enum Gaps {
-    /// Even, at so many bits of payload per second.
+    /// Evenly spaced, at this many bits of payload per second.
     Even(Rate),
-    /// Random and independent, at so many bits of payload per second.
+    /// Random and independent, at this many bits of payload per second.
     Poisson(Rate),
     /// Even for so long, and not at all for so long, in turn.
     OnOff(Rate, Draw, Draw),

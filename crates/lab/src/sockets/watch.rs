@@ -1,10 +1,10 @@
-//! Looks at a connection's `TCP_INFO` while it is under way.
+//! Samples a connection's `TCP_INFO` while it is under way.
 //!
 //! A thread of its own reads it at even times, since the one that sends is blocked in the kernel
 //! most of the time. The round trips are the kernel's smoothed ones at those times, except for
 //! the least, which the kernel keeps itself.
 //!
-//! Left out: what happens between two looks.
+//! Left out: what happens between two samples.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::{Origin, Stop};
 
-/// How often round trips are looked at where no series is asked for.
+/// How often round trips are sampled where no series is asked for.
 const EVERY: Span = Span::from_ms(10);
 
 /// What the kernel told of the connections of a flow.
@@ -40,7 +40,7 @@ pub struct RoundTrips {
     pub max: u64,
 }
 
-/// What the looks at the connections of a flow came to.
+/// The results of sampling the connections of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     min_us: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// One look at a connection that is under way.
+    /// One sample of a connection that is under way.
     pub(super) fn look(&mut self, info: &TcpInfo) {
         if info.rtt_us == 0 {
             return;
@@ -63,7 +63,7 @@ impl Tally {
         self.looks += 1;
     }
 
-    /// The last look at a connection.
+    /// The last sample of a connection.
     pub(super) fn close(&mut self, info: &TcpInfo) {
         self.retransmissions += u64::from(info.retransmissions);
     }

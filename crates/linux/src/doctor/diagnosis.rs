@@ -22,7 +22,7 @@ const MEMORY_BYTES: u64 = 512 << 20;
 /// What a run reserves at most without using all of it: the packet pool.
 const COMMIT_BYTES: u64 = 1 << 30;
 
-/// Everything that was looked at, the gravest things first as they come up in a run.
+/// All findings, in the order in which a run would meet them, and so the gravest first.
 pub(super) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![kernel(facts)];
     match &facts.probe {

@@ -16,7 +16,7 @@ pub(super) enum Container {
     Other,
 }
 
-/// Everything that a diagnosis looks at. `None` is: this kernel has no such setting.
+/// All inputs of a diagnosis. `None` means that this kernel has no such setting.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
     pub(super) uid: u32,

@@ -25,7 +25,7 @@ pub(crate) const INET_DIAG_INFO: u16 = 2;
 pub(crate) const INET_DIAG_CONG: u16 = 4;
 /// Room for the kernel's answers, which are of at most 32 KiB.
 pub(crate) type Buffer = Box<[u8; 64 << 10]>;
-/// A dump that the kernel calls inconsistent is repeated so many times.
+/// How often a dump that the kernel calls inconsistent is repeated.
 const REPEATS: usize = 1;
 
 /// A socket for dumps of the network namespace in which it was opened.

@@ -2,15 +2,16 @@
 //!
 //! Three kinds of bucket, for three kinds of [`Traffic`]:
 //!
-//! - `tbf` (`net/sched/sch_tbf.c`) counts every packet to the byte. It counts what it has to split
-//!   without the overhead that it is told, and one that shrinks below a packet in its queue stands
-//!   still for ever: it is for hosts that hand over packets one by one.
-//! - `htb` with one class (`net/sched/sch_htb.c`) takes super-packets as they are, and goes into
-//!   debt for them. It counts the headers of each segment, but the overhead once.
-//! - The machine's bucket holds for TCP alone: an `htb` into whose class `u32` filters lead TCP over
-//!   IPv4 and IPv6, while all other packets pass by it (`direct_queue`). TCP slows down where it is
-//!   held up, but a sender of datagrams that has to be put to sleep and woken again costs the
-//!   machine more than its packets do.
+//! - `tbf` (`net/sched/sch_tbf.c`) counts every packet to the byte. But it splits a super-packet
+//!   that is larger than the bucket, and counts the segments without the configured overhead; and
+//!   one that shrinks below a packet in its queue never sends again. So it is for hosts that send
+//!   single packets.
+//! - `htb` with one class (`net/sched/sch_htb.c`) passes super-packets whole, and goes into debt for
+//!   them. It counts the headers of each segment, but the overhead once.
+//! - The machine's bucket is for TCP alone: an `htb` into whose class `u32` filters direct TCP over
+//!   IPv4 and IPv6, while all other packets bypass it (`direct_queue`). TCP slows down when it is
+//!   held up, but putting a sender of datagrams to sleep and waking it costs the machine more than
+//!   its packets.
 
 use std::io;
 use std::time::Duration;
@@ -72,9 +73,9 @@ fn burst_ticks(shaper: &Shaper) -> u32 {
     u32::try_from(ns >> 6).unwrap_or(u32::MAX)
 }
 
-/// Sets the shaper of an interface. What waits in one of the other kind is let out first: the
-/// kernel would throw it away with its queue, and no counter would show it. Returns how many frames
-/// waited all the same, and were lost.
+/// Sets the shaper of an interface. The queue of a shaper of another kind is drained first: the
+/// kernel would discard it, and no counter would show that. Returns how many frames were still
+/// waiting, and so were lost.
 pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<u64> {
     let lost = match root(netlink, index)? {
         Some(root) if root.handle == shaper.traffic.handle() => {
@@ -86,12 +87,13 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
     let changed = match shaper.traffic {
         Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
         Traffic::SuperPackets => set_htb(netlink, index, shaper, CLASS),
-        // Class 0 as the default lets what no filter takes pass by.
+        // With class 0 as the default, packets that no filter takes bypass the bucket.
         Traffic::Tcp => {
             set_htb(netlink, index, shaper, 0).and_then(|()| set_tcp_filters(netlink, index))
         }
     };
-    // A kernel without htb or u32 has a tbf for everything; half an htb would be in its way.
+    // On a kernel without htb or u32, a tbf serves for everything; what is left of the htb is
+    // removed first.
     let changed = changed.or_else(|_| {
         let _ = netlink.request(request(libc::RTM_DELQDISC, index, 0, TC_H_ROOT, 0));
         netlink.request(bucket(index, shaper))
@@ -99,7 +101,7 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
     changed.map(|()| lost)
 }
 
-/// Changes a bucket that is there, of the kind that the kernel has.
+/// Changes an existing bucket, of whichever kind it was made.
 fn change(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
     let changed = match shaper.traffic {
         Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
@@ -117,7 +119,7 @@ struct Root {
     packets: u32,
 }
 
-/// The discipline at the root of an interface; none where the kernel tells of none.
+/// The discipline at the root of an interface; `None` where the kernel reports none.
 fn root(netlink: &mut Netlink, index: u32) -> io::Result<Option<Root>> {
     const NLM_F_DUMP: u16 = 0x300;
     const NLMSG_DONE: u16 = 3;
@@ -165,8 +167,8 @@ fn attribute(mut list: &[u8], wanted: u16) -> Option<&[u8]> {
     None
 }
 
-/// Lets out what waits: faster than any sender, until nothing does or it has taken too long.
-/// Returns how many frames wait then.
+/// Drains the queue at a rate faster than any sender, until it is empty or that has taken too long.
+/// Returns how many frames still wait.
 fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<u64> {
     const TRIES: u32 = 200;
     const PAUSE: Duration = Duration::from_micros(100);
@@ -277,7 +279,7 @@ fn class(index: u32, shaper: &Shaper) -> Message {
     message
 }
 
-/// Leads TCP into the bucket where the word at `offset` of the IP header holds its number.
+/// Directs packets into the bucket whose IP header has TCP's number in the word at `offset`.
 fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
     const TCA_U32_CLASSID: u16 = 1;
     const TCA_U32_SEL: u16 = 5;

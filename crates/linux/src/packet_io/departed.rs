@@ -1,15 +1,15 @@
 //! When frames were put on their cables, by the kernel's own stamps.
 //!
-//! A send call takes microseconds before its first frame is with the receiver, and it ends only
-//! when the receivers' stacks have run: a clock read before or after it says neither. The
+//! A send call takes microseconds before its first frame reaches the receiver, and it returns only
+//! when the receivers' stacks have run, so a clock read before or after it measures neither. The
 //! cable's driver stamps a frame as it goes (`skb_tx_timestamp` in `veth_xmit`,
 //! drivers/net/veth.c). A control message asks for the stamp of the message it goes with
 //! (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), and the answer is on the
 //! socket's error queue before the send call returns.
 //!
-//! Answers carry the number of the question (`SOF_TIMESTAMPING_OPT_ID`), so that a missing one
-//! is not taken for the next. A frame that the kernel refused may have used up a number or not;
-//! the count then starts again from 0.
+//! Answers carry the number of the request (`SOF_TIMESTAMPING_OPT_ID`), so that after a missing one
+//! the next is not taken for it. Whether a frame that the kernel refused has used up a number is
+//! unknown; the count then restarts from 0.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,10 +22,11 @@ const STAMP_SENT: u32 = 1 << 1;
 const TELL_SOFTWARE: u32 = 1 << 4;
 const NUMBER_ANSWERS: u32 = 1 << 7;
 const TELL_STAMP_ONLY: u32 = 1 << 11;
-/// `PACKET_TX_TIMESTAMP` of include/uapi/linux/if_packet.h: what a packet socket tells of a frame.
+/// `PACKET_TX_TIMESTAMP` of include/uapi/linux/if_packet.h: the control message with a frame's
+/// stamp.
 const TX_TIMESTAMP: i32 = 16;
-/// Room for an answer's control messages: a stamp of three times 16 bytes and an extended error,
-/// with their headers 112 bytes, and what a kernel may add.
+/// Room for an answer's control messages: a stamp of three times 16 bytes and an extended error, 112
+/// bytes with their headers, and whatever a later kernel adds.
 const CONTROL_WORDS: usize = 32;
 
 /// A control message that asks for the stamp of the message that it goes with.
@@ -58,10 +59,10 @@ impl Question {
     }
 }
 
-/// Lets a socket answer questions, numbered from 0.
+/// Makes a socket answer requests for stamps, numbered from 0.
 pub(super) fn allow(socket: &OwnedFd) -> io::Result<()> {
     let plain = TELL_SOFTWARE | TELL_STAMP_ONLY;
-    // The kernel starts the count when numbers are asked for and were not before.
+    // The kernel resets the count only when numbering is switched on, so it is switched off first.
     for flags in [plain, plain | NUMBER_ANSWERS] {
         // SAFETY: the value is valid for its length.
         check(unsafe {
@@ -97,8 +98,8 @@ impl Answers {
         unsafe { std::mem::zeroed() }
     }
 
-    /// Reads the answers to the questions `first`, `first + 1`, … about frames that have become what
-    /// `departed` is to say.
+    /// Reads the answers to the requests `first`, `first + 1`, … into `departed`, one for each
+    /// frame.
     pub(super) fn read(&mut self, socket: &OwnedFd, first: u32, departed: &mut [Departed]) {
         departed.fill(Departed::Unanswered);
         let mut missing = departed.len();
@@ -118,7 +119,7 @@ impl Answers {
         while self.receive(socket, SEND_BATCH) > 0 {}
     }
 
-    /// Takes at most so many messages off the error queue; how many there were.
+    /// Takes at most `most` messages off the error queue; returns how many there were.
     fn receive(&mut self, socket: &OwnedFd, most: usize) -> usize {
         let most = most.min(SEND_BATCH);
         for (message, control) in self.messages[..most].iter_mut().zip(&mut self.control) {
@@ -146,7 +147,7 @@ impl Answers {
     }
 }
 
-/// Notes an answer to one of the questions from `first` on; whether it is one.
+/// Notes an answer to one of the requests from `first` on; whether it is the first to that request.
 fn match_answer(answer: Option<Answer>, first: u32, departed: &mut [Departed]) -> bool {
     let place = answer.map(|answer| answer.number.wrapping_sub(first) as usize);
     let (Some(answer), Some(departed)) = (answer, place.and_then(|it| departed.get_mut(it))) else {
@@ -157,7 +158,7 @@ fn match_answer(answer: Option<Answer>, first: u32, departed: &mut [Departed]) -
     is_first
 }
 
-/// The answer that a message of the error queue is, if it is one.
+/// Parses a message of the error queue as an answer, if it is one.
 ///
 /// # Safety
 /// The control messages of `header` are the kernel's.

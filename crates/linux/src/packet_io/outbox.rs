@@ -1,15 +1,16 @@
-//! Departures: `sendmmsg` with one address, and up to three parts, a frame.
+//! Departures: `sendmmsg` with one address, and up to three parts, per frame.
 //!
-//! A call stops at the first message that the kernel refuses. If that is not the call's own first,
-//! the error is lost and only the number tells; the next call tries the same message again, and
-//! what comes of that is what counts. Since Linux 6.7 a cable without room for a frame is such a
-//! refusal (`veth_xmit` in `drivers/net/veth.c`), but its interface counts both attempts, so that
-//! its counter is of no use. Older kernels may say that all went well, and there it is all we have.
+//! A call stops at the first message that the kernel refuses. Unless that is the call's own first
+//! message, the call reports only how many were sent, not the error; the next call retries the same
+//! message, and its outcome counts. Since Linux 6.7, a cable without room for a frame refuses it
+//! (`veth_xmit` in `drivers/net/veth.c`), but its interface counts both attempts, so its counter is
+//! of no use. Older kernels may report success for such a frame, and there the counter is all there
+//! is.
 //!
-//! A receiver whose CPU is busy with other things leaves no room for a few ticks, in this socket's
-//! buffer or in that CPU's queue (`netdev_max_backlog`). A packet that waits is late, and one
-//! refused is lost, so a call insists for [`PATIENCE_NS`]. All others wait meanwhile: what is full
-//! is not the host's alone.
+//! While a receiver's CPU is busy with other work, this socket's buffer or that CPU's queue
+//! (`netdev_max_backlog`) can be full for a few ticks. A packet that waits is late, one that is
+//! given up is lost, so a call retries for [`PATIENCE_NS`]. All other frames wait meanwhile: the
+//! full buffer or queue is not one host's alone, so they would find no room either.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,20 +23,20 @@ use crate::clock::monotonic_ns;
 
 /// Offload state, then the frame in two parts.
 const PARTS: usize = 3;
-/// For so long from its first refusal on, a call offers a frame again that finds no room, and how
-/// long it sleeps in between: each attempt copies the frame.
+/// How long from its first refusal on a call retries frames that find no room, and how long it
+/// sleeps in between: each attempt copies the frame.
 const PATIENCE_NS: u64 = 5_000_000;
 const BETWEEN: Duration = Duration::from_micros(50);
 
-/// Whether this kernel says of each frame that a cable had no room for it. Where it does not, the
-/// interface's counter does.
+/// Whether this kernel refuses a frame for which its cable has no room. Where it does not, the
+/// interface's counter has to tell.
 pub(crate) fn says_full() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     crate::doctor::version(&release) >= (6, 7)
 }
 
-/// Room for the arguments of `sendmmsg`: message → address and parts → offload state. They are
-/// joined up in each call, so that nothing points to where the outbox was before.
+/// Room for the arguments of `sendmmsg`: message → address and parts → offload state. Each call
+/// sets the pointers between them anew, since the outbox may have moved in memory.
 #[derive(Debug)]
 pub(super) struct Outbox {
     offload: bool,
@@ -45,7 +46,8 @@ pub(super) struct Outbox {
     parts: [[libc::iovec; PARTS]; SEND_BATCH],
     messages: [libc::mmsghdr; SEND_BATCH],
     question: Question,
-    /// Whether the socket answers, and the number of the next question.
+    /// Where the socket answers requests for stamps: room for answers, and the next request's
+    /// number.
     answers: Option<(Answers, u32)>,
 }
 
@@ -100,7 +102,8 @@ impl Outbox {
             return;
         }
         if !is_clean {
-            // Which attempts used up a number is not known: their stamps say nothing.
+            // Which attempts used up a number is unknown, so no stamp can be matched with its
+            // frame.
             answers.discard(socket);
             *next = 0;
             if departed::allow(socket).is_err() {
@@ -112,7 +115,7 @@ impl Outbox {
         *next = next.wrapping_add(asked.len() as u32);
     }
 
-    /// Sends what has been joined up, and notes what is refused. False where any attempt failed.
+    /// Sends the joined-up messages, and notes which are refused. False where any attempt failed.
     fn send_batch(&mut self, socket: &OwnedFd, departed: &mut [Departed]) -> bool {
         let messages = self.messages.as_mut_ptr();
         let mut until_ns = None;
@@ -167,10 +170,10 @@ impl Outbox {
     }
 }
 
-/// Sends as many messages as there is room for answers, by calls of `send` from the given one on,
-/// which say how many went; one that there is no room for again, as long as somebody will `wait`
-/// for it. Notes the refused ones, without those of which an interface's counter tells. False
-/// where any attempt failed.
+/// Sends one message for each entry of `departed`. `send` sends from the given message on and
+/// returns how many went; a message that finds no room is retried for as long as `wait` returns
+/// true. Notes the refused ones, except those that an interface's counter reports. False where any
+/// attempt failed.
 fn send_all(
     departed: &mut [Departed],
     says_full: bool,
@@ -183,14 +186,15 @@ fn send_all(
         match send(done) {
             Ok(sent) => done += sent,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The first message is the one refused: go on with it, or behind it.
+            // The first message was refused: retry it, or go on behind it.
             Err(error) => {
                 let is_full = error.raw_os_error() == Some(libc::ENOBUFS);
                 let no_room = is_full && says_full || error.kind() == io::ErrorKind::WouldBlock;
                 if no_room && wait() {
                     continue;
                 }
-                // Where the kernel may say that all went well, the interface counts.
+                // A kernel that may report success for a full cable leaves the count to the
+                // interface; noting it here too would count it twice.
                 if !is_full || says_full {
                     departed[done] = Departed::Refused;
                 }
@@ -198,7 +202,7 @@ fn send_all(
             }
         }
     }
-    // A call that sends all there is has met no refusal.
+    // A refusal always takes a second call.
     calls <= 1
 }
 
@@ -209,7 +213,8 @@ unsafe impl Send for Outbox {}
 mod tests {
     use super::*;
 
-    /// A kernel that refuses messages so many times, as `sendmmsg` tells of it; what it was given.
+    /// A kernel that refuses messages a given number of times, as `sendmmsg` reports it; what it
+    /// was given.
     fn kernel(
         mut refusals: Vec<(usize, i32)>,
         len: usize,
@@ -249,7 +254,7 @@ mod tests {
     fn a_refused_message_counts_once() {
         const FULL: i32 = libc::ENOBUFS;
         assert!(refused(&[], true).is_empty());
-        // Refused twice, of which the first time is not told.
+        // Refused twice; the first refusal is not reported.
         assert_eq!(refused(&[(2, FULL), (2, FULL)], true), [2]);
         // There was room at the second attempt.
         assert!(refused(&[(2, FULL)], true).is_empty());

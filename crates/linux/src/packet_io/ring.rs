@@ -1,4 +1,9 @@
 //! A TPACKET_V2 ring: arrivals, in order, without a system call.
+//!
+//! The ring is an array of fixed slots in memory shared with the kernel. Each slot's status word
+//! says whose it is: the kernel fills a free slot and passes it to us with `TP_STATUS_USER`, we
+//! return it with `TP_STATUS_KERNEL`. The Acquire load and Release store of that word order the
+//! accesses to the rest of the slot.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,9 +35,9 @@ pub struct RingConfig {
 const BLOCK_BYTES: u32 = 256 << 10;
 /// The same for super-packets.
 const SUPER_BLOCK_BYTES: u32 = 1 << 20;
-/// What stands in a slot before the frame, at most.
+/// The most bytes of a slot before the frame.
 const BEFORE_FRAME: u32 = 128;
-/// Pages for the longest super-packet (64 KiB) and what stands before it.
+/// Pages for the longest super-packet (64 KiB) and the bytes before it.
 const SUPER_SLOT_BYTES: u32 = 17 << 12;
 /// 34 MiB, 27 ms of super-packets at 10 Gbit/s.
 const SUPER_SLOTS: u32 = 510;
@@ -70,7 +75,7 @@ impl RingConfig {
         ]
     }
 
-    /// Slots of one block, without a gap behind them.
+    /// Slots of one block, which must leave no gap at its end: slots are indexed across blocks.
     fn slots_per_block(self) -> u32 {
         let most = match self.slot_bytes {
             SUPER_SLOT_BYTES => SUPER_BLOCK_BYTES,
@@ -102,8 +107,8 @@ fn set_option<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<(
     check(result).map(drop)
 }
 
-/// Bytes on their way to receivers. Those with CPUs of their own take them from queues
-/// (`netdev_max_backlog`) where a few ticks' worth of super-packets can stand.
+/// The most bytes on their way to receivers. Receivers with CPUs of their own take them from queues
+/// (`netdev_max_backlog`) that can hold a few ticks' worth of super-packets.
 const SEND_BUFFER: i32 = 8 << 20;
 const SEND_BUFFER_FORCED: i32 = 64 << 20;
 
@@ -134,7 +139,8 @@ pub(crate) fn open_sender(offload: bool) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Opens a socket and its ring. Runs inside the sandbox, which may; the order matters.
+/// Opens a socket and its ring. Runs inside the sandbox, which has the rights; the order of options
+/// matters to the kernel.
 pub(crate) fn open(config: RingConfig) -> io::Result<OwnedFd> {
     const PACKET_IGNORE_OUTGOING: i32 = 23;
     const TPACKET_V2: i32 = 1;
@@ -234,7 +240,7 @@ impl Ring {
         unsafe { self.ring.as_ptr().add(offset).cast() }
     }
 
-    /// The status word of the oldest slot, which the kernel and we hand to and fro.
+    /// The status word of the oldest slot, which says whether the slot is the kernel's or ours.
     fn status(&self) -> &AtomicU32 {
         // SAFETY: the status is the slot's first word, aligned, and shared with the kernel,
         // which an atomic allows for.
@@ -292,11 +298,12 @@ impl Ring {
         }
     }
 
-    /// Gives the place of the oldest arrival back.
+    /// Returns the slot of the oldest arrival to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        // The kernel delivers slots in order, so the next arrival can only be in the next slot.
         self.head = if self.head + 1 == self.config.slots {
             0
         } else {
@@ -304,7 +311,8 @@ impl Ring {
         };
     }
 
-    /// Arrivals lost since the last call because there was no room for them.
+    /// Arrivals lost since the last call because the ring was full; the kernel resets its count
+    /// when read.
     pub(super) fn take_drops(&mut self) -> u64 {
         let mut stats = libc::tpacket_stats {
             tp_packets: 0,

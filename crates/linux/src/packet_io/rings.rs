@@ -1,9 +1,9 @@
-//! All rings and the outbox as one way of packets in and out.
+//! Joins the rings and the outbox.
 //!
-//! Where frames are dealt to two rings by their length, the kernel still puts them there one
-//! after the other: whoever sees a frame also sees all older ones, if only it looks after that.
-//! So the oldest is found by the stamps, with a second look at a ring that was empty when it was
-//! looked at first.
+//! Where two rings share arrivals by length, the kernel still delivers them one after the other:
+//! once a frame is visible in one ring, all older ones are visible in the other, but only to a look
+//! taken afterwards. So the stamps tell which of the two heads is older, and a ring that was found
+//! empty before the other was found full is inspected once more.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,8 +14,8 @@ use super::outbox::Outbox;
 use super::ring::{self, Ring};
 use super::{Arrival, Ask, Departed, Departure, RingConfig};
 
-/// One ring or two for arrivals, and a socket for departures: one of its own, so that the kernel's
-/// answers about them wake nobody who waits for arrivals.
+/// One or two rings for arrivals, and a separate socket for departures, so that the kernel's stamps
+/// of departures do not wake a thread that waits for arrivals.
 #[derive(Debug)]
 pub struct Rings {
     sender: OwnedFd,
@@ -36,9 +36,9 @@ impl Rings {
             .next()
             .ok_or_else(|| io::Error::other("no ring at all"))?;
         let first = Ring::new(fd, config)?;
-        // Where it may not, a frame's time is bounded by the end of its send call.
+        // If refused, the end of the send call bounds a frame's departure.
         let asks = super::departed::allow(&sender).is_ok();
-        // Where it may not, it has what `wmem_max` allows for.
+        // If refused, the buffer stays as large as `wmem_max` allows.
         let _ = ring::force_send_buffer(&sender);
         let second = match sockets.next() {
             Some((fd, config)) => Some(Ring::new(fd, config)?),
@@ -78,6 +78,7 @@ impl Rings {
         };
         let mut stamp = self.first.stamp();
         let other = second.stamp();
+        // An older frame may have come to the first ring between the two looks.
         if stamp.is_none() && other.is_some() {
             stamp = self.first.stamp();
         }
@@ -85,7 +86,7 @@ impl Rings {
             (Some(stamp), Some(other)) => other < stamp,
             (None, Some(_)) => true,
             (Some(_), None) => false,
-            // What has come meanwhile is for the next look at both.
+            // A frame that has come meanwhile is found by the next call.
             (None, None) => return None,
         };
         if self.in_second {
@@ -95,7 +96,7 @@ impl Rings {
         }
     }
 
-    /// Gives the place of the oldest arrival back.
+    /// Returns the slot of the arrival that [`peek`](Self::peek) gave last to the kernel.
     #[inline]
     pub fn release(&mut self) {
         match &mut self.second {
@@ -111,7 +112,7 @@ impl Rings {
         self.outbox.send(&self.sender, batch, ask, departed);
     }
 
-    /// Arrivals lost since the last call because there was no room for them.
+    /// Arrivals lost since the last call because a ring was full.
     pub fn take_drops(&mut self) -> u64 {
         let second = self.second.as_mut().map_or(0, Ring::take_drops);
         self.first.take_drops() + second

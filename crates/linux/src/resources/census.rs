@@ -1,13 +1,13 @@
-//! The processes of hosts, as they come and go, without a look at each of them every time.
+//! The processes of hosts, as they come and go, without reading all of `/proc` every time.
 //!
-//! Theory: a host is a PID namespace, and a process cannot leave its own. A number is given to each new
-//! process or thread in turn, and `/proc/loadavg` ends with the last one: where that has not changed,
-//! nobody new is there, and where it has, the newcomers are among the numbers in between. Whether a
-//! number is a process says its CPU clock (`clock_getcpuclockid`(3)) for a fraction of what a file costs.
-//! A number that is given may be a process only a moment later, so that empty ones are tried again for
-//! [`PENDING_NS`]; now and then all of `/proc` is read.
+//! Theory: a host is a PID namespace, and a process cannot leave its own. The kernel numbers new
+//! processes and threads in turn, and `/proc/loadavg` ends with the last number: while that has not
+//! changed, no process is new, and when it has, the new ones are among the numbers in between. Whether a
+//! number is a process shows in its CPU clock (`clock_getcpuclockid`(3)), at a fraction of the cost of a
+//! file. A number may be given a moment before its process can be seen, so empty ones are tried again
+//! for [`PENDING_NS`]; now and then all of `/proc` is read, in case something was missed.
 //!
-//! Left out: who has gone. Those who use the processes find out as they read of them.
+//! Left out: processes that have ended. Whoever uses them notices when reading about them fails.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use crate::procfs::{numbers_in, tick_ns};
 
-/// A number that is nobody yet is tried again for so long, and so many of them are at most.
+/// How long a number that is no process yet is tried again, and the most such numbers.
 const PENDING_NS: u64 = 50_000_000;
 const PENDING_MAX: usize = 512;
-/// All of `/proc` is read that often.
+/// The interval at which all of `/proc` is read.
 const FULL_NS: u64 = 500_000_000;
 /// `NS_GET_PARENT` of ioctl_nsfs(2).
 const NS_GET_PARENT: libc::Ioctl = 0xb702;
@@ -42,7 +42,7 @@ pub(super) struct Arrival {
     /// The number of its host.
     pub(super) host: usize,
     pub(super) stat: StatFile,
-    /// Whether its parent is not of its host: nobody there waits for it.
+    /// Whether its parent is not of its host, so that no process of the host waits for it.
     pub(super) outside: bool,
     /// Whether it was there before the census began.
     pub(super) old: bool,
@@ -57,10 +57,10 @@ pub(super) struct Census {
     known: HashSet<i32>,
     load: File,
     last: i32,
-    /// Numbers that are nobody, and since when.
+    /// Numbers that are no process yet, and since when.
     pending: Vec<(i32, u64)>,
     full_ns: Option<u64>,
-    /// Whether somebody came and went without having been seen.
+    /// Whether a process may have come and gone unseen.
     missed: bool,
 }
 
@@ -88,7 +88,7 @@ impl Census {
         })
     }
 
-    /// Those who have come since the last time, the older before the younger.
+    /// The processes that are new since the last call, the older before the younger.
     pub(super) fn arrivals(&mut self, now_ns: u64) -> Vec<Arrival> {
         let last = last_number(&self.load).unwrap_or(self.last);
         let since_full = self.full_ns.map(|full| now_ns.saturating_sub(full));
@@ -103,7 +103,7 @@ impl Census {
         } else {
             numbers.extend(self.last + 1..=last);
         }
-        // Numbers that began anew have none in between.
+        // When numbers have wrapped around, or at first, the range in between means nothing.
         self.last = if few && !old { self.last } else { last };
         let mut arrivals = Vec::new();
         let mut empty = HashSet::new();
@@ -136,7 +136,7 @@ impl Census {
         arrivals
     }
 
-    /// Has numbers that are nobody be tried again.
+    /// Notes numbers that are no process yet, to be tried again.
     fn wait_for(&mut self, empty: &HashSet<i32>, last: i32, now_ns: u64) {
         let waiting: HashSet<i32> = self.pending.iter().map(|&(pid, _)| pid).collect();
         let before = self.pending.len();
@@ -146,7 +146,7 @@ impl Census {
         if last <= self.last {
             return;
         }
-        // Also those that all of `/proc` has not shown.
+        // Reading all of `/proc` does not show such numbers, so they are taken from the range.
         let new = (self.last + 1..=last).filter(|pid| !self.known.contains(pid));
         let new = new.filter(|pid| !waiting.contains(pid) && cpu_ns(*pid).is_none());
         let new: Vec<_> = new.collect();
@@ -156,12 +156,12 @@ impl Census {
             .extend(new.into_iter().rev().take(room).map(|pid| (pid, now_ns)));
     }
 
-    /// Whether there may have been processes in the meantime that nobody has seen; asked once.
+    /// Whether processes may have come and gone unseen since this was called last.
     pub(super) fn take_missed(&mut self) -> bool {
         std::mem::take(&mut self.missed)
     }
 
-    /// That one has gone; its number may come again.
+    /// Forgets a process that has ended: its number may come again.
     pub(super) fn forget(&mut self, pid: i32) {
         self.known.remove(&pid);
     }
@@ -171,7 +171,7 @@ impl Census {
         self.host_of_namespace(&file)
     }
 
-    /// A host's programs may have made namespaces of their own.
+    /// The host that a PID namespace is of, or is within: programs may make namespaces of their own.
     fn host_of_namespace(&mut self, file: &File) -> Option<usize> {
         use std::os::fd::FromRawFd;
         let number = file.metadata().ok()?.ino();

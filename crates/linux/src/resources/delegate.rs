@@ -1,12 +1,12 @@
 //! Control groups for an ordinary user's run: this process moves into a group that is the user's.
 //!
 //! That is the group it is in already, where somebody has delegated it to this process alone, or a
-//! scope that the user's systemd makes ([`scope`](super::scope)). Version 2 wants groups with children to
-//! be without processes, so the process goes one further down, and the run's groups stand beside it.
-//! systemd removes the scope after the last process in it.
+//! scope that the user's systemd makes ([`scope`](super::scope)). Version 2 demands that groups whose
+//! children have controllers hold no processes, so this process moves to a child, and the run's groups
+//! become its siblings. systemd removes the scope after the last process in it.
 //!
-//! Left out: taking others along that are in such a group too, such as a shell. They keep it from
-//! having children, so there the run asks for a scope.
+//! Left out: moving other processes of such a group, such as a shell. They prevent it from having
+//! children with controllers, so there the run asks for a scope.
 
 use std::fs;
 use std::io;
@@ -51,7 +51,7 @@ pub fn delegate() -> Result<(), ScopeError> {
     })
 }
 
-/// Whether a group has something to give on, and no process but `pid` keeps it from doing so.
+/// Whether a group has controllers for its children, and no process but `pid` stands in their way.
 fn is_of_use(group: &Group, pid: u32) -> bool {
     let gives = |controller: Controller| {
         let name = controller.name(Version::Second);

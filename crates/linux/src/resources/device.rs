@@ -74,7 +74,7 @@ struct Mount<'a> {
     source: &'a str,
 }
 
-/// What is mounted where `folder` lies: the last of the longest.
+/// The mount that `folder` lies on: the last one with the longest path that is above it.
 fn mount_of<'a>(mounts: &'a str, folder: &Path) -> Option<Mount<'a>> {
     let mounts = mounts.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;

@@ -1,19 +1,18 @@
 //! A share of a CPU for a host without control groups: its processes run and stop in short pieces.
 //!
-//! Purpose: the CPU model for who is not root and has no delegated group. Theory: [`credit`] decides when
-//! a host runs, by what all its processes have used; the controller here measures and carries out, as
-//! MicroGrid's CPU scheduler and cpulimit do with `SIGSTOP` and `SIGCONT`. What an ordinary user has
-//! besides: `ptrace` takes the processes from debuggers and stops them at every signal; nice values,
-//! affinity and `SCHED_IDLE` move time between programs and leave none unused; a freezer and quotas are
-//! files of control groups.
+//! Purpose: the CPU model without root and without a delegated group. Theory: [`credit`] decides when a
+//! host runs, by the CPU time that all its processes have used; the controller here measures that time
+//! and carries the decisions out with `SIGSTOP` and `SIGCONT`, as MicroGrid's CPU scheduler and cpulimit
+//! do. An ordinary user's other means do not serve: `ptrace` takes the processes from debuggers and stops
+//! them at every signal; nice values, affinity and `SCHED_IDLE` move time between programs and leave none
+//! unused; a freezer and quotas are files of control groups.
 //!
 //! CPU time is read from the process's CPU clock, with its threads. The kernel brings it up to date when a
-//! thread leaves its CPU and at that CPU's ticks (`thread_group_cputime`, kernel/sched/cputime.c), so that
-//! a piece of running may be a tick longer than it should (4 ms at 250 Hz), which the next stop pays for;
-//! nothing is lost. Processes that
-//! live between two looks are charged when their parents have waited for them, by what `stat` says of
-//! ended children, in ticks that do not add up. A child nobody waits for (`SIGCHLD` ignored) counts by
-//! what was seen of it.
+//! thread leaves its CPU and at that CPU's ticks (`thread_group_cputime`, kernel/sched/cputime.c), so a
+//! host may run a tick longer than it should (4 ms at 250 Hz). The next stop is longer by as much, so the
+//! error does not add up. A process that lives between two samples is charged once its parent has waited
+//! for it, by the times of ended children in `stat`, which are rounded to ticks. A child that nobody
+//! waits for (`SIGCHLD` ignored) is charged for what was sampled of it.
 //!
 //! What programs can see of it:
 //! - A stopped child is reported to a parent that waits with `WUNTRACED`. So parents stop before their
@@ -23,10 +22,10 @@
 //!   [`without_stop_signals`] does), and handlers of `SIGCONT` run.
 //! - Calls that end with `EINTR` after a stop (signal(7): `epoll_wait`, `semop`, `sigtimedwait`, socket
 //!   calls with a time-out) do so.
-//! - Only what has run since the host last went on, and its ancestors, is stopped: who sleeps is left
-//!   alone, and answers at once when it is asked during a stop; what it uses then is charged.
-//! - Who was stopped by somebody else stays so. A stop that somebody sends to a process that is held is
-//!   lost with the next continuation; a continuation is undone at the next look.
+//! - Only processes that have run since the host was last continued, and their ancestors, are stopped. A
+//!   sleeping process is left alone, and answers at once during a stop; what it uses then is charged.
+//! - A process that somebody else has stopped stays stopped. A stop that somebody sends to a process that
+//!   we have stopped is lost with our next continuation; a continuation is undone at the next sample.
 //!
 //! A controller that ends continues everything ([`Drop`]). One that is killed cannot: the processes die
 //! with their PID namespace as ever, and its parent may call [`release`].
@@ -44,9 +43,9 @@ use crate::clock::monotonic_ns;
 use credit::{Credit, QUANTUM_NS};
 use hold::{Held, Host};
 
-/// So many hosts are looked at in one turn at most.
+/// The most hosts that are sampled in one turn.
 const TURN: usize = 64;
-/// Hosts due within this are looked at in one turn.
+/// Hosts due within this of one another are sampled in one turn.
 const TOGETHER_NS: u64 = 100_000;
 
 /// A host and what it gets.
@@ -58,8 +57,8 @@ pub struct Share {
     pub cpus: f64,
 }
 
-/// Gives hosts their shares. One for all hosts of a run, in a process or thread that no host's CPU time
-/// counts, where `/proc` shows the hosts' processes.
+/// Gives hosts their shares: one controller for all hosts of a run. It runs in a process or thread whose
+/// CPU time counts for no host, where `/proc` shows the hosts' processes.
 #[derive(Debug)]
 pub struct Controller {
     census: Census,
@@ -115,7 +114,7 @@ impl Drop for Controller {
     }
 }
 
-/// Continues every process of these hosts, whoever has stopped it: for who finds a controller dead.
+/// Continues every process of these hosts, whoever has stopped it: for the parent of a dead controller.
 ///
 /// # Errors
 /// A host is gone.

@@ -1,20 +1,21 @@
 //! The control groups of a run: one for the run, and below it one for each host that has limits.
 //!
-//! Theory of the CPU quota: in each period of 10 ms a group has its quota, and what has used it up
-//! stands still until the next one (`kernel/sched/fair.c`). A shorter period would disturb round
-//! trips less, and could not be kept: the kernel sees that a quota is used up at the latest at its
-//! next tick, up to 4 ms later, and takes the excess from later periods, where it has to have
-//! room. The least quota is 1 ms, so shares below 10 % have longer periods.
+//! Theory of the CPU quota: in each period of 10 ms a group has its quota, and is throttled once
+//! that is used up, until the next period (`kernel/sched/fair.c`). A shorter period would disturb
+//! round trips less, but could not be kept: the kernel may notice that a quota is used up only at
+//! its next tick, up to 4 ms later, and takes the excess from later periods, which must have room
+//! for it. The least quota is 1 ms, so shares below 10 % have longer periods.
 //!
 //! Memory includes what programs have in the host's private folders, which are memory, and in the
 //! page cache; the kernel gives up the latter before it ends a program. Swap is off where the
 //! kernel lets a group have none.
 //!
-//! Disks are throttled request by request. Version 1 sees reads and direct writes alone: what is
-//! written through the page cache is written by the kernel, in no group's name.
+//! Disks are throttled request by request. Version 1 throttles reads and direct writes only: writes
+//! through the page cache are made by the kernel later, on no group's account.
 //!
-//! Groups do not end with their processes: what makes them also starts a [`reaper`](super::reaper), and
-//! sees to those that others have left ([`sweep`](super::sweep)).
+//! Groups outlive their processes, so creating them also starts a [`reaper`](super::reaper), which
+//! removes them if the run is killed, and removes those that dead runs have left
+//! ([`sweep`](super::sweep)).
 
 use std::fs::{self, File};
 use std::io;
@@ -35,7 +36,7 @@ const PERIOD_US: u64 = 10_000;
 /// The least quota that the kernel takes (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: u64 = 1_000;
 
-/// The period of a quota of so many thousandths of a CPU, and the quota, in microseconds.
+/// The period and the quota in microseconds, of a quota in thousandths of a CPU.
 pub fn period_us(quota: u32) -> (u64, u64) {
     let quota = u64::from(quota.max(1));
     let of_period = quota * PERIOD_US / 1_000;
@@ -51,7 +52,7 @@ pub fn period_us(quota: u32) -> (u64, u64) {
 pub struct Membership {
     /// The group.
     pub folder: PathBuf,
-    /// The group that whoever makes the host is in.
+    /// The group of the process that makes the host.
     pub home: PathBuf,
     /// The controllers of its tree as they are mounted; none in version 2.
     pub tree: Option<String>,
@@ -60,9 +61,9 @@ pub struct Membership {
 /// What a host has been through in its groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// Nanoseconds that its CPUs stood still since its quota was used up.
+    /// Nanoseconds for which it was throttled because its quota was used up.
     pub throttled_ns: u64,
-    /// Processes that the kernel has ended since its memory was used up.
+    /// Processes that the kernel has killed because its memory was used up.
     pub oom_kills: u64,
     /// The most memory that it had at once, in bytes.
     pub memory_peak: u64,
@@ -112,7 +113,7 @@ impl Groups {
         let mut folders: Vec<_> = roots.iter().map(|root| root.folder.clone()).collect();
         folders.dedup();
         roots.iter().for_each(|root| sweep(&root.place.folder));
-        // Before the first group: whatever happens from here on, they are removed.
+        // Started before the first group is made: whatever happens from here on, all are removed.
         let reaper = Reaper::start(&folders)?;
         let locks = folders.iter().map(|folder| make_locked(folder));
         let locks = locks.collect::<io::Result<_>>()?;
@@ -175,7 +176,7 @@ impl Drop for Groups {
     fn drop(&mut self) {
         let remove = |root: &Root| remove(&root.folder, Duration::from_secs(2));
         let left = self.roots.iter().filter(|root| !remove(root)).count();
-        // It has more patience with processes that the kernel is still taking down.
+        // Otherwise the reaper goes on: it waits longer for processes that the kernel is taking down.
         if left == 0 {
             self.reaper.stop();
         }
@@ -208,8 +209,8 @@ fn roots(places: &Places, limits: &[Limits]) -> io::Result<Vec<Root>> {
             folder,
         });
     }
-    // In version 2 a process is in one group for all controllers. What a lower place gives on, it has
-    // from those above: the uppermost will do for all.
+    // In version 2 a process is in one group for all controllers, so all of them need the same place. A
+    // group gets its controllers from its ancestors, so the uppermost place has those of all others.
     let is_second = |root: &&mut Root| root.place.version == Version::Second;
     let seconds = roots.iter_mut().filter(is_second);
     let uppermost = seconds.map(|root| root.place.folder.clone());

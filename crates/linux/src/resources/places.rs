@@ -43,7 +43,7 @@ impl Controller {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) version: Version,
-    /// The group that the run's stand below.
+    /// The group below which the run's groups are made.
     pub(crate) folder: PathBuf,
     /// The group that this process is in.
     pub(crate) own: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) enum Missing {
     Controller,
     /// Groups are there, but not for this user to change.
     Rights(PathBuf),
-    /// A process stands in the way: version 2 wants groups with children to be without any.
+    /// A process is in the way: in version 2, a group whose children have controllers holds none.
     Busy(PathBuf),
 }
 
@@ -152,7 +152,7 @@ fn second(tree: &Path, path: &str, controller: Controller) -> Result<Place, Miss
             continue;
         }
         let words = |file| fs::read_to_string(group.join(file)).unwrap_or_default();
-        // The top of all has no type, and may have processes.
+        // The root group has no type, and may hold processes.
         let may_give = || {
             let is_top = !group.join("cgroup.type").exists();
             has_word(&words("cgroup.controllers"), name)

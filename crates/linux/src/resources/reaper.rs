@@ -1,10 +1,10 @@
 //! Removes a run's control groups when the run has died without doing so.
 //!
-//! A process of its own, outside all limits and outside the sandbox. It holds one end of a pipe; the
-//! run and its sandbox hold the other, which the kernel closes with the last of them, however they
-//! end. By then no process of the run is left but those that the kernel is taking down. Where the
-//! reaper itself is killed, the run removes its groups at its end; where both are, the next run
-//! does ([`Groups`](super::Groups)).
+//! A process of its own, outside all limits and outside the sandbox: it must outlive both. It reads
+//! from a pipe whose other end the run and its sandbox hold; the kernel closes that when the last
+//! of them has ended, however it ended. By then the only processes left of the run are those that
+//! the kernel is taking down. If the reaper itself is killed, the run removes its groups at its
+//! end; if both are killed, the next run removes them ([`Groups`](super::Groups)).
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use rustix::thread::set_name;
 
 use crate::sys::{self, Fork};
 
-/// How long the kernel may take for the last processes of a run.
+/// How long the kernel may take to end the last processes of a run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The reaper as its run knows it. Dropping it without [`stop`](Self::stop) leaves the groups to it.
@@ -64,7 +64,8 @@ fn main(mut ended: PipeReader, folders: &[PathBuf]) -> ! {
     setsid().ok();
     sys::ignore_endings();
     sys::close_all_but(0, &mut [ended.as_raw_fd()]);
-    // Nothing is ever written: this returns at the end of the last that holds the other end.
+    // Nothing is ever written: this returns when the last process that holds the other end has
+    // ended.
     let _ = ended.read(&mut [0]);
     for folder in folders {
         super::sweep::remove(folder, PATIENCE);

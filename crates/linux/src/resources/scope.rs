@@ -7,8 +7,8 @@
 //! its last process has ended. [`delegated`] finds out whether a process is in such a group without
 //! asking anybody, as in a container or in `systemd-run --user --scope -p Delegate=yes`.
 //!
-//! The D-Bus client runs on the calling thread and leaves no other behind: who forks afterwards still has
-//! one thread. Every wait ends with the caller's patience.
+//! The D-Bus client runs on the calling thread and leaves no other behind, since the caller forks
+//! afterwards and must have one thread. Every wait is bounded by the caller's patience.
 //!
 //! Left out: the system's manager, which asks for a password.
 
@@ -23,7 +23,7 @@ use zbus::connection::Builder;
 use zbus::{Connection, DBusError, OwnedObjectPath, OwnedVariant, Variant};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
-/// The manager takes about as long to make a group.
+/// The interval between two requests for the scope's group: about what the manager takes to make it.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A subtree of control groups, version 2, that the user may arrange.
@@ -229,7 +229,7 @@ fn ours(path: &Path, uid: u32) -> io::Result<Option<Group>> {
         match fs::metadata(path.join(name)) {
             Ok(metadata) if metadata.uid() == uid => {}
             Ok(_) => return Ok(None),
-            // The root of all groups has no such files, and is nobody's.
+            // The root group has no such files, and is delegated to no user.
             Err(error) if error.kind() == ErrorKind::NotFound && !name.is_empty() => {
                 return Ok(None);
             }

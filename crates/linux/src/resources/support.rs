@@ -1,4 +1,4 @@
-//! By what this machine can keep hosts to their resources.
+//! The means by which this machine can limit hosts' resources.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::places::{Controller, Missing, Places};
 use crate::groups::Version;
 
-/// What keeps hosts to a resource.
+/// The means of limiting a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// Control groups of version 1.
@@ -15,7 +15,7 @@ pub enum Means {
     GroupsV2,
     /// Processes that are stopped and continued: of CPU time.
     DutyCycle,
-    /// A bound on each program's data, and a look at what all of a host hold: of memory.
+    /// A bound on each program's data, and a watchdog over a host's sum: of memory.
     Watchdog,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Means {
     }
 }
 
-/// Why hosts cannot be kept to a resource, and what to do about it.
+/// Why a resource of hosts cannot be limited, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// What is missing.

@@ -1,9 +1,10 @@
-//! Which control groups are somebody's, and removing those that are nobody's.
+//! Removes control groups that dead runs have left.
 //!
 //! Theory: a run's group is locked (flock(2)) for as long as the run or its sandbox lives: both have the
-//! open file, and the kernel lets go of the lock with the last of them. So any other run can tell whether
-//! the group is in use, also where the owner is in another PID namespace, as in containers that share the
-//! machine's groups. A group that a sweep takes before it is locked is made again.
+//! open file, and the kernel releases the lock with the last of them. So any other run can tell whether
+//! the group is in use, even where the owner is in another PID namespace, as in containers that share the
+//! machine's groups; process numbers would mean nothing there. Between making a group and locking it,
+//! another run's sweep may remove it, so [`make_locked`] then makes it again.
 
 use std::fs::{self, File};
 use std::io;
@@ -57,7 +58,8 @@ pub(super) fn sweep(place: &Path) {
     }
 }
 
-/// Removes a run's group and those of its hosts, once their processes are gone; whether it has.
+/// Removes a run's group and those of its hosts, once their processes have ended; whether it has. The
+/// kernel refuses to remove a group with processes, so it is tried until `patience` is over.
 pub(super) fn remove(folder: &Path, patience: Duration) -> bool {
     let mut left = patience;
     loop {

@@ -1,21 +1,21 @@
 //! A host's memory without control groups: its processes are added up, and the biggest is killed.
 //!
-//! Purpose: the memory limit for who is not root and has no delegated group. Theory: two fences.
+//! Purpose: the memory limit without root and without a delegated group. Theory: two mechanisms.
 //! [`limit_data`] bounds each program's own data (`RLIMIT_DATA`: heap and private writable mappings,
-//! whether touched or not), so that one program that asks for more is told `ENOMEM` at once. The
+//! whether touched or not), so that a single program that asks for more gets `ENOMEM` at once. The
 //! [`Watchdog`] sums up what all processes of a host hold and does what the kernel's OOM killer does.
 //!
 //! Shared pages are to count once, which is what PSS is for (`smaps_rollup`, proc_pid_smaps(5)), but
 //! it walks all page tables of a process: milliseconds for each gigabyte. RSS (`statm`) is never less and
-//! costs microseconds. So PSS is read only where the sum of RSS is above the limit, and the time to the
-//! next look follows what the last one has cost, [`COST`] times as long at least.
+//! costs microseconds. So PSS is read only where the sum of RSS is above the limit, and the next sample
+//! comes no earlier than [`COST`] times as long after the last one as that took.
 //!
 //! Files of a host's own tmpfs count in PSS only where they are mapped, and no rlimit bounds them. What
 //! such folders hold is read besides (statfs(2)), and the larger of that and of mapped shared memory
-//! counts, since nobody says how far the two are the same. Mount them with `size=` of the host's limit,
-//! so that a program that fills them is told `ENOSPC`; once they are full, killing frees nothing.
+//! counts, since how far the two overlap is unknown. Mount them with `size=` of the host's limit, so
+//! that a program that fills them gets `ENOSPC`; once they are full, killing frees nothing.
 //!
-//! Left out: what is allocated between two looks, some [`LEAST_NS`] apart: 1 GB/s for 20 ms is 20 MB
+//! Left out: what is allocated between two samples, some [`LEAST_NS`] apart: 1 GB/s for 20 ms is 20 MB
 //! beyond the limit. Memory of the kernel for the host (sockets, page tables), and page cache of files
 //! that are not mapped. RSS itself may be behind by 64 pages for each CPU (Linux 6.2 and later). Thread
 //! stacks count in full for `RLIMIT_DATA`: a program with hundreds of threads needs more than it holds.
@@ -33,12 +33,12 @@ use crate::clock::monotonic_ns;
 use crate::cpu::own_cpu_ns;
 use crate::procfs::{kib, resident_bytes};
 
-/// Looks are at least so far apart, and at most.
+/// The least and the most time between two samples.
 const LEAST_NS: u64 = 20_000_000;
 const MOST_NS: u64 = 1_000_000_000;
-/// The watchdog sleeps so many times as long as it has worked: below a hundredth of a CPU.
+/// The watchdog sleeps this many times as long as it has worked: it uses less than 1 % of a CPU.
 const COST: u64 = 100;
-/// Who was killed gets so long to give its memory back before the next one is.
+/// How long a killed process gets to free its memory before the next one is killed.
 const DYING_NS: u64 = 2_000_000_000;
 
 /// A host and what it may hold.
@@ -71,7 +71,8 @@ pub struct Killed {
     pub limit_bytes: u64,
 }
 
-/// Kills what is too big. One for all hosts of a run, where `/proc` shows their processes.
+/// Kills processes of hosts that hold too much: one watchdog for all hosts of a run, where `/proc` shows
+/// their processes.
 #[derive(Debug)]
 pub struct Watchdog {
     census: Census,
@@ -102,7 +103,7 @@ impl Watchdog {
         self.due_ns
     }
 
-    /// Looks at all hosts, at most one process of each is killed.
+    /// Samples all hosts; kills at most one process of each.
     pub fn turn(&mut self) -> Vec<Killed> {
         let (now_ns, before_ns) = (monotonic_ns(), own_cpu_ns());
         for arrival in self.census.arrivals(now_ns) {
@@ -152,7 +153,7 @@ impl Watchdog {
         }
         let &(pid, pss) = holds.iter().max_by_key(|(_, pss)| pss.all)?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        // The number was read of just now.
+        // The number was this process a moment ago, and is not given to another one so soon.
         kill_process(Pid::from_raw(pid)?, Signal::KILL).ok()?;
         Some(Killed {
             host,
@@ -180,7 +181,7 @@ pub fn limit_data(bytes: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::Data, limit)?)
 }
 
-/// What a process holds, shared pages by their parts.
+/// What a process holds, with shared pages divided among those that share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pss {
     all: u64,

@@ -19,15 +19,16 @@ use crate::{ethtool, sys};
 
 /// The name of a host's one network interface.
 pub(super) const INTERFACE: &str = "eth0";
-/// How many places the TCP tables of new namespaces have that this one makes (ip-sysctl).
+/// How many buckets the TCP tables of network namespaces made by this one have (ip-sysctl).
 pub(super) const CHILD_TABLES: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
 /// Parameters whose defaults follow the size of that table (`tcp_sk_init` in `net/ipv4/tcp_ipv4.c`).
 const OF_TABLE_SIZE: [&str; 2] = [
     "net/ipv4/tcp_max_tw_buckets",
     "net/ipv4/tcp_max_syn_backlog",
 ];
-/// Super-packets that the core cannot split, and checksums that it cannot complete: of tunnels,
-/// whose outer headers say nothing of them, of lists and of SCTP. The kernel makes packets of them.
+/// Features for super-packets that the core cannot split and checksums that it cannot complete: of
+/// tunnels, whose outer headers do not describe them, of lists and of SCTP. With these off, the
+/// kernel splits and completes them itself.
 const NOT_OURS: [&str; 12] = [
     "tx-checksum-sctp",
     "tx-esp-segmentation",
@@ -53,20 +54,20 @@ pub(super) const PRIVATE: [(&str, &str); 4] = [
 /// Mounts whose files give nobody other rights, and those that hold no programs at all.
 const UNPRIVILEGED: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 pub(super) const DATA_ONLY: MountFlags = UNPRIVILEGED.union(MountFlags::NOEXEC);
-/// A folder that every host sees as the machine has it, and writes for itself alone.
+/// A folder that every host sees as the machine has it, while its own writes stay private.
 const OVERLAID: &str = "/var";
 
 /// A parameter below `/proc/sys`, and its value.
 pub(super) type Sysctl = (&'static str, String);
 
-/// What this namespace has of what a TCP table of another size would change.
+/// This namespace's values of the parameters that a TCP table of another size would change.
 pub(super) fn of_table_size() -> Vec<Sysctl> {
     let value = |name| std::fs::read_to_string(format!("/proc/sys/{name}"));
     let known = |name| Some((name, value(name).ok()?.trim().to_owned()));
     OF_TABLE_SIZE.into_iter().filter_map(known).collect()
 }
 
-/// What a host's init gets from the box.
+/// What a host's init gets from the sandbox.
 pub(super) struct Given<'a> {
     /// Its number.
     pub(super) number: usize,
@@ -100,7 +101,7 @@ pub(super) fn main(
     }
 }
 
-/// Makes the host; returns what of its identity changes as it goes on.
+/// Makes the host; returns the part of its identity that has to be refreshed as it runs.
 fn boot(
     config: &HostConfig,
     given: &Given<'_>,
@@ -170,8 +171,8 @@ pub(super) fn bind_over(source: &Path, target: &Path) -> io::Result<()> {
     sys::attach_tree(&sys::clone_tree(source)?, target)
 }
 
-/// `/etc/nsswitch.conf` with other sources of host names: those of a machine may ask daemons that no
-/// host has.
+/// `/etc/nsswitch.conf` with other sources of host names: the machine's may ask daemons that run on
+/// no host.
 fn sources_of_names(text: &str) -> String {
     let is_hosts = |line: &&str| line.trim_start().starts_with("hosts:");
     let others = text.lines().filter(|line| !is_hosts(line));
@@ -249,7 +250,7 @@ fn set_sysctls(config: &HostConfig, pinned: &[Sysctl]) -> io::Result<()> {
         ("net/ipv4/tcp_rmem", rmem.as_str()),
         ("net/ipv4/tcp_wmem", wmem.as_str()),
         ("net/ipv4/tcp_ecn", ecn),
-        // A connection must not inherit what an earlier one learnt.
+        // A connection must not inherit metrics that an earlier one learnt.
         ("net/ipv4/tcp_no_metrics_save", "1"),
         // Ordinary users may serve port 80 and send pings.
         ("net/ipv4/ip_unprivileged_port_start", "0"),
@@ -305,7 +306,7 @@ fn addresses(config: &HostConfig) -> [(IpAddr, IpAddr); 2] {
     ]
 }
 
-/// Sets the default routes, or sets them anew.
+/// Sets the default routes, or replaces them.
 fn set_routes(netlink: &mut Netlink, index: u32, config: &HostConfig) -> io::Result<()> {
     let congestion = config.tcp.congestion.as_str();
     for (address, gateway) in addresses(config) {
@@ -318,15 +319,16 @@ fn set_routes(netlink: &mut Netlink, index: u32, config: &HostConfig) -> io::Res
     Ok(())
 }
 
-/// Sets the shaper of this namespace's interface; returns how many frames that cost.
+/// Sets the shaper of this namespace's interface; returns how many frames were lost by that.
 pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<u64> {
     let index = sys::interface_index(INTERFACE)?;
     shaper::set_shaper(&mut Netlink::open()?, index, shaper)
 }
 
-/// Lets the host hand over single packets from now on. A link's bucket would count a super-packet
-/// wrong, and one that shrinks below it stand still. Connections ask their route what the interface
-/// can do, and only once (`sk_setup_caps` in `net/core/sock.c`): so they all get a new one.
+/// Makes the host send single packets from now on. A link's bucket counts a super-packet wrong, and
+/// one that shrinks below a waiting super-packet never sends again. A connection reads the
+/// interface's features from its route once (`sk_setup_caps` in `net/core/sock.c`), so the routes
+/// are replaced, which makes every connection look again.
 pub(super) fn stop_offload(config: &HostConfig) -> io::Result<()> {
     let index = sys::interface_index(INTERFACE)?;
     let mut netlink = Netlink::open()?;

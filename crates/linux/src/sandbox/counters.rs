@@ -23,8 +23,8 @@ pub struct HostCounters {
     pub tasks: u32,
 }
 
-/// What a host's processes have used since its start, but for what a task used between the last look
-/// at it and its end: [`Event::Exited`](super::Event::Exited) has that of programs.
+/// What a host's processes have used since its start, except for what a task used between the last
+/// sample of it and its end; for programs, [`Event::Exited`](super::Event::Exited) includes that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostUsage {
     /// Nanoseconds that its tasks ran.
@@ -44,7 +44,7 @@ pub struct HostUsage {
 pub struct Usage {
     /// By number.
     pub hosts: Vec<HostUsage>,
-    /// CPU time that looking at all their tasks has cost.
+    /// CPU time that sampling all their tasks has cost.
     pub cost: Duration,
 }
 

@@ -1,11 +1,10 @@
-//! The dump of all hosts' TCP connections: how it is asked for, made and brought.
+//! The dump of all hosts' TCP connections: requested, made, and delivered.
 //!
-//! The sandbox asks the kernel of one host after the other, through a socket in each host's network
-//! namespace that stays open (opening one costs 13 us, as much as the walk through a table of 2,048
-//! places), and serves other requests in between. What kernels say goes into one
-//! file in memory as it is, since one process that puts it into words for another that reads them
-//! would cost more than asking; [`crate::connections`] reads it when the run wants it. Only hosts that
-//! have ever run a program are asked.
+//! The sandbox queries one host's kernel after the other, and serves other requests in between. The
+//! netlink socket in each host's network namespace stays open, since opening one costs 13 us, as much
+//! as the walk through a table of 2,048 buckets. The kernels' answers go into one file in memory
+//! unchanged, because serialising them for the run would cost more than asking; the run parses them
+//! ([`crate::connections`]). Only hosts that have ever run a program are queried.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +24,7 @@ use crate::netlink::diag::{self, Diag, Rest};
 use crate::netlink::messages;
 use crate::sys;
 
-/// What there is of a host in a dump.
+/// A host's part of a dump.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Dumped {
     host: usize,
@@ -56,7 +55,7 @@ pub(super) struct Round {
     hosts: Vec<Dumped>,
     room: usize,
     cpu_ns: u64,
-    /// What the last host said, and room for answers; kept for their memory.
+    /// The last host's answer, and a receive buffer; kept to reuse their memory.
     bytes: Vec<u8>,
     buffer: diag::Buffer,
     /// How many hosts' sockets stay open.
@@ -170,9 +169,9 @@ impl Asked {
 }
 
 impl Sandbox {
-    /// Asks the kernels of all hosts for their TCP connections and does not wait for what they say:
-    /// [`poll_connections`](Self::poll_connections) brings it. False where an earlier dump is still
-    /// under way, which this one then is.
+    /// Asks the kernels of all hosts for their TCP connections without waiting for the answers,
+    /// which [`poll_connections`](Self::poll_connections) returns. False where an earlier dump is
+    /// still under way, which then serves for this request too.
     pub fn request_connections(&mut self) -> Result<bool, SandboxError> {
         if self.dump.is_under_way {
             return Ok(false);

@@ -1,8 +1,9 @@
 //! A host's control groups, seen from inside: its processes join them, and its cgroup namespace
 //! shows them as the roots of their trees, where the Java and Go run-times look for limits.
 //!
-//! The host's init makes the namespace while it is in the groups, and then leaves them: it is not
-//! one of the host's programs, and must not be what a host without memory loses.
+//! The host's init makes the namespace while it is in the groups, and then leaves them: it is none
+//! of the host's programs, and must not be the process that is killed when the host's memory is
+//! used up.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -32,7 +33,7 @@ pub(super) fn enter(groups: &[Membership]) -> io::Result<()> {
     if groups.is_empty() {
         return Ok(());
     }
-    // Opened before, since version 2 looks at the namespace that a file was opened in.
+    // Opened before, since version 2 checks against the namespace in which a file was opened.
     let homes: io::Result<Vec<File>> = groups.iter().map(|group| members(&group.home)).collect();
     join(groups)?;
     sys::unshare(UnshareFlags::NEWCGROUP)?;

@@ -1,11 +1,11 @@
-//! Who a host is: what programs read of it in files that the machine has only once.
+//! A host's identity: files by which programs identify the machine they run on.
 //!
-//! Each such file is written into the host's own `/run`, and shown in place of the machine's. A host
-//! whose CPUs or memory are its own has these in `/proc` and `/sys` too; others keep the machine's, since
-//! whatever is shown there keeps programs from mounting a `/proc` of their own (`mount_too_revealing` in
-//! the kernel's `fs/namespace.c`).
+//! Each such file is written into the host's own `/run`, and bind-mounted over the machine's. A host
+//! with its own CPUs or memory has these in `/proc` and `/sys` too; others keep the machine's, since any
+//! mount there prevents programs from mounting a `/proc` of their own (`mount_too_revealing` in the
+//! kernel's `fs/namespace.c`).
 //!
-//! CPUs keep their numbers, which is what `sched_setaffinity` knows them by.
+//! CPUs keep their numbers, since `sched_setaffinity` uses those.
 //!
 //! Left out: what programs ask the kernel itself for, such as `sysinfo(2)`.
 
@@ -34,7 +34,7 @@ const CPU_LISTS: [&str; 3] = [
 const CPUINFO: &str = "/proc/cpuinfo";
 const MEMINFO: &str = "/proc/meminfo";
 
-/// How often `/proc/meminfo` of a host with memory of its own follows what it uses.
+/// How often `/proc/meminfo` of a host with memory of its own is refreshed.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// Gives this host its identity; returns what follows what the host does. A host without a `/run` of
@@ -112,7 +112,7 @@ impl Meminfo {
         if used == self.used {
             return;
         }
-        // Opened late: when it was shown, descriptors were still to be closed.
+        // Opened late: when it was mounted, init had yet to close all its descriptors.
         if self.file.is_none() {
             let path = Path::new(FOLDER).join("meminfo");
             self.file = File::options().write(true).open(path).ok();

@@ -1,8 +1,8 @@
 //! Starting a program inside a host.
 //!
-//! The sandbox forks into the host's PID namespace, the child enters the host's other
-//! namespaces, becomes the caller's own user again and executes the program. What fails before
-//! the program runs comes back as a sentence through a pipe that `exec` closes.
+//! The sandbox forks into the host's PID namespace; the child enters the host's other namespaces,
+//! becomes the caller's own user again and executes the program. An error before the program runs
+//! comes back as a sentence through a pipe that `exec` closes: an empty pipe is success.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -61,6 +61,10 @@ pub(super) fn launch(
 }
 
 /// Forks a child that is a member of the PID namespace of `init`.
+///
+/// A process never changes its own PID namespace: `setns` only chooses the one of its later
+/// children. So the sandbox sets it, forks, and sets it back; the child keeps it for children of
+/// its own.
 fn fork_into(init: &OwnedFd) -> io::Result<Fork> {
     let own = File::open("/proc/self/ns/pid")?;
     move_into_thread_name_spaces(init.as_fd(), ThreadNameSpaceType::PROCESS_ID)?;
@@ -153,7 +157,8 @@ fn connect(streams: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the calling process to what its host has; while its control groups can still be seen.
+/// Imposes the host's limits on the calling process. Must run before it enters the host's
+/// namespaces, in which the paths of its control groups are not visible.
 fn accept_limits(config: &HostConfig) -> Result<(), String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     groups::join(&config.groups).map_err(step("joining the host's control groups"))?;

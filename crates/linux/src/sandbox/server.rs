@@ -1,7 +1,7 @@
 //! The sandbox's own process: makes hosts and cables, starts programs, reaps, counts.
 //!
-//! One thread, one loop, process 1 of its PID namespace. It holds no state that matters to
-//! results: when it or its parent dies, everything in it ends.
+//! One thread, one loop, process 1 of its PID namespace. It holds no state that results need,
+//! because everything in it ends when it or its parent dies.
 
 use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -29,7 +29,7 @@ use crate::sys::{self, Fork};
 
 /// The interface group of all cables, so that one request deletes them.
 const CABLES: u32 = 0x4c48;
-/// Merging nothing: no two segments together are shorter than this (`skb_gro_receive`).
+/// Turns merging off: no two segments together are shorter than this (`skb_gro_receive`).
 const GRO_MAX_SIZE: u32 = 1;
 
 /// Why a host is not there: somebody has killed its init.
@@ -53,15 +53,15 @@ pub(super) fn main<A: Answers>(channel: Channel, uid: u32, gid: u32, answers: Op
 
 /// A host as the sandbox knows it.
 pub(super) struct Host {
-    /// Its init. We are the parent, so the number stays its own until we reap it.
+    /// Its init. We are its parent, so nothing else gets its number until we reap it.
     pub(super) pid: i32,
     pub(super) alive: bool,
     /// As it was made, but for `offload`: whether it hands over super-packets now.
     pub(super) config: HostConfig,
     /// Frames that were lost when its shaper was changed.
     lost: u64,
-    /// What its cable had dropped on the core's end when it stopped handing over super-packets.
-    /// Before, its own end counts those, too.
+    /// What the core's end of its cable had dropped when it stopped handing over super-packets;
+    /// until then the host's own end counts the same drops.
     counted: u64,
     pub(super) diag: HostDiag,
 }
@@ -76,13 +76,13 @@ pub(super) struct Server {
     pub(super) hosts: Vec<Host>,
     pub(super) open_files: Rlimit,
     netlink: Netlink,
-    /// The mask of the CPU that all super-packets are led to; none where there is none.
+    /// The mask of the CPU that all super-packets are steered to; `None` without steering.
     steering: Option<String>,
     programs: HashMap<i32, usize>,
     /// Whether there has been a program at all.
     launched: bool,
     tasks: Tasks,
-    /// Where hosts are kept to resources without control groups.
+    /// Imposes limits without control groups, where there are such limits.
     warden: Option<Warden>,
     /// The dump of connections that is under way.
     pub(super) round: Option<Round>,
@@ -114,13 +114,13 @@ fn serve<A: Answers>(
     channel.send(&begun, &fds).map_err(ended)?;
     drop(inquiries);
     loop {
-        // A dump asks one host at a time, so that requests wait for no more than that.
+        // A dump queries one host per turn, so that a request waits for one host at most.
         let patience = server.round.is_some().then_some(Duration::ZERO);
         let mut fds = vec![channel.as_fd(), children.as_fd()];
         fds.extend(server.warden.as_ref().map(Warden::as_fd));
         let ready = sys::wait_readable(&fds, patience);
         let ready = ready.map_err(|e| format!("poll: {e}"))?;
-        // Before the ends of those that it has killed.
+        // What the warden has killed is reported before the ends of those processes.
         if ready.get(2) == Some(&true) {
             for event in server.listen() {
                 channel.send(&Answer::Event(event), &[]).map_err(ended)?;
@@ -160,12 +160,13 @@ impl Server {
         boot::mount_proc().map_err(step("mounting /proc for the sandbox"))?;
         boot::bind_names(&config.hosts_file, config.domain.as_deref())
             .map_err(step("giving hosts their names"))?;
-        // Where the kernel does not have it (before Linux 6.1), hosts have the machine's table.
+        // A kernel without the parameter (before Linux 6.1) gives hosts the machine's table.
         let buckets = config.tcp_buckets;
         let own_tables =
             buckets > 0 && sys::write_file(boot::CHILD_TABLES, &buckets.to_string()).is_ok();
         let pinned = own_tables.then(boot::of_table_size).unwrap_or_default();
-        // The core's end of a cable is no host: no addresses, no chatter.
+        // The core's end of a cable is no host: it has no addresses and sends no packets of its
+        // own.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
         let steering = config.offload.then(|| {
             let write = |mask: &str| sys::write_file(steering::DEFAULT_MASK, mask);
@@ -279,8 +280,8 @@ impl Server {
         Ok((answer, None))
     }
 
-    /// Binds this process and the hosts from number `first` on to `cpus`; to none in particular
-    /// where there are none to choose from.
+    /// Binds this process and the hosts from number `first` on to `cpus`; does nothing where the
+    /// list is empty.
     fn bind(&self, first: usize, cpus: &[usize]) -> io::Result<()> {
         if cpus.is_empty() {
             return Ok(());
@@ -291,9 +292,9 @@ impl Server {
         threads.try_for_each(|thread| cpu::pin_thread(thread, cpus))
     }
 
-    /// Ends all hosts on all CPUs: the core, which had one for itself, has ended.
+    /// Ends all hosts, on all CPUs: the core, which had one for itself, has ended.
     fn end_hosts(&self) {
-        // Where they may not it takes longer, no more.
+        // If that is refused, it only takes longer.
         self.bind(0, &self.all_cpus).ok();
         for host in self.hosts.iter().filter(|host| host.alive) {
             // The number is our child's until we reap it.
@@ -312,8 +313,8 @@ impl Server {
         }
     }
 
-    /// Forks the inits first, so that they mount while we lay cables, then waits for all. On all
-    /// CPUs: there is no core yet.
+    /// Forks the inits first, so that they set up their mounts while we lay cables, then waits for
+    /// all. On all CPUs: there is no core yet.
     fn add_hosts(&mut self, configs: &[HostConfig]) -> Result<(), String> {
         let first = self.hosts.len();
         let binding = |e: io::Error| format!("choosing CPUs: {e}");
@@ -383,8 +384,9 @@ impl Server {
     fn lay_cable(&mut self, config: &HostConfig, number: usize) -> io::Result<()> {
         let name = format!("h{number}");
         if let Some(mask) = &self.steering {
-            // Read when the interface is made. A cable that carries single packets has a queue of
-            // its own, and shares none with all other hosts.
+            // The kernel reads the mask when it makes the interface. A cable that carries only
+            // single packets needs no steering for order, and so keeps a queue of its own instead
+            // of sharing one CPU's with all hosts.
             let mask = if config.offloads() { mask } else { "0" };
             sys::write_file(steering::DEFAULT_MASK, mask)?;
         }
@@ -399,13 +401,14 @@ impl Server {
             peer_mac: config.mac,
             peer_gso_max_segs: config.segments,
         }))?;
-        // On the core's end it means NAPI, and with it one queue in order.
+        // On the core's end this switches veth to NAPI, and so to a single queue that keeps order.
         crate::ethtool::set_receive_offload(&name, true)
     }
 
     fn set_shaper(&mut self, host: usize, shaper: Shaper) -> Result<(), String> {
         let Host { pid, config, .. } = self.host(host)?;
-        // For good: it takes its time, and what is gained is little beside a link.
+        // Never switched back on: switching takes long, and behind a link super-packets gain
+        // little.
         let stops = config.offloads() && shaper.traffic == Traffic::Packets;
         let lost = launch::inside_network_of(*pid, || {
             if stops {
@@ -464,7 +467,7 @@ impl Server {
         }
     }
 
-    /// Starts to keep hosts to the resources that no control groups keep them to.
+    /// Starts the warden for limits that no control groups impose.
     fn guard(&mut self) -> Result<(), String> {
         let cpus = match self.config.cpus.len() {
             0 => self.all_cpus.len(),
@@ -475,7 +478,7 @@ impl Server {
         Ok(())
     }
 
-    /// A program was killed: what the warden says of it, which may come a moment later.
+    /// A program was killed: waits a moment for the warden to report whether it did that.
     fn ask_warden(&mut self) -> Vec<Event> {
         const MOMENT: Duration = Duration::from_millis(50);
         let said = self

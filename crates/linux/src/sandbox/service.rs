@@ -6,18 +6,19 @@
 //!   └─ longhaul-host (a0)    opens 127.0.0.153:53 and /run/longhaul/info.sock and hands them over
 //! ```
 //!
-//! The sockets belong to the hosts' own namespaces, so a question costs nothing of the emulated
-//! network, and each host's init opens them while it boots. The process is apart from the box, which
-//! must be free to start and reap programs, and from the run, which holds the results: whatever
-//! programs send ends here. What the answers are is the caller's business ([`Answers`]).
+//! The sockets belong to the hosts' own namespaces, so a query uses nothing of the emulated network,
+//! and each host's init opens them while it boots. The service is a process of its own: separate from
+//! the sandbox, which must be free to start and reap programs, and from the run, which holds the
+//! results, so that whatever programs send cannot reach either. The caller defines the answers
+//! ([`Answers`]).
 //!
-//! Bounds: datagrams that wait are bounded by their sockets' buffers, clients of the information
-//! service in number, in what they may send and in time ([`clients`]), and the run is asked for its
-//! state once for all who wait, at most ten times a second.
+//! Bounds: sockets' buffers bound the datagrams that wait; clients of the information service are
+//! bounded in number, in what they may send and in time ([`clients`]); the run is asked for its state
+//! once for all clients that wait, at most ten times a second.
 //!
-//! The name service speaks UDP alone: all its answers fit, and a TCP socket that listens on one
-//! address would keep programs from listening on port 53 of all addresses. The kernel lets a UDP socket
-//! have all addresses beside ours where it has `SO_REUSEADDR` or `SO_REUSEPORT`, as ours has.
+//! The name service has no TCP: all its answers fit into datagrams, and a TCP socket listening on one
+//! address would prevent programs from listening on port 53 of all addresses. A UDP socket can have all
+//! addresses beside ours if it has `SO_REUSEADDR` or `SO_REUSEPORT`, as ours has.
 
 mod clients;
 mod open;
@@ -47,17 +48,17 @@ pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 153);
 /// Where the information service of each host is.
 pub const INFO_SOCKET: &str = "/run/longhaul/info.sock";
 
-/// How old the run's state may be that clients are told.
+/// How old the run's state may be that clients get.
 const FRESH: Duration = Duration::from_millis(100);
 /// The most datagrams of one host that are answered before others have their turn.
 const DATAGRAMS_MAX: usize = 32;
-/// Room for the longest query that is looked at, and for one byte more: what is cut off does not pass
+/// Room for the longest query that is answered, and one byte more, so that a query cut off does not pass
 /// for a whole one.
 const DATAGRAM_ROOM: usize = 1233;
 
-/// What the services say.
+/// The answers of the services.
 pub trait Answers {
-    /// What the run tells of itself when it is asked.
+    /// The run's state, which the run sends when it is asked.
     type State: DeserializeOwned;
 
     /// The answer to a query at a host's name service; none where it deserves none.
@@ -71,7 +72,7 @@ pub trait Answers {
     fn learn(&mut self, state: Self::State);
 }
 
-/// Where an inquiry stands.
+/// The state of an inquiry.
 #[derive(Debug)]
 pub enum Inquiry {
     /// The request is not complete.
@@ -139,7 +140,7 @@ impl Sandbox {
     }
 }
 
-/// The service as the box knows it.
+/// The service as the sandbox knows it.
 pub(super) struct Service {
     pub(super) pid: i32,
     /// Where hosts' inits hand over their sockets.
@@ -151,7 +152,7 @@ impl Service {
     pub(super) fn fork(answers: impl Answers) -> io::Result<(Self, OwnedFd)> {
         let (feed, taken) = channel::pair()?;
         let (ours, runs) = channel::pair()?;
-        // SAFETY: the box has one thread.
+        // SAFETY: the sandbox has one thread.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {
                 drop((feed, runs));
@@ -165,7 +166,7 @@ impl Service {
     }
 }
 
-/// The service's main function: serves until the box ends, and this process with it.
+/// The service's main function: serves until the sandbox ends, and this process with it.
 fn main(answers: impl Answers, feed: OwnedFd, run: OwnedFd) -> ! {
     set_name(c"longhaul-answer").ok();
     sys::reset_signals();
@@ -247,7 +248,7 @@ impl<A: Answers> Serving<A> {
         })
     }
 
-    /// Serves until the run or the box hangs up.
+    /// Serves until the run or the sandbox hangs up.
     fn serve(mut self) -> io::Result<()> {
         loop {
             let timeout = self.clients.patience(MachineTime::now());
@@ -297,7 +298,7 @@ impl<A: Answers> Serving<A> {
         };
         let mut room = [0; DATAGRAM_ROOM];
         for _ in 0..DATAGRAMS_MAX {
-            // An error that an earlier answer has met is reported, and is gone, here.
+            // This also reports, and clears, the error of an earlier answer.
             let Ok((len, from)) = socket.recv_from(&mut room) else {
                 return;
             };
@@ -312,7 +313,7 @@ impl<A: Answers> Serving<A> {
         let Some(Some(listener)) = self.info.get(host) else {
             return;
         };
-        // The rest comes with the next event, after others.
+        // One per event: the set is level-triggered, so others get their turn before the next one.
         if let Ok((stream, _)) = listener.accept() {
             let now = MachineTime::now();
             let Some((slot, stream)) = self.clients.take_in(host, stream, now) else {
@@ -332,7 +333,7 @@ impl<A: Answers> Serving<A> {
             return;
         };
         if client.waits() {
-            // Nothing but its end wakes one that waits.
+            // A client that waits is woken only by its hang-up.
             self.clients.hang_up(slot);
         } else if !client.reads() {
             self.write(slot);

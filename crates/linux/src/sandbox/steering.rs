@@ -1,15 +1,15 @@
 //! Receive packet steering: which CPUs run the receiving side of a cable.
 //!
 //! A veth cable hands a frame to the queue of the CPU that sends it (`veth_forward_skb` in
-//! `drivers/net/veth.c`), unless its interface leads what it receives elsewhere
-//! (`get_rps_cpu` in `net/core/dev.c`).
+//! `drivers/net/veth.c`), unless the receiving interface steers it elsewhere (`get_rps_cpu` in
+//! `net/core/dev.c`).
 //!
 //! - The core's end: hosts send from many CPUs, whose queues race. Super-packets must stay in
-//!   order, so all are led to the queue of one CPU. A namespace may ask for that by itself
-//!   ([`DEFAULT_MASK`], since Linux 6.3), when the interface is made.
-//! - A host's end: the core sends, so its CPU runs the whole stack of every host, and what that
-//!   sends in turn. [`open`] gives the file that leads it to the programs' CPUs while a run goes
-//!   on. Only the machine's own root may write it (`store_rps_map` in `net/core/net-sysfs.c`),
+//!   order, so all are steered to the queue of one CPU. A namespace may set that for new interfaces
+//!   without root ([`DEFAULT_MASK`], since Linux 6.3).
+//! - A host's end: the core sends, so its CPU runs the whole stack of every host, and whatever that
+//!   sends in turn. [`open`] gives the file that steers this work to the programs' CPUs during a
+//!   run. Only the machine's own root may write it (`store_rps_map` in `net/core/net-sysfs.c`),
 //!   whoever owns the namespace.
 
 use std::fmt::Write as _;
@@ -31,8 +31,8 @@ pub fn orders_super_packets() -> bool {
 }
 
 impl Sandbox {
-    /// Leads what a host receives to the programs' CPUs, or leaves it to the core's, which sends
-    /// it. False where the kernel does not allow it: it does to the machine's root alone.
+    /// Steers what a host receives to the programs' CPUs, or leaves it to the core's, which sends
+    /// it. False where the kernel does not allow it: only the machine's root may.
     pub fn steer(&mut self, host: usize, to_programs: bool) -> Result<bool, SandboxError> {
         if self.cpus.is_empty() {
             return Ok(false);
@@ -58,14 +58,14 @@ pub(super) fn cpu_mask(cpus: &[usize]) -> String {
     let mut mask = String::new();
     for word in words.iter().rev() {
         let comma = if mask.is_empty() { "" } else { "," };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(mask, "{comma}{word:08x}");
     }
     mask
 }
 
-/// The mask of the first CPU that the kernel leads packets to (`write` says whether it does): it
-/// refuses those that are isolated (`rps_cpumask_housekeeping` in `net/core/net-sysfs.c`).
+/// The mask of the first CPU that the kernel accepts for steering (`write` says whether it does):
+/// it refuses isolated ones (`rps_cpumask_housekeeping` in `net/core/net-sysfs.c`).
 pub(super) fn first_mask(cpus: &[usize], write: impl Fn(&str) -> io::Result<()>) -> Option<String> {
     let cpus = if cpus.is_empty() { &[0] } else { cpus };
     let mut masks = cpus.iter().map(|cpu| cpu_mask(&[*cpu]));

@@ -1,4 +1,4 @@
-//! What the kernel knows of a host: dropped frames, its tasks, listening sockets.
+//! Reads a host's figures from `/proc`: dropped frames, tasks, listening sockets, TCP counters.
 
 use std::collections::HashMap;
 use std::fs;
@@ -88,14 +88,14 @@ fn counter(table: &str, protocol: &str, name: &str) -> u64 {
 /// What every host's tasks have used, added up over the run.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// What each task had used by the last look.
+    /// What each task had used by the last sample.
     seen: HashMap<i32, Schedstat>,
     totals: Vec<Schedstat>,
 }
 
 impl Tasks {
-    /// Looks at all tasks of the sandbox; `memory` also at what processes hold, which takes another
-    /// file of each.
+    /// Samples all tasks of the sandbox; with `memory` also what processes hold, which takes
+    /// another file of each.
     pub(super) fn scan(
         &mut self,
         inits: impl Iterator<Item = i32>,
@@ -128,7 +128,7 @@ impl Tasks {
                     continue;
                 };
                 usage.tasks += 1;
-                // A number that has come again begins below what its last owner had.
+                // A reused number begins below what its last owner had used.
                 let before = self.seen.get(&task).copied().unwrap_or_default();
                 total.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
                 total.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);

@@ -1,10 +1,11 @@
-//! Keeps hosts to CPU time and memory where there are no control groups for them.
+//! Imposes hosts' limits on CPU time and memory where there are no control groups for them.
 //!
-//! One process for all hosts, a child of the sandbox: it sees all processes of the run, counts to no
-//! host, and dies with the sandbox. It takes turns of the duty cycle ([`crate::resources::duty`]) and of
-//! the watchdog ([`crate::resources::watchdog`]), and writes a line for each process that it has
-//! killed. When it is asked to end, or finds the sandbox gone, every process goes on. Somebody may kill
-//! it: then the sandbox lets them go on, and tells the run.
+//! One process for all hosts, a child of the sandbox: it sees all processes of the run, counts for
+//! no host, and dies with the sandbox. It takes turns of the duty cycle
+//! ([`crate::resources::duty`]) and of the watchdog ([`crate::resources::watchdog`]), and writes a
+//! line for each process that it has killed. When it is asked to end, or finds the sandbox gone, it
+//! continues every process that it has stopped. If it is killed itself, the sandbox continues them
+//! instead, and reports that to the run.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,11 +24,11 @@ use crate::sys::{self, Fork};
 /// The warden as the sandbox knows it.
 pub(super) struct Warden {
     pub(super) pid: i32,
-    /// What it says, a line for each process that it has killed.
+    /// Its reports, a line for each process that it has killed.
     said: PipeReader,
-    /// What it has said of a line.
+    /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
-    /// Held for as long as it is to go on.
+    /// Held open for as long as it must run; closing it ends the warden.
     _go_on: PipeWriter,
 }
 
@@ -39,8 +40,8 @@ pub(super) struct Killing {
 }
 
 impl Warden {
-    /// Starts it for the hosts that have limits of its kind; none where none has. `cpus` are there for
-    /// programs. The process must have one thread.
+    /// Starts it for the hosts with limits of its kind; `None` where no host has any. Programs have
+    /// `cpus` CPUs. The process must have one thread.
     pub(super) fn start(hosts: &[Host], cpus: usize) -> io::Result<Option<Self>> {
         let mut work = Work::default();
         for (number, host) in hosts.iter().enumerate().filter(|(_, host)| host.alive) {
@@ -81,12 +82,12 @@ impl Warden {
         }
     }
 
-    /// What can be read when it has said something, or is dead.
+    /// The descriptor that is readable when it has reported something, or is dead.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.said.as_fd()
     }
 
-    /// What it has said since it was last listened to; call it when something can be read.
+    /// What it has reported since the last call; call this when something can be read.
     pub(super) fn listen(&mut self) -> Vec<Killing> {
         let mut bytes = [0; 4096];
         let read = self.said.read(&mut bytes).unwrap_or(0);
@@ -109,7 +110,7 @@ fn killing(line: &str) -> Option<Killing> {
     })
 }
 
-/// The warden is dead, and nobody else continues what it has stopped.
+/// Continues what a dead warden has stopped.
 pub(super) fn release(hosts: &[Host]) {
     let alive = hosts
         .iter()
@@ -119,7 +120,7 @@ pub(super) fn release(hosts: &[Host]) {
     duty::release(&inits).ok();
 }
 
-/// What the warden is for.
+/// The warden's limits.
 #[derive(Default)]
 struct Work {
     shares: Vec<Share>,
@@ -140,7 +141,7 @@ fn main(work: Work, cpus: usize, go_on: &PipeReader, says: PipeWriter) -> ! {
     sys::exit_now(code)
 }
 
-/// Takes turns until the other end of `go_on` is closed; then everything goes on.
+/// Takes turns until the other end of `go_on` is closed; then continues everything.
 fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: PipeWriter) -> io::Result<()> {
     let of_limit = work.of_limit;
     let duty = (!work.shares.is_empty()).then(|| Controller::new(&work.shares, cpus));

@@ -71,7 +71,7 @@ impl Judge {
         reasons
     }
 
-    /// What is worth knowing of a run whose packets were in time, and its hosts were not.
+    /// A note on a run whose packets were in time but whose hosts' stacks were slow.
     pub(super) fn add_slow_stacks(
         &self,
         lateness: &Quantiles,
@@ -209,7 +209,7 @@ pub(super) fn at_most(number: f64) -> String {
     }
     let digits = (1 - number.log10().floor() as i32).clamp(0, 2);
     let scale = 10f64.powi(digits);
-    // What was rounded up already stays.
+    // A number that is rounded already stays so, whatever floating-point error it has.
     let rounded = (number * scale - 1e-9).ceil() / scale;
     format!("{rounded:.*}", digits as usize)
 }

@@ -1,4 +1,4 @@
-//! What an emulation core has come to, and several of them together.
+//! The totals of an emulation core, and of several together.
 //!
 //! A core owns pipes and works on every packet that crosses one of them. A packet begins at one
 //! core (it enters from its host, or is made there), and each other core that it is handed to works
@@ -69,7 +69,7 @@ pub(super) fn efficiency(cores: &[Work<'_>]) -> Option<f64> {
     (cores.len() > 1 && all > 0).then(|| edge as f64 / all as f64)
 }
 
-/// What was expected of a partition, and what several cores have come to with it.
+/// What was predicted for a partition, and the totals of its cores.
 pub(crate) fn partition(cores: &[Work<'_>], expected: &Expected) -> PartitionSummary {
     let prediction = &expected.prediction;
     let busy = cores.iter().map(Work::busy);
@@ -93,7 +93,7 @@ pub(crate) fn partition(cores: &[Work<'_>], expected: &Expected) -> PartitionSum
     }
 }
 
-/// What a core has come to.
+/// The totals of a core.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoreEnd {
     /// CPU time of its loop.

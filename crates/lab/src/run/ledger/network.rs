@@ -1,18 +1,18 @@
-//! The network at a moment, as a run's loops tell of it.
+//! The state of the network at a moment, as a run's loops report it.
 //!
-//! Where several cores carry it, each tells of its part: the counters of pipes that it does not own
-//! are zero, and the whole is the sum.
+//! Of several cores each reports its part: the counters of pipes that it does not own are zero, and
+//! the whole is the sum.
 
 use longhaul_core::observe::{Counters, PipeCounters};
 
 use crate::fidelity::Second;
 
-/// What has become of the network's packets so far.
+/// The counters of the network's packets so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network {
     /// The engine's totals.
     pub(crate) counters: Counters,
-    /// Every pipe's counters, by number; none where there are too many to tell each second.
+    /// Every pipe's counters, by number; empty where there are too many to report each second.
     pub(crate) pipes: Vec<PipeCounters>,
     /// Packets inside the network.
     pub(crate) inside: u64,
@@ -36,7 +36,7 @@ impl Network {
     }
 }
 
-/// What a loop tells of a second: its fidelity, and the network at its end.
+/// A loop's report on a second: its fidelity, and the network at its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     /// The second's fidelity.

@@ -1,24 +1,24 @@
-//! How fast hosts may send, so that programs that can wait never overrun the machine.
+//! Limits how fast hosts may send, so that programs that can wait never overrun the machine.
 //!
 //! A host sends through a token bucket (`nic.rs`). Where its link limits it, the bucket has the link's
-//! rate; where only the machine does, it has the machine's, which nobody knows and which changes.
+//! rate; where only the machine does, it has the machine's rate, which is unknown and changes.
 //!
-//! One law finds it ([`Allowance`]). It works as TCP finds a path's rate: the allowance grows by large
-//! steps until the core falls behind for the first time, shrinks whenever it does, and then grows by
-//! small steps only (slow start and congestion avoidance, RFC 5681; steps in proportion, since a
-//! machine's speed spans three orders of magnitude). The signal is the part of arrivals that had
-//! waited too long at the core's door. It is looked at every 20 ms, and counts the second time in a row.
-//! Nothing grows that would overload the core if all hosts filled their buckets: a window of TCP does
-//! so within one round trip.
+//! One control law finds that rate ([`Allowance`]), as TCP finds a path's rate: the allowance grows by
+//! large steps until the core falls behind for the first time, shrinks whenever the core falls behind,
+//! and grows by small steps from then on (slow start and congestion avoidance, RFC 5681; the steps are
+//! multiplicative, since machines' speeds span three orders of magnitude). The signal is the share of
+//! arrivals that waited too long in the core's receive rings. It is sampled every 20 ms, and acted on
+//! when two samples in a row show it. The allowance does not grow where the core would be overloaded if
+//! all hosts filled their buckets: TCP's windows can fill them within one round trip.
 //!
-//! The law holds for all hosts alike. From the first time that the core falls behind it also limits hosts
-//! whose links are faster: then no packet is lost that a slower network would have carried. Such a link
-//! is slower than it claims, and the verdict says so ([`Backpressure::left`]).
+//! All hosts have the same allowance. Once the core has fallen behind, it also limits hosts whose links
+//! are faster, so that no packet is lost that a slower network would have carried. Such a link is slower
+//! than it claims, and the verdict says so ([`Backpressure::left`]).
 //!
-//! All of it is the machine's time: the core's load, what a bucket lets through, and how long that takes.
+//! All times and rates are in machine time: the core's load, and what a bucket lets through.
 //!
-//! Left out: hosts behind links that send packets one by one. What the core cannot carry of theirs
-//! is shed at its door (`drive/overload.rs`).
+//! Left out: hosts behind links that send packets one by one. What the core cannot carry of theirs is
+//! shed at ingress (`drive/overload.rs`).
 
 mod link;
 #[cfg(test)]
@@ -37,28 +37,30 @@ use crate::run::live::nic::{COST_BYTES_PER_S, Limit, PACKET_COST_BYTES, machine_
 const SPEED_MIN: f64 = 0.02;
 pub(crate) const SPEED_START: f64 = 0.3;
 const SPEED_MAX: f64 = 16.0;
-/// The core falls behind where more than this part of arrivals had waited too long while it was
-/// busy for more than that part of the time. With a tenth the 99th percentile of lateness was three
-/// times as high where hosts hand over super-packets, which come in bursts.
+/// The core is behind where more than this part of arrivals had waited too long (`BEHIND`) while it
+/// was busy for more than that part of the time (`BUSY`). With `BEHIND` at 0.1, the 99th percentile
+/// of lateness was three times as high where hosts hand over super-packets, which come in bursts.
 const BEHIND: f64 = 0.02;
 const BUSY: f64 = 0.5;
 /// Allowances do not grow where the core's load would be more than this if all filled their buckets.
 const FULL: f64 = 0.85;
-/// What an overload leaves, each 20 ms; with 0.8 twenty hops carried a fifth less.
+/// The factor by which an overload shrinks the allowance, every 20 ms; with 0.8, twenty hops carried
+/// a fifth less.
 const SHRINK: f64 = 0.9;
-/// Growth in 20 ms: twofold in 100 ms at first, in 700 ms later.
+/// The factors of growth, every 20 ms: twofold in 100 ms until the core first falls behind, in 700 ms
+/// from then on.
 const GROW: f64 = 1.15;
 const GROW_CAREFUL: f64 = 1.02;
-/// A host that uses less of its bucket than this only acknowledges, and will not fill it.
+/// A host that uses less than this part of its bucket only acknowledges, and will not fill it.
 const BULK: f64 = 0.1;
-/// A host that uses more than this part of its bucket is held back by it: the kernel refills a bucket late,
-/// and what overflows meanwhile is lost.
+/// A host that uses more than this part of its bucket is held back by it: the kernel refills a bucket
+/// late, and tokens beyond its depth are lost meanwhile.
 const HELD_BACK: f64 = 0.4;
-/// A bucket is changed when it is off by more than this part: of the machine's speed nobody knows more,
-/// and a link's rate is promised.
+/// A bucket is changed when its rate is off by more than this part: the machine's speed is known no
+/// better, while a link's rate is promised.
 const WORTH_A_CHANGE: f64 = 0.04;
 const WORTH_A_CHANGE_OF_LINK: f64 = 0.002;
-/// Most buckets changed at a time.
+/// The most buckets changed per sample: each change is a request to the sandbox.
 const CHANGES_MAX: usize = 32;
 
 /// The buckets of hosts that the machine may have to hold back.
@@ -66,8 +68,8 @@ const CHANGES_MAX: usize = 32;
 pub(crate) struct Backpressure {
     allowance: Allowance,
     hosts: Vec<Host>,
-    /// What hosts that wanted all of their links had of them, summed up over so many looks, since
-    /// somebody asked.
+    /// The part of their links' rates that hosts that wanted all of it were left, summed over samples,
+    /// and the number of samples, since [`left`](Self::left) was called last.
     left: (f64, u32),
 }
 
@@ -77,19 +79,19 @@ struct Host {
     bucket: Bucket,
     /// Bytes per second that its bucket lets through at present.
     applied: f64,
-    /// What had come from it at the last look.
+    /// What had come from it by the last sample.
     seen: Seen,
 }
 
 #[derive(Debug)]
 enum Bucket {
-    /// Only the machine limits the host, whose longest frame has so many bytes.
+    /// Only the machine limits the host, whose longest frame has `frame` bytes.
     Machine {
         frame: u32,
-        /// The part of its bucket that a host uses which always sends.
+        /// The part of its bucket that a host uses if it always has something to send.
         most: f64,
     },
-    /// Its link does.
+    /// Its link limits it.
     Link(LinkBucket),
 }
 
@@ -98,11 +100,11 @@ enum Bucket {
 pub(crate) struct Seen {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// How long those packets had to wait for others in the link, all together.
+    /// How long those packets queued behind others in the link, in sum.
     pub(crate) waited: Duration,
 }
 
-/// What the core went through since the last look.
+/// The core's load since the last sample.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Strain {
     pub(crate) elapsed: Duration,
@@ -113,8 +115,8 @@ pub(crate) struct Strain {
 }
 
 impl Backpressure {
-    /// The bucket of a host that `limit` limits from now on, whose packets have at most `mtu` bytes and
-    /// whose frames at most `frame`.
+    /// Starts to govern a host that `limit` limits from now on, or governs it anew; returns its bucket.
+    /// Its packets have at most `mtu` bytes, its frames at most `frame`.
     pub(crate) fn follow(
         &mut self,
         number: usize,
@@ -147,8 +149,8 @@ impl Backpressure {
         shaper
     }
 
-    /// Looks at what the core has been through, and at what has come from each host so far; says
-    /// which buckets are to change.
+    /// Takes a sample: the core's load, and what has come from each host so far. Returns the buckets
+    /// that have to change.
     pub(crate) fn look(
         &mut self,
         strain: Strain,
@@ -201,7 +203,7 @@ impl Backpressure {
                 changes.push((host.number, shaper));
             }
             if changes.len() == CHANGES_MAX {
-                // The others first the next time.
+                // The others come first in the next sample, so that none is left behind for ever.
                 self.hosts.rotate_left(index + 1);
                 break;
             }
@@ -210,25 +212,25 @@ impl Backpressure {
     }
 
     /// The part of their links' rates that the machine left to hosts that wanted all of it, on
-    /// average since this was asked last; of several hosts at a time the worst counts.
+    /// average since this was called last; of several hosts in a sample the worst counts.
     pub(crate) fn left(&mut self) -> Option<f64> {
         let (sum, looks) = std::mem::take(&mut self.left);
         (looks > 0).then(|| sum / f64::from(looks))
     }
 }
 
-/// What hosts want of their buckets.
+/// What hosts want of their buckets, in one sample.
 #[derive(Debug, Default)]
 struct Wanted {
     /// Whether something came from a host that only the machine limits.
     machine: bool,
-    /// What those of them have used that do more than acknowledge, and what they would have used, had
-    /// they always sent.
+    /// What such hosts have used, if they do more than acknowledge, and what they would have used if
+    /// they had always had something to send; in bytes of cost.
     used: f64,
     most: f64,
     /// The rate of the fastest link from which something came, in bytes per second.
     fastest: f64,
-    /// The same of those whose hosts are held back by their buckets.
+    /// The same of links whose hosts are held back by their buckets.
     held_back: Option<f64>,
 }
 
@@ -254,7 +256,7 @@ impl Wanted {
         }
     }
 
-    /// The core's load if all that is wanted came.
+    /// The core's load if those hosts filled their buckets.
     fn load(&self, load: f64) -> f64 {
         if self.used > 0.0 {
             load * (self.most / self.used).max(1.0)
@@ -264,7 +266,7 @@ impl Wanted {
     }
 }
 
-/// What the machine allows each host.
+/// The rate that the machine allows each host.
 #[derive(Debug)]
 struct Allowance {
     /// As a multiple of [`COST_BYTES_PER_S`].
@@ -285,7 +287,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// In bytes per second of hosts whose links limit them: the core has to fall behind first.
+    /// Bytes per second for hosts whose links limit them: unlimited until the core first falls behind.
     fn of_links(&self) -> f64 {
         if self.is_careful {
             self.speed * COST_BYTES_PER_S
@@ -298,13 +300,15 @@ impl Allowance {
         let is_behind = strain.behind > BEHIND && strain.load > BUSY;
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
-            // What was too much is what hosts were allowed: a core that is overrun takes less.
+            // Nobody has been held to the allowance yet, so it starts from the rate that proved too
+            // much, the fastest link's. What the core took is no measure: overrun, it takes less.
             if !wanted.machine && !self.is_careful {
                 self.speed = wanted.fastest / COST_BYTES_PER_S;
             }
             self.speed *= SHRINK;
             self.is_careful = true;
         }
+        // An allowance that limits nobody does not grow: nothing would show that it is too large.
         let has_machine = wanted.used > 0.0;
         let has_link = wanted.held_back.is_some_and(|rate| self.of_links() < rate);
         let has_room = !is_behind && wanted.load(strain.load) < FULL;

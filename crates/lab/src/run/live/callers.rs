@@ -1,4 +1,4 @@
-//! The supervisor's side of the control socket: who calls, and what is done for them.
+//! The supervisor's side of the control socket: callers, and their requests.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ pub(super) struct Caller {
 }
 
 impl Supervisor<'_> {
-    /// Takes callers in, as many as there is room for.
+    /// Accepts callers, up to [`CALLERS_MAX`].
     pub(super) fn accept(&mut self) {
         while let Ok(Some(channel)) = self.listener.accept() {
             if self.callers.len() < CALLERS_MAX {
@@ -57,7 +57,8 @@ impl Supervisor<'_> {
         self.answer(index, &reply)
     }
 
-    /// A caller that does not take its answers is none.
+    /// Answers a caller; one that does not take its answers is hung up on, so that it holds up
+    /// nobody.
     fn answer(&mut self, index: usize, reply: &Reply) -> Result<(), RunError> {
         match self.callers[index].channel.send(reply, &[]) {
             Ok(()) => Ok(()),
@@ -65,7 +66,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Forgets a caller, and ends the program that it has started.
+    /// Forgets a caller; ends its capture and kills the program that it has started.
     fn hang_up(&mut self, index: usize) -> Result<(), RunError> {
         let _ = self.ask_for_end(index);
         let caller = self.callers.swap_remove(index);

@@ -1,4 +1,4 @@
-//! Captures that callers ask for: packets of a run under way, to whatever the caller has opened.
+//! Captures that callers ask for: packets of a run under way, written to the caller's descriptor.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -1,17 +1,17 @@
 //! The one loop: takes arrivals, advances the engine, sends what is due, waits.
 //!
 //! Purpose: join the engine, which has no clock, to a clock and to packets. Theory: each turn reads a bounded
-//! batch of arrivals, advances the engine to the clock whatever still waits at the door, and sends all that is
-//! due before it reads again. Nothing is sent before it is due. So what is inside waits for one batch at most,
-//! and lateness happens at the send call alone, where it is measured by the kernel's stamps. What the file has
-//! scheduled happens in its place in the order of events, however late the loop comes to it.
+//! batch of arrivals, advances the engine to the clock however many more wait in the receive rings, and sends
+//! every due packet before it reads again. So a packet inside waits for one batch at most. Nothing is sent
+//! before it is due, so lateness arises at the send call alone, where the kernel's stamps measure it. A
+//! scheduled change takes its place in the order of events, however late the loop reaches it.
 //!
-//! What arrives beyond the loop's capacity is shed at the door (`overload.rs`).
+//! Arrivals beyond the loop's capacity are shed (`overload.rs`).
 //!
-//! Packets have experiment time; how long the loop itself takes and waits is machine time
+//! Packets have experiment time; how long the loop itself works and waits is machine time
 //! ([`crate::pace`]).
 //!
-//! For packets the loop allocates nothing, locks nothing and copies each frame once (ring to pool).
+//! On the packet path the loop allocates nothing, takes no lock and copies each frame once (ring to pool).
 //! Once a second it hands a [`Report`] to the run.
 
 mod changes;
@@ -48,34 +48,35 @@ use door::Door;
 use overload::Overload;
 pub(super) use platform::{LinuxPlatform, Outcome, Platform};
 
-/// Most frames in one send call: the last of a batch leaves when the receivers of all others
-/// have run, so a batch is kept short.
+/// The most frames in one send call. The call runs each receiver's stack in turn, so the last frame
+/// waits for all others' receivers: a batch is kept short.
 const DEPARTURES: usize = 16;
-/// A send call with so many bytes takes no further frame, for the same reason.
+/// A send call with this many bytes takes no further frame, for the same reason.
 const DEPARTING_BYTES: u32 = 64 << 10;
-/// Neighbours of a super-packet leave as one where each is due at most so long after the one
-/// before, which spares the machine what it could hardly do in between: where fewer than 1.2 Gbit
-/// come out in a second of its time, at the usual MTU, packets keep their spacing.
+/// Segments of a super-packet leave as one frame where each is due at most this long after the one
+/// before: the machine could hardly send anything in between. Below 1.2 Gbit/s of machine time, at
+/// the usual MTU, packets keep their spacing.
 const NEIGHBOURS: Duration = Duration::from_micros(10);
-/// Up to so many frames a second the kernel is asked when it put each of them on its cable, which
-/// takes 2 % of a CPU; of more, when it did the last of each send call. So many may come at once.
+/// Up to this many frames a second, the kernel is asked when it put each of them on its cable, which
+/// takes 2 % of a CPU; beyond, only when it put the last one of each send call there. The burst is
+/// the second figure.
 const ASKED_PER_S: u64 = 50_000;
 const ASKED_AT_ONCE: u64 = 500;
-/// How often patience and admission begin anew.
+/// How often the budgets of `overload.rs` are renewed.
 const MACHINE_SECOND: Duration = Duration::from_secs(1);
 
-/// What the loop publishes all the time, for whoever steers the hosts.
+/// Running counters that the loop publishes and the supervisor governs hosts by.
 #[derive(Debug)]
 pub(super) struct Load {
     /// Nanoseconds of the machine that the loop has spent working.
     busy_ns: AtomicU64,
-    /// Arrivals that were a backlog when they were read.
+    /// Arrivals that show a backlog: see [`Load::stale`].
     stale: AtomicU64,
     /// All arrivals that were read.
     read: AtomicU64,
     /// Packets and bytes that have arrived from each host.
     arrived: Vec<[AtomicU64; 2]>,
-    /// Nanoseconds of the experiment that those packets have waited for others in their first pipe.
+    /// Experiment nanoseconds that those packets have queued behind others in their first pipe.
     waited_ns: Vec<AtomicU64>,
     /// Packets that have left for each host.
     left: Vec<AtomicU64>,
@@ -84,7 +85,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Of a loop with so many hosts.
+    /// For a loop with this many hosts.
     pub(super) fn new(hosts: usize) -> Self {
         Self {
             busy_ns: AtomicU64::new(0),
@@ -102,8 +103,9 @@ impl Load {
         Duration::from_nanos(self.busy_ns.load(Ordering::Relaxed))
     }
 
-    /// Arrivals since t = 0 that were older when they were read than their first pipe (up to
-    /// `BACKLOG` of the door) and half of the tolerance allow for.
+    /// Arrivals since t = 0 that waited in the receive ring for longer than their first pipe would
+    /// have delayed them anyway (up to `BACKLOG` of `door.rs`) plus half of the tolerance, while the
+    /// loop was not catching up with a stall (`overrun.rs`).
     pub(super) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
@@ -122,8 +124,8 @@ impl Load {
         )
     }
 
-    /// How long all packets that have arrived from a host since t = 0 had to wait for others in
-    /// its link, as far as that is known.
+    /// How long all packets that have arrived from a host since t = 0 queued behind others in its
+    /// link, in sum and as known when each arrived.
     pub(super) fn waited(&self, host: usize) -> Span {
         Span::from_ns(self.waited_ns[host].load(Ordering::Relaxed))
     }
@@ -166,7 +168,7 @@ impl Load {
     }
 }
 
-/// Only the loop writes, so a plain load and store will do.
+/// Only the loop writes, so a plain load and store will do: cheaper than an atomic addition.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
@@ -179,12 +181,12 @@ pub(super) struct Totals {
     pub cpu: Duration,
     /// What has become of modelled flows.
     pub traffic: Option<Traffic>,
-    /// Changes that nobody has taken.
+    /// Changes that have not been reported.
     pub applied: Option<Applied>,
 }
 
 impl Totals {
-    /// Of a loop of which nothing is known.
+    /// Empty totals, for a loop that left none.
     pub(super) fn none() -> Self {
         Self {
             measured: Measured::new(0, 0),
@@ -208,14 +210,15 @@ pub(super) struct Drive<P> {
     nodes: Vec<NodeId>,
     /// The host numbers, by node.
     hosts: Vec<usize>,
-    /// How old a frame of each host may be without being late
-    /// ([`lead`](longhaul_core::engine::Engine::lead)).
+    /// How long a frame of each host may wait in the receive ring without leaving its first pipe
+    /// later for it ([`lead`](longhaul_core::engine::Engine::lead)).
     leads: Vec<Span>,
     door: Door,
-    /// What packets are neighbours, in the experiment's time.
+    /// `NEIGHBOURS` in experiment time.
     neighbours: Span,
     meter: Meter,
-    /// When the questions that were asked so far are paid for, at their rate.
+    /// The token bucket of stamp requests, by virtual scheduling: when those made so far will have
+    /// been earned at their rate.
     asked_until: MachineTime,
     second_began: MachineTime,
     /// When the machine's next second begins, counted from t = 0.
@@ -229,11 +232,11 @@ pub(super) struct Drive<P> {
     /// The packets of the send call that is being made.
     leaving: Vec<Egress>,
     sampler: Sampler,
-    /// By when the last bin was taken: what the loop had worked, and packets without memory.
+    /// At the end of the last bin: how long the loop had worked, and how often the pool was full.
     bin_seen: (Duration, u64),
 }
 
-/// More packets than one send call has.
+/// The most packets of one send call.
 const LEAVING_MAX: usize = DEPARTURES * MAX_SEGMENTS;
 
 /// What a drive loop is made of.
@@ -248,9 +251,9 @@ pub(super) struct Parts<P> {
     pub tolerance: Span,
     /// Changes asked for; the loop ends when the other side is dropped.
     pub commands: Receiver<Command>,
-    /// Told of changes of the network once they are made.
+    /// Receives changes of the network once they are made.
     pub applied: SyncSender<Applied>,
-    /// Learns when all modelled flows have ended that end by themselves.
+    /// Set once all modelled flows that end by themselves have ended.
     pub done: Arc<AtomicBool>,
     /// Where reports go.
     pub reports: SyncSender<Report>,
@@ -321,10 +324,13 @@ impl<P: Platform> Drive<P> {
             if now.at >= self.renews_at {
                 self.renew(now.at);
             }
+            // The end of a bin or a scheduled step, if the clock has passed it. Only arrivals before
+            // it are read in this turn: they happen before it, the others after it.
             let step = self.emulation.next_step();
             let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
             let halt = Some(halt).filter(|at| *at <= now.time);
             let taken = self.take_arrivals(now, halt);
+            // The extra look at the clock tells reading from sending; it is spared without overload.
             if self.overload.is_learning() {
                 self.overload.has_read(self.platform.now().at);
             }
@@ -360,7 +366,7 @@ impl<P: Platform> Drive<P> {
         })
     }
 
-    /// Reads the clock, and sees whether it stood still meanwhile.
+    /// Reads the clock, and checks for a stall of the machine since the last look.
     #[inline]
     fn read_clock(&mut self) -> Now {
         let now = self.platform.now();
@@ -368,7 +374,7 @@ impl<P: Platform> Drive<P> {
         now
     }
 
-    /// Sends everything that has come out. Returns how many packets.
+    /// Sends every packet that has left the network. Returns how many there were.
     fn send_due(&mut self) -> usize {
         let mut sent = 0;
         loop {
@@ -408,7 +414,7 @@ impl<P: Platform> Drive<P> {
         }
     }
 
-    /// Which of so many frames the kernel is asked about: a token bucket of questions.
+    /// Which of a call's frames the kernel is asked about: a token bucket of stamp requests.
     fn question(&mut self, frames: u64) -> Ask {
         let price = |questions: u64| Duration::from_nanos(questions * 1_000_000_000 / ASKED_PER_S);
         let now = self.meter.watch.looked().at;
@@ -427,12 +433,12 @@ impl<P: Platform> Drive<P> {
             at: ended_at,
             time: ended,
         } = self.read_clock();
-        // A frame of which nobody asked was on its cable before the next one was.
+        // Frames leave in order, so the next stamp bounds a frame without a stamp of its own.
         let mut bounds = [ended; DEPARTURES];
         let mut bound = ended;
         for (place, outcome) in bounds.iter_mut().zip(outcomes).rev() {
             bound = match outcome {
-                // A stamp from outside of the call is one of a clock that was stepped.
+                // A stamp outside the call comes from a clock that was stepped.
                 Outcome::At(on_cable) => (*on_cable).clamp(began, ended),
                 Outcome::Unasked => bound,
                 Outcome::Unanswered | Outcome::Refused => ended,
@@ -487,8 +493,8 @@ impl<P: Platform> Drive<P> {
                 Out::Parcel(parcel) => return Some(parcel),
                 Out::Delivered(delivered) => delivered,
             };
-            // A modelled host handles a packet when that was due, whenever that is: only the shift
-            // is an error.
+            // A modelled host handles a packet at its due time, however late the loop is: only the
+            // shift is an error.
             self.meter.count(&Packet {
                 from: delivered.from,
                 to: delivered.to,
@@ -510,8 +516,8 @@ impl<P: Platform> Drive<P> {
         let next = next.map_or(end_of_second, |next| next.min(end_of_second));
         self.platform.wait(next)?;
         let woken = self.platform.now();
-        // What had come before would have been taken: an older stamp is one of a clock that was
-        // stepped.
+        // An arrival from before the wait would have been read by now: an older stamp comes from a
+        // clock that was stepped.
         let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
         let wanted = arrived.map_or(next, |at| at.min(next));
         self.meter.watch.woken(woken, self.pace.moment_of(wanted));
@@ -548,8 +554,8 @@ impl<P: Platform> Drive<P> {
                 multicast_data: self.multicast_data,
             },
         };
-        // The run takes reports all the time; if it hangs, the engine does not wait for it, and the
-        // next report says what this one would have. Nothing waits for the last one but its reader.
+        // The loop never waits for a supervisor that hangs: the next report then covers this second
+        // too. Only the last report may block, since nothing is left to do.
         if last {
             let _ = self.reports.send(report);
         } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {

@@ -39,7 +39,7 @@ pub(super) struct Core {
     pub(super) facts: CoreFacts,
 }
 
-/// Reports, and changes, that may wait for the supervisor: a minute's worth of reports.
+/// The most reports, and changes, that may wait for the supervisor: a minute's worth of reports.
 const REPORTS: usize = 64;
 
 impl Core {

@@ -21,7 +21,7 @@ use longhaul_linux::packet_io::Departure;
 
 /// The variable that names the fault.
 const VARIABLE: &str = "LONGHAUL_FAULT";
-/// One departure in so many is swallowed.
+/// One departure in this many is swallowed.
 const SWALLOWED_ONE_IN: u64 = 500;
 
 /// What is wrong.
@@ -41,7 +41,7 @@ enum Fault {
     LostCounter,
     /// One packet in 500 is not sent, and nobody counts it.
     UncountedDrop,
-    /// The loop stands still for `length` at the end of each `period`, by the machine's clock.
+    /// The loop stalls for `length` at the end of each `period`, by the machine's clock.
     Stall { length: Duration, period: Duration },
 }
 
@@ -81,7 +81,7 @@ impl FromStr for Fault {
 ///
 /// # Panics
 ///
-/// Where the variable names no fault: a misspelt fault would pass for a test without teeth.
+/// The variable names no fault: a misspelt one would make a test look blind to it.
 fn planted() -> Option<Fault> {
     static PLANTED: OnceLock<Option<Fault>> = OnceLock::new();
     *PLANTED.get_or_init(|| {
@@ -172,7 +172,7 @@ pub(crate) fn without_swallowed<'a, 'b>(
     batch.iter().filter(stays).copied().collect()
 }
 
-/// Stands still where the fault says so, when so much machine time has passed since t = 0.
+/// Stalls where the fault says so; `passed` is the machine time since t = 0.
 #[expect(clippy::disallowed_methods, reason = "sleeping is the fault")]
 pub(crate) fn stand_still(passed: Duration) {
     if let Some(length) = stall_at(passed) {
@@ -180,8 +180,8 @@ pub(crate) fn stand_still(passed: Duration) {
     }
 }
 
-/// For how long the loop stands still then: to the end of the period, where its last `length` has
-/// begun. After that the next period has, so nothing stands still twice.
+/// How long the loop stalls then: to the end of the period, once its last `length` has begun. The
+/// next period begins after that, so the loop never stalls twice in one.
 fn stall_at(passed: Duration) -> Option<Duration> {
     match planted() {
         Some(Fault::Stall { length, period }) => stall(passed, length, period),

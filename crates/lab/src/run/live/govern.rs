@@ -1,5 +1,5 @@
-//! Hosts and the machine: how fast those may send that only the machine limits, how much those
-//! have under way that their link limits, and on which CPUs hosts receive.
+//! Governs hosts by the machine's state: how fast they may send (`backpressure.rs`), and on which
+//! CPUs they receive (`steering.rs`).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::run::live::nic::{self, Limit};
 use longhaul_plan::plan::Plan;
 
 impl Supervisor<'_> {
-    /// Lets the machine push back on hosts that nothing else holds back.
+    /// Samples the core's load every [`TICK`], and adjusts hosts' token buckets and steering.
     pub(super) fn govern(&mut self, now: MachineTime) -> Result<(), SandboxError> {
         let (then, busy_then, [stale_then, read_then]) = self.governed;
         let elapsed = now.since(then);
@@ -44,16 +44,16 @@ impl Supervisor<'_> {
         self.steer(now, elapsed)
     }
 
-    /// Spares the core the stacks of hosts with much traffic.
+    /// Moves the receive path of hosts with many super-packets away from the core's CPU.
     fn steer(&mut self, now: MachineTime, elapsed: Duration) -> Result<(), SandboxError> {
         let Some(steering) = &mut self.steering else {
             return Ok(());
         };
         for (host, steered) in steering.look(now, elapsed, |host| self.core.load.bulk(host)) {
             match self.sandbox.steer(host, steered) {
-                // The latter where the host has died.
+                // `Setup` is a host that has died.
                 Ok(true) | Err(SandboxError::Setup(_)) => {}
-                // It will not allow the next one either.
+                // The kernel does not allow steering: not for the next host either.
                 Ok(false) => self.steering = None,
                 Err(error) => return Err(error),
             }
@@ -72,7 +72,7 @@ pub(super) fn seen(load: &Load, pace: Pace, host: usize) -> Seen {
     }
 }
 
-/// What limits the network card of a host, with parameters that have changed since the plan.
+/// What limits the network card of a host, given the changes of its link since the plan.
 pub(super) fn card(plan: &Plan, host: usize, known: &Known, offload: bool) -> Limit {
     let host = &plan.hosts[host];
     let now = |pipe: &PipeId| known.params(&plan.topology, *pipe).clone();
@@ -86,7 +86,7 @@ pub(super) fn lengths(plan: &Plan, host: usize, offload: bool) -> (u32, u32) {
     (mtu, nic::longest_frame(mtu, offload))
 }
 
-/// The buckets that hosts have at first.
+/// The buckets that hosts start with.
 pub(super) fn backpressure(plan: &Plan, offload: bool) -> Backpressure {
     let mut backpressure = Backpressure::default();
     for host in 0..plan.hosts.len() {

@@ -1,4 +1,4 @@
-//! What a plan's hosts are to be like on this machine.
+//! Lowers a plan's hosts to the sandbox's configuration of them on this machine.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -69,7 +69,8 @@ pub(super) fn offloads(plan: &Plan) -> bool {
         && plan.hosts.iter().any(hands_over)
 }
 
-/// The same plan for a machine that leads super-packets to none of the run's CPUs.
+/// The same plan for a machine whose kernel cannot steer super-packets to one of the run's CPUs,
+/// and so cannot keep them in order.
 pub(super) fn without_offload(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.offload = false;

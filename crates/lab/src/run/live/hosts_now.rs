@@ -1,4 +1,4 @@
-//! What hosts do at present, for whoever asks: `longhaul hosts`, and programs on hosts themselves.
+//! The present state of hosts, for `longhaul hosts` and for programs on the hosts themselves.
 
 use longhaul_linux::sandbox::HostCounters;
 
@@ -36,7 +36,7 @@ impl Used {
     pub(super) fn take(&mut self, counters: &[HostCounters], elapsed: f64) {
         self.hosts.resize(counters.len(), HostUsed::default());
         for (used, now) in self.hosts.iter_mut().zip(counters) {
-            // Those of a host that has died read as zero.
+            // The counters of a host that has died read as zero.
             let cpu_ns = used.cpu_ns.max(now.cpu_ns);
             *used = HostUsed {
                 processes: now.processes,
@@ -74,7 +74,7 @@ impl Supervisor<'_> {
 }
 
 impl Supervisor<'_> {
-    /// Tells the hosts' service what it asks for.
+    /// Sends the hosts' service the run's state, if it has asked for it.
     pub(super) fn answer_inquiry(&mut self) {
         if self.sandbox.is_asked() {
             let now = self.hosts_now();

@@ -1,8 +1,7 @@
-//! Links while the run is under way: what callers ask about them, and what the file has
-//! scheduled.
+//! Changes of links while the run is under way: by callers' requests, and by the file's schedule.
 //!
-//! The drive loop changes the links and tells of it; the supervisor follows, because only it can
-//! change the network cards of hosts, which have the rates of their links.
+//! The drive loop changes the links and reports it; the supervisor follows, because only it can
+//! change the network cards of hosts, whose token buckets have the rates of their links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -62,7 +61,7 @@ impl Supervisor<'_> {
         })
     }
 
-    /// What `values` change, if that is possible for all `pipes`.
+    /// The patch that `values` make, if it is possible for all `pipes`.
     fn read(
         &self,
         pipes: &[PipeId],
@@ -187,7 +186,7 @@ impl Supervisor<'_> {
         pipes.iter().map(name).collect()
     }
 
-    /// What a pipe is like, as far as the loop has told.
+    /// The parameters of a pipe, as far as the loop has reported.
     fn present(&self, pipe: PipeId) -> PipeParams {
         self.known.params(&self.plan.topology, pipe).clone()
     }
@@ -204,7 +203,7 @@ impl Supervisor<'_> {
         self.reshape(cards)
     }
 
-    /// The same, where a host that has died is no failure: its event says so.
+    /// The same, except that a host that has died is no failure: an event of its own reports it.
     pub(super) fn follow_calmly(&mut self) -> Result<(), SandboxError> {
         match self.follow() {
             Err(SandboxError::Setup(_)) => Ok(()),
@@ -228,7 +227,7 @@ impl Supervisor<'_> {
         card(self.plan, host, &self.known, self.offload)
     }
 
-    /// Changes the shapers of hosts whose cards were limited otherwise before.
+    /// Changes the shapers of hosts whose limit is no longer the one in `before`.
     fn reshape(&mut self, before: HashMap<usize, Limit>) -> Result<(), SandboxError> {
         for (host, before) in before {
             let now = self.card(host);
@@ -248,7 +247,7 @@ fn wait<T>(answer: &Receiver<T>) -> Option<T> {
     answer.recv_timeout(ANSWER).ok()
 }
 
-/// The drive loop does not answer.
+/// The reply when the drive loop does not answer.
 fn silence() -> Reply {
     Reply::Error("the core does not answer".to_owned())
 }

@@ -1,4 +1,5 @@
-//! A program's output: from its pipe to a file, bounded, with an eye on a pattern.
+//! A program's output: copied from its pipe to a file, bounded, and matched against its ready
+//! pattern.
 //!
 //! Programs write into pipes, the run copies to `logs/NAME.out` and `NAME.err`. A program that
 //! floods its log fills its file up to [`LOG_MAX`]; what comes after is read and thrown away,
@@ -15,13 +16,13 @@ use regex::bytes::Regex;
 pub(crate) const LOG_MAX: u64 = 256 << 20;
 /// The most of an unfinished line that is kept to look for a pattern in.
 const LINE_MAX: usize = 64 << 10;
-/// How much is read in one go, so that one program cannot keep the run busy.
+/// How much is read at a time, so that one program cannot keep the supervisor busy.
 const CHUNK: usize = 256 << 10;
 
 /// One output stream of a program.
 #[derive(Debug)]
 pub(crate) struct LogStream {
-    /// The pipe and the file, until the pipe's end: descriptors are not kept for nothing.
+    /// The pipe and the file, closed at the pipe's end: descriptors are scarce.
     ends: Option<(File, File)>,
     written: u64,
     discarded: u64,

@@ -1,8 +1,8 @@
-//! Looks at hosts while a run goes on: what their processes use of CPUs and memory, and what their
-//! kernels say of TCP connections.
+//! Samples hosts while a run goes on: CPU time and memory of their processes, and their kernels' TCP
+//! connections.
 //!
-//! Both cost time of the CPUs that programs have. Where looks take more than 1 % of a CPU, they become as rare as
-//! makes it less, and the run says so.
+//! Both cost time of the CPUs that programs have. Where sampling takes more than 1 % of a CPU, the interval
+//! grows until it takes less, and the run says so.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::connections::{Connection, Dilation};
 use crate::measure::HostRow;
 use crate::pace::Pace;
 
-/// Looks may take so much of a CPU: one part of this many.
+/// Sampling may take one part in this many of a CPU.
 const SHARE: u32 = 100;
 
-/// When to look next at something.
+/// The schedule of one kind of sample.
 #[derive(Debug)]
 struct Look {
-    /// What is looked at.
+    /// What is sampled.
     what: &'static str,
     /// How often the file asks for it, where it does.
     asked: Option<Span>,
-    /// How often it is done.
+    /// How often it is sampled.
     every: Duration,
     next: MachineTime,
     looks: u32,
@@ -47,8 +47,8 @@ impl Look {
         }
     }
 
-    /// Whether it is time; what was missed is not made up for. Times between looks have doubled so often for want
-    /// of room on the disk.
+    /// Whether a sample is due; missed ones are not made up for. The interval has doubled `doublings` times to
+    /// save room on the disk.
     fn is_due(&mut self, now: MachineTime, doublings: u32) -> bool {
         if self.asked.is_none() || now < self.next {
             return false;
@@ -58,16 +58,16 @@ impl Look {
         true
     }
 
-    /// How long until it is.
+    /// How long until the next sample is due.
     fn due_in(&self, now: MachineTime) -> Option<Duration> {
         self.asked.map(|_| self.next.since(now))
     }
 
-    /// A look has cost so much.
+    /// Accounts for the cost of a sample, and lengthens the interval where the mean is too high.
     fn paid(&mut self, cost: Duration) {
         self.looks += 1;
         self.cost += cost;
-        // The mean: single looks include whatever else the machine did.
+        // The mean: a single sample includes whatever else the machine did.
         let mean = self.cost / self.looks;
         while self.every < mean * SHARE {
             self.every *= 2;
@@ -89,14 +89,14 @@ impl Look {
     }
 }
 
-/// What is known of hosts by the last looks.
+/// What the last samples said of hosts.
 #[derive(Debug)]
 pub(super) struct Looks {
     hosts: Look,
     connections: Look,
     used: Vec<HostUsage>,
     since: Time,
-    /// Connections that did not fit into a look.
+    /// Connections that did not fit into a sample.
     more: u64,
 }
 
@@ -112,7 +112,7 @@ impl Looks {
         }
     }
 
-    /// How long until the next look.
+    /// How long until the next sample.
     pub(super) fn due_in(&self, now: MachineTime) -> Option<Duration> {
         let all = [&self.hosts, &self.connections];
         all.iter().filter_map(|look| look.due_in(now)).min()
@@ -132,7 +132,7 @@ impl Looks {
         warnings
     }
 
-    /// What hosts have used since the last look.
+    /// What hosts have used since the last sample.
     fn host_rows(&mut self, usage: &Usage, now: Time, plan: &Plan) -> Vec<HostRow> {
         let since = std::mem::replace(&mut self.since, now);
         let hosts = plan.hosts.iter().zip(&usage.hosts).zip(&mut self.used);
@@ -143,7 +143,7 @@ impl Looks {
                 host: host.node,
                 start: since,
                 end: now,
-                // Those of a host that has died read as zero.
+                // The counters of a host that has died read as zero.
                 cpu_ns: now_used.cpu_ns.saturating_sub(before.cpu_ns),
                 wait_ns: now_used.run_wait_ns.saturating_sub(before.run_wait_ns),
                 resident_bytes: now_used.resident_bytes,
@@ -156,7 +156,7 @@ impl Looks {
 }
 
 impl Supervisor<'_> {
-    /// Looks at hosts where it is time to.
+    /// Takes the samples that are due.
     pub(super) fn look(&mut self) -> Result<(), SandboxError> {
         let now = self.core.now();
         let doublings = self.recorder.doublings();
@@ -164,7 +164,7 @@ impl Supervisor<'_> {
             let usage = self.sandbox.usage()?;
             self.looks.hosts.paid(usage.cost);
             let rows = self.looks.host_rows(&usage, now.time, self.plan);
-            // The first look finds what hosts have used before t = 0.
+            // The first sample includes what hosts used before t = 0.
             if rows.iter().any(|row| row.end > row.start) && self.looks.hosts.looks > 1 {
                 self.recorder.hosts(rows);
             }

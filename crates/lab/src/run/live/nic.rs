@@ -3,17 +3,16 @@
 //! A real card makes its host wait: programs that send UDP block, and TCP's small queues work.
 //! A token bucket on the host's interface does the same here.
 //!
-//! - Where a host's first link has a rate, the bucket has it too: the backlog in the engine stays
+//! - Where a host's first link has a rate, the bucket has the same: the backlog in the engine stays
 //!   below the bucket's depth, and exact spacing stays with the engine. Of super-packets the kernel
-//!   counts a few bytes too little or too much, so that bucket has nearly the rate, and
-//!   `backpressure/link.rs` sees to the rest.
-//! - Where a discipline manages the link's queue, the queue must build up where the discipline
-//!   sees it, in the engine: then, too, the machine is the card.
-//! - Where it is unlimited, or faster than what the machine carries of single packets, the machine
-//!   itself is the card: see `backpressure.rs`.
+//!   counts a few bytes too little or too much, so `backpressure/link.rs` corrects their bucket's
+//!   rate.
+//! - Where a queue discipline manages the link's queue, the backlog must build up where the
+//!   discipline sees it, in the engine: then the bucket has the machine's rate.
+//! - Where the link is unlimited, or faster than the machine carries single packets, the bucket has
+//!   the machine's rate too: see `backpressure.rs`.
 //!
-//! A link has the experiment's time and a bucket the machine's: where the one passes more slowly,
-//! so does what the bucket lets through.
+//! Links run in experiment time, buckets in machine time: dilation divides a bucket's rate.
 
 use std::time::Duration;
 
@@ -29,35 +28,36 @@ use longhaul_linux::sandbox::{SEGMENTS_MAX, Shaper, Traffic};
 use crate::pace::Dilation;
 use longhaul_plan::plan::{bytes, queue_bytes};
 
-/// From this rate on the machine is the card of a host that hands over packets one by one: what a
+/// From this link rate on, the machine limits a host that hands over packets one by one: what a
 /// core carries at the usual MTU, and at jumbo frames.
 const MACHINE_BITS_PER_S: u64 = 4_000_000_000;
 const MACHINE_JUMBO_BITS_PER_S: u64 = 8_000_000_000;
 const JUMBO_MTU: u32 = 4000;
-/// A link's bucket holds so much of the machine's time at its rate: more than a timer of the kernel
-/// is late, save where a machine stands still, so that the link does not idle while its host has
-/// something to send. What it lets through at once the core must carry at once: with 5 ms at 1
-/// Gbit/s some runs fell behind by so much that frames were shed.
+/// The depth of a link's bucket, in machine time at its rate. It exceeds the lateness of the
+/// kernel's timers, except in a stall, so that the link does not idle while its host has something
+/// to send. The core must carry at once what the bucket lets through at once: with 5 ms at 1
+/// Gbit/s, some runs fell so far behind that frames were shed.
 const LINK_DEPTH: Duration = Duration::from_millis(2);
-/// Of super-packets no more than this: they come at the speed of the machine's memory.
+/// The most that it holds of super-packets, which come at the speed of the machine's memory.
 const SUPER_DEPTH_BYTES: u64 = 750_000;
-/// Of packets one by one it holds no more than this part of what may wait for the link, or the link
-/// would drop packets that a card would keep waiting.
+/// The most that it holds of single packets, as a part of the link's queue limit: with more, the
+/// link would drop packets that a card would have made wait.
 const QUEUE_PART: (u64, u64) = (3, 4);
-/// A super-packet takes its link at most so much of the experiment's time, as on a card with a
-/// short ring: its segments come one after the other, and what another program sends waits behind
+/// A super-packet occupies its link for at most this much experiment time, as on a card with a
+/// short ring: its segments leave one after the other, and other programs' packets wait behind
 /// them.
 const SUPER_PACKET: Span = Span::from_us(500);
-/// The machine's bucket holds less: what it lets through at once, the core must carry at once.
+/// The depth of the machine's bucket, less than a link's because its rate is all that the core
+/// carries.
 const MACHINE_DEPTH: Duration = Duration::from_micros(100);
-/// Every bucket holds at least so many frames: one that is larger than its bucket would wait
-/// for ever.
+/// Every bucket holds at least this many frames: one larger than its bucket would wait for ever.
 const BURST_FRAMES: u64 = 2;
 /// Linux's `txqueuelen`.
 const QUEUE_PACKETS: u64 = 1000;
-/// What a packet costs the core beside its bytes, as a number of bytes.
+/// What a packet costs the core beside its bytes, in bytes.
 pub(crate) const PACKET_COST_BYTES: u64 = 833;
-/// What the core of a machine of speed 1 carries, in bytes of cost per second.
+/// What the core of a machine of speed 1 carries, in bytes of cost per second: the unit of the
+/// allowance in `backpressure.rs`.
 pub(crate) const COST_BYTES_PER_S: f64 = 833e6;
 
 /// The longest frame of a host in bytes, which may be a super-packet.
@@ -108,7 +108,7 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
         _ => return Limit::Machine,
     };
     let framing = nic.first().map_or(Framing::Ethernet, |pipe| pipe.framing);
-    // The kernel counts the Ethernet header and no frame check sequence.
+    // The kernel counts the Ethernet header but no frame check sequence.
     let overhead = framing.counted(0) as i32 - ETHERNET_LEN as i32;
     let frame = framing.counted(mtu);
     let segments = match nic {
@@ -140,7 +140,7 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
     let most = nic.iter().map(may_wait).min();
     let depth = most.map_or(depth, |most| depth.min(most / of * part));
     let mut shaper = bucket(bytes_per_s, depth, overhead, frame.into());
-    // What the link lets through at once must come at once.
+    // The link passes a burst at once only if the bucket lets it arrive at once.
     for burst in nic.iter().filter_map(|pipe| pipe.burst) {
         let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
         shaper.burst_bytes = shaper.burst_bytes.max(burst);
@@ -151,8 +151,8 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
     }
 }
 
-/// The highest rate in bits per second that a pipe ever lets through; `None` where that is not
-/// for a bucket to say.
+/// The highest rate in bits per second that a pipe ever lets through; `None` where a bucket cannot
+/// impose it.
 fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     if pipe.discipline != Discipline::DropTail {
         return None;
@@ -165,7 +165,7 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
             let rates = samples.iter().map(|sample| match sample.rate {
                 Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
                 Some(Capacity::Unlimited) => None,
-                // Nothing is sent at that time, or at least not more.
+                // Nothing is sent during an outage, so it does not raise the maximum.
                 Some(Capacity::Outage) => Some(0),
                 None => own,
             });
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(of(short), (whole, 41, 250_000));
         let ip = pipe(1_000_000_000, Framing::Ip);
         assert_eq!(of(ip), (whole, 41, 250_000));
-        // Where nobody knows what waits.
+        // With a burst the time that packets queue in the link is unknown: single packets.
         let burst = PipeParams {
             burst: Some(longhaul_core::units::Bytes(64_000)),
             ..link(1_000)
@@ -382,7 +382,7 @@ mod tests {
         // Half a millisecond of the experiment is 41 packets of it whatever its pace.
         let (bucket, segments) = shaper(gigabit, true, 10);
         assert_eq!((bucket.bytes_per_s, segments), (12_500_000, 41));
-        // A queue by time holds what the link sends in so much of the experiment.
+        // A queue limited by time holds what the link sends in that much experiment time.
         let queue = PipeParams {
             queue: QueueLimit::Time(Span::from_us(160)),
             ..pipe(1_000_000_000, Framing::Ethernet)

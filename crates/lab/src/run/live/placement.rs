@@ -1,10 +1,10 @@
-//! Which CPUs do what.
+//! The placement of a run: a CPU for the core, the others for programs.
 
 use longhaul_linux::cpu::{self, CoreCpu};
 
 use crate::summary::{self, CoreFacts, Machine};
 
-/// Which CPUs do what.
+/// The CPUs of the core and of programs.
 pub(super) struct Placement {
     pub(super) core: Option<CoreCpu>,
     pub(super) programs: Vec<usize>,
@@ -17,7 +17,7 @@ pub(super) struct Home(Vec<usize>);
 impl Drop for Home {
     fn drop(&mut self) {
         if !self.0.is_empty() {
-            // Where it may not, the next run has those of this one's programs.
+            // If that is refused, the next run has only the CPUs of this one's programs.
             let _ = cpu::pin(&self.0);
         }
     }
@@ -39,7 +39,7 @@ impl Placement {
         }
     }
 
-    /// The CPUs of programs: all that there are where the core has none of its own.
+    /// The CPUs of programs: all there are where the core has none of its own.
     pub(super) fn for_programs(&self) -> &[usize] {
         match self.programs.as_slice() {
             [] => &self.all,
@@ -47,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// Gives the calling thread all CPUs back when it is dropped: another run may follow.
+    /// Guard: gives the calling thread its CPUs back when dropped, since another run may follow.
     pub(super) fn home(&self) -> Home {
         Home(self.all.clone())
     }

@@ -1,11 +1,11 @@
 //! The programs of an experiment: start order, readiness, time-outs, ends.
 //!
-//! A state machine per program, driven by the run's main thread: it starts what may start,
-//! asks whether what runs is ready, ends what has run too long, and at the end of the run stops
-//! what is left, first with SIGTERM, then with SIGKILL.
+//! A state machine per program, driven by the run's main thread: it starts programs whose
+//! conditions are met, asks whether running ones are ready, ends those that have run too long, and
+//! at the end of the run stops the others, first with SIGTERM, then with SIGKILL.
 //!
-//! What the experiment file says of programs, when one is ready and how long it may take, is in the
-//! experiment's time; how long one takes to end is the machine's.
+//! Times of the experiment file (readiness, time-outs) are experiment time; the grace for ending is
+//! machine time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-/// Where a program stands.
+/// The state of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// It waits for others.
@@ -71,7 +71,7 @@ pub(crate) struct Program {
     plan: ProgramPlan,
     /// The name of its host.
     pub host: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// Who ended it, if not itself.
     pub ended_by: Option<EndedBy>,
@@ -172,7 +172,7 @@ impl Program {
     fn is_ready(&self) -> bool {
         match &self.state {
             State::Running { ready, .. } => *ready,
-            // What has no condition of its own is ready once it has done its work.
+            // A program without a readiness condition is ready once it has ended well.
             State::Ended { exit, was_ready } => {
                 *was_ready || (self.plan.ready.is_none() && *exit == Exit::Code(0))
             }
@@ -193,7 +193,7 @@ pub(crate) struct Programs {
     env: Vec<(String, String)>,
     null: File,
     experiment_dir: PathBuf,
-    /// A log that could not be written, until somebody asks.
+    /// The error of a log that could not be written, until it is taken.
     trouble: Option<io::Error>,
 }
 
@@ -410,7 +410,7 @@ impl Programs {
             return false;
         };
         let program = &mut self.list[index];
-        // What it said before it ended is in its pipes.
+        // Its last output is still in its pipes.
         if let Err(error) = program.pump() {
             self.trouble.get_or_insert(error);
         }

@@ -1,10 +1,11 @@
-//! Hosts' resources as a run goes on: who was denied what, and whom the kernel has ended for it.
+//! Hosts' resources as a run goes on: CPU time that hosts were denied, and processes killed for
+//! memory.
 //!
 //! Theory of starvation. A host's tasks may wait for a CPU for three reasons: others have it, which
 //! falsifies the experiment; the host has used up its own quota, which is the experiment; or its
-//! tasks outnumber its CPUs, which is the host's own affair. What others took is bounded twice: by
-//! the time that tasks waited while the host was not standing still for its quota; and by what the
-//! host had a right to and did not use. A host that got all that it had a right to lacked nothing.
+//! tasks outnumber its CPUs, which is the host's own affair. Two bounds hold for what others took:
+//! the time that tasks waited while the host was not throttled by its quota, and the part of its
+//! quota that the host did not use. A host that got its whole quota lacked nothing.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::resources::{Allotment, ResourcesSummary};
 /// What a host lacked within a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lacked {
-    /// CPU time that it had a right to, wanted and did not get.
+    /// CPU time within its quota that it wanted and did not get.
     pub(super) time: Duration,
     /// The same for a whole CPU: of a host with half a CPU, twice as much.
     pub(super) of_a_cpu: Duration,
@@ -27,9 +28,9 @@ pub(super) struct Lacked {
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     throttled_ns: u64,
-    /// Kills for want of memory that programs were told of.
+    /// Kills for want of memory that have been reported for programs.
     told_kills: u64,
-    /// Kills that the watchdog has told of.
+    /// Kills that the watchdog has reported.
     watchdog_kills: u64,
 }
 
@@ -58,12 +59,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What hosts were given beyond what the machine has.
+    /// Where hosts were given more than the machine has, a line each.
     pub(super) fn excess(&self) -> &'a [String] {
         &self.allotment.excess
     }
 
-    /// What is worth knowing from the start.
+    /// Notes for the user, known from the start.
     pub(super) fn notes(&self) -> &'a [String] {
         &self.allotment.notes
     }
@@ -82,7 +83,7 @@ impl<'a> Watch<'a> {
         Some(f64::from(limit.quota) / 1_000.0)
     }
 
-    /// What a host lacked since the last call, which took so long.
+    /// What a host lacked since the last call, `took` ago.
     pub(super) fn lacked(
         &mut self,
         host: usize,
@@ -134,7 +135,7 @@ impl<'a> Watch<'a> {
         ))
     }
 
-    /// What the run's end has to tell.
+    /// Warnings at the end of the run.
     pub(super) fn warnings(&self) -> Vec<String> {
         let hosts = self.names.iter().zip(&self.allotment.hosts).enumerate();
         let warnings = hosts.filter_map(|(host, (name, share))| {
@@ -171,7 +172,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What a host lacked whose tasks waited and ran so long, of a quota of CPUs.
+/// What a host with a quota of CPUs lacked whose tasks waited and ran for this long.
 fn lacked(waited_ns: u64, ran_ns: u64, quota: f64, took: Duration) -> Lacked {
     let right = took.mul_f64(quota);
     let unused = right.saturating_sub(Duration::from_nanos(ran_ns));
@@ -210,7 +211,7 @@ mod tests {
         let nothing = lacked(ms(1_000), 0, 0.25, SECOND);
         assert_eq!(nothing.time.as_millis(), 250);
         assert_eq!(nothing.of_a_cpu.as_millis(), 1_000);
-        // Who did not want to run was not kept from it.
+        // A host that did not want to run was not kept from running.
         assert_eq!(lacked(ms(3), ms(10), 2.0, SECOND).time.as_millis(), 3);
     }
 }

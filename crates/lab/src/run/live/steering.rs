@@ -1,24 +1,24 @@
-//! Which hosts receive on the programs' CPUs.
+//! Decides which hosts receive on the programs' CPUs.
 //!
-//! The core's send call runs the stack of the host that receives, and whatever that sends in turn:
-//! an acknowledgement, and at the other end the next super-packet that it allows. Of one TCP
-//! connection at full speed that is more work than the core's own, and all on one CPU. The kernel
-//! can lead it to the programs' CPUs (receive packet steering). That costs an interrupt between
-//! CPUs for what comes at once: little beside a super-packet, much beside a datagram. Datagrams at
-//! full speed, sent and received on one CPU, would lose nearly half of their rate. So hosts are
-//! steered while super-packets come and go, and no others.
+//! The core's send call runs the stack of the receiving host, and whatever that sends in turn: an
+//! acknowledgement, and at the other end the next super-packet that it allows. For one TCP
+//! connection at full speed that is more work than the core's own, all on one CPU. The kernel can
+//! steer it to the programs' CPUs (receive packet steering). That costs one interrupt between CPUs
+//! for each burst: little beside a super-packet, much beside a datagram. Datagrams at full speed,
+//! sent and received on one CPU, would lose nearly half of their rate. So only hosts with many
+//! super-packets are steered, and only for as long as those come.
 //!
-//! A connection that began before its host is steered stays in order: the core's send call returns
-//! when the frame has been received. One that is left to the core again might not, so that happens
-//! only when no super-packet has come for a while.
+//! Starting to steer keeps a connection in order, because the core's send call has returned only
+//! once the stack has received the frame. Going back might reorder frames still on their way to
+//! another CPU, so it happens only when no super-packet has come for a while.
 
 use std::time::Duration;
 
 use longhaul_linux::clock::MachineTime;
 
-/// Super-packets of so many bytes per second are worth an interrupt for each.
+/// From this rate of super-packets on, an interrupt for each is worth it.
 const BULK_BYTES_PER_S: f64 = 50e6;
-/// A host is left to the core when it has had less than that for so long.
+/// A host is left to the core again when it has had less than that for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Decides from what went through the hosts' interfaces.
@@ -29,22 +29,22 @@ pub(crate) struct Steering {
 
 #[derive(Debug, Clone, Default)]
 struct Host {
-    /// Bytes of super-packets at the last look.
+    /// Bytes of super-packets by the last sample.
     bytes: u64,
-    /// When there were many last, while it is steered.
+    /// When there were last many; `None` while it is not steered.
     bulk_at: Option<MachineTime>,
 }
 
 impl Steering {
-    /// Of so many hosts, none of which is steered.
+    /// For this many hosts, none of which is steered.
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
             hosts: vec![Host::default(); hosts],
         }
     }
 
-    /// Looks at how many bytes of super-packets each host has had so far, `elapsed` after the last
-    /// look: the hosts to steer (true) and to leave to the core.
+    /// Samples how many bytes of super-packets each host has had so far, `elapsed` after the last
+    /// sample; returns the hosts to steer (true) and to leave to the core (false).
     pub(crate) fn look(
         &mut self,
         now: MachineTime,
@@ -72,7 +72,7 @@ impl Steering {
 mod tests {
     use super::*;
 
-    /// What a host of so many bytes in each of `looks` looks is told.
+    /// The decisions for a host with these bytes at each of `looks`.
     fn told(looks: impl IntoIterator<Item = u64>) -> Vec<(usize, bool)> {
         let mut steering = Steering::new(2);
         let tick = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! The supervisor: everything of a run that is not packets.
+//! The supervisor: everything of a run but its packets.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,11 +36,12 @@ use crate::run::live::steering::Steering;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
 
-/// How often the supervisor looks after programs when nothing calls for it.
+/// The longest that the supervisor waits between two rounds.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// How often the observer hears of a run under way.
 const PROGRESS: Duration = Duration::from_millis(200);
-/// How long those may take to end that callers have started, after their programs' grace.
+/// How long programs that callers have started may take to end, after the experiment's programs'
+/// grace.
 const CALLERS_GRACE: Duration = Duration::from_secs(2);
 const SIGTERM: i32 = 15;
 /// The code of a program that SIGKILL has ended, or of a shell whose last command was.
@@ -48,7 +49,7 @@ const KILLED: i32 = 128 + 9;
 /// The most packets that a frame for a host holds where there is offload.
 const SEGMENTS_MAX: u64 = longhaul_core::segment::MAX_SEGMENTS as u64;
 
-/// Where the run stands.
+/// The phase of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -66,7 +67,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) programs: Programs,
     pub(super) ledger: Ledger<'a>,
     pub(super) judge: Judge,
-    /// What hosts' kernels said of their TCP at the end.
+    /// The TCP counters of hosts' kernels at the end.
     pub(super) tcp: Spurious,
     /// The most packets that a frame of each host has held so far.
     pub(super) segments: Vec<u64>,
@@ -84,11 +85,11 @@ pub(super) struct Supervisor<'a> {
     /// Whether hosts may hand over super-packets.
     pub(super) offload: bool,
     pub(super) backpressure: Backpressure,
-    /// When backpressure was looked at last, and what the core had been through by then.
+    /// When the core's load was sampled last, and its counters then.
     pub(super) governed: (MachineTime, Duration, [u64; 2]),
     /// None where the kernel does not allow it.
     pub(super) steering: Option<Steering>,
-    /// The network as the loop has told.
+    /// The network, as far as the loop has reported changes.
     pub(super) known: Known,
     pub(super) latest: Option<Report>,
     /// The report before the latest.
@@ -323,7 +324,7 @@ impl<'a> Supervisor<'a> {
                         .send(&Reply::Exited { code: exit.code() }, &[]);
                 }
             }
-            // What it was is told by its end, which comes after.
+            // Which program it was is known from its end, which is reported later.
             Event::OutOfMemory { host, .. } => self.resources.note_kill(host),
             Event::WardenDied => {
                 let what = "what keeps hosts to their resources has died (was it killed?)";
@@ -366,7 +367,7 @@ impl<'a> Supervisor<'a> {
             .take(&counters, now.since(self.used_at).as_secs_f64());
         self.used_at = now;
         for (host, (now, seen)) in counters.iter().zip(&mut self.host_counters).enumerate() {
-            // Counters never fall, but those of a host that has died read as zero.
+            // Counters never fall, except that those of a host that has died read as zero.
             let before = *seen;
             seen.to_core_dropped = before.to_core_dropped.max(now.to_core_dropped);
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
@@ -455,7 +456,7 @@ impl<'a> Supervisor<'a> {
             }
             None => {}
         }
-        // Nobody follows any more, but the summary tells of all of it.
+        // No shaper has to follow any more, but the summary lists every change.
         while let Ok(applied) = self.core.applied.try_recv() {
             self.take_applied(applied);
         }
@@ -465,7 +466,7 @@ impl<'a> Supervisor<'a> {
         self.summarise(simulated, machine, &totals)
     }
 
-    /// Asks hosts' kernels what they say of their TCP, before they are gone.
+    /// Reads the TCP counters of hosts' kernels, before they are gone.
     fn ask_kernels(&mut self) {
         if let Ok(tcp) = self.sandbox.tcp_counters() {
             self.tcp = Spurious {
@@ -477,7 +478,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Warns of processes that outlived their programs; the sandbox's end is theirs too.
+    /// Warns of processes that outlived their programs; they end with the sandbox.
     fn note_leftovers(&mut self) {
         let Ok(counters) = self.sandbox.counters() else {
             return;
@@ -549,7 +550,7 @@ impl<'a> Supervisor<'a> {
         drop(self.listener);
         drop(self.callers);
         let ended = MachineTime::now();
-        // Killing is enough: the kernel takes everything apart, and we wait for it.
+        // Killing its init is enough: the kernel takes the namespaces apart, and we wait for that.
         let _ = self.sandbox.shutdown();
         summary.teardown_s = MachineTime::now().since(ended).as_secs_f64();
         Ok(summary)

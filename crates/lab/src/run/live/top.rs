@@ -1,4 +1,4 @@
-//! What a run's last whole second was like, for whoever watches it.
+//! The last whole second of a run, for `longhaul top`.
 
 use longhaul_core::PipeId;
 use longhaul_core::observe::PipeCounters;
@@ -9,8 +9,8 @@ use crate::run::busiest::{Work, busiest};
 use crate::run::ledger::Report;
 use crate::summary::PipeCounts;
 
-/// The most pipes whose queues the loop looks at for an answer: with 1000 packets in each of them that takes
-/// less than a millisecond.
+/// The most pipes whose queues the loop inspects for an answer: with 1000 packets in each, that takes less
+/// than a millisecond.
 const LOOKS: usize = 32;
 
 impl Supervisor<'_> {

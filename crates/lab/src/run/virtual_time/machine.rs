@@ -1,8 +1,8 @@
-//! What a virtual run knows of the machine that computes it.
+//! A virtual run's interface to the machine that computes it.
 //!
-//! Nothing of what is simulated depends on it: it gives figures of the run's own cost, and says
-//! when somebody wants the run to end. So it takes another implementation, and nothing else, to
-//! compute virtual runs on another operating system; tests have one of their own.
+//! The simulation does not depend on it: it measures the run's own cost, and reports when somebody
+//! wants the run to end. So another implementation is all that virtual runs need for another
+//! operating system; tests have one of their own.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::calibrate::MachineCosts;
 use crate::control::{Reply, Request};
 use crate::summary;
 
-/// A clock that several threads may look at.
+/// A clock that several threads may read.
 pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The machine as a virtual run knows it.

@@ -1,4 +1,4 @@
-//! On how many cores a virtual run goes, and which of them has what.
+//! Chooses how many cores compute a virtual run, and which core owns which nodes.
 //!
 //! Theory: `longhaul-partition` predicts, from the flows of the experiment, how long the slowest core
 //! takes for a second of it, the rounds in which cores wait for each other included. Of the numbers of

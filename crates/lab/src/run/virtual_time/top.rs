@@ -1,10 +1,11 @@
-//! What a virtual run tells other processes while it goes on: how it comes along, and how loaded its
-//! cores are.
+//! Answers other processes while a virtual run is under way: its progress, and the load of its cores.
 //!
-//! Figures of cores and pipes are those since t = 0, since a virtual run may do a second of experiment
-//! within a millisecond or within a minute. Asking changes nothing of what is simulated.
+//! Figures of cores and pipes cover the time since t = 0, because a virtual run may take a
+//! millisecond or a minute for a second of experiment time. A query changes nothing in the
+//! simulation.
 //!
-//! Left out: changes by callers. When they came would be part of the result, and is not known before.
+//! Left out: changes by callers. Their timing would be part of the result, and could not be
+//! reproduced.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::run::busiest::{self, busiest};
 use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
-/// The most pipes whose queues are looked at for an answer.
+/// The most pipes whose backlog is measured for an answer.
 const LOOKS: usize = 1000;
 /// Every virtual run is, by construction.
 const VERDICT: &str = "faithful";

@@ -1,9 +1,9 @@
-//! The decision alone: when a host with a share of a CPU runs, and when it is stopped.
+//! Decides when a host with a share of a CPU runs and when it is stopped.
 //!
-//! Theory: a token bucket of CPU time. Credit flows in at the share's rate whenever time passes, and
-//! what the host has used is taken out, all of it, however late somebody looks: the debt of a late
-//! look is paid by a longer stop, so that the error of the share does not grow with time. The host is
-//! stopped once its credit is used up and continued at a mark that makes a whole piece of it:
+//! Theory: a token bucket of CPU time. Credit flows in at the share's rate as time passes, and all
+//! that the host has used is taken out, however late it is sampled: a late sample leaves a debt,
+//! which a longer stop pays, so the error of the share does not grow with time. The host is stopped
+//! once its credit is used up, and continued at a mark that is worth a whole piece of running:
 //!
 //! ```text
 //! credit   mark ┬─╮            on  = period x share / rate   (at most 10 ms, about 1 ms at least)
@@ -12,36 +12,36 @@
 //!                on   off      rate: CPUs that the host uses while it runs
 //! ```
 //!
-//! A host that does not want its share loses the credit above a quantum's worth of it, so that it
-//! cannot save up for a burst; one that wants the CPU and waits for it, as others run there, keeps up
-//! to [`LATE_NS`] worth of it.
+//! A host that does not use its share loses credit above a quantum's worth, so that it cannot save up
+//! for a burst. One that wants the CPU but waits for it, because others run there, keeps up to
+//! [`LATE_NS`] worth.
 //!
 //! No system calls, no clocks: time and use are arguments.
 
 /// The longest piece of running or of an undisturbed stop.
 pub const QUANTUM_NS: u64 = 10_000_000;
-/// The shortest piece of running that is aimed at: with smaller shares the stops become longer than a
-/// quantum instead, and the work of stopping stays below 1000 pieces a second for each CPU in use.
+/// The shortest piece of running aimed at. Smaller shares have stops longer than a quantum instead, so
+/// that there are fewer than 1000 pieces a second for each CPU in use.
 const LEAST_ON_NS: f64 = 1_000_000.0;
-/// Two looks at a host are at least so far apart: about what a signal takes to arrive.
+/// The least time between two samples of a host: about what a signal takes to arrive.
 const LEAST_NS: f64 = 200_000.0;
-/// A host that may begin to run at any time is looked at so often, for each whole CPU of its share:
-/// what it overdraws between two looks is paid by a stop of 1/share of that.
+/// The interval of sampling an idle host, for each whole CPU of its share: what it overdraws before it
+/// is sampled is paid by a stop of 1/share of that, so smaller shares are sampled more often.
 const IDLE_NS_PER_SHARE: f64 = 40_000_000.0;
 const IDLE_LEAST_NS: f64 = 2_500_000.0;
-/// Credit of so much time is kept for a host that wanted to run: what a late look, or others on its
-/// CPU, cost it.
+/// How much time's credit a host that wanted to run keeps: what a late sample, or others on its CPU,
+/// cost it.
 const LATE_NS: f64 = 250_000_000.0;
-/// Who has waited for a CPU still counts as waiting for so long: the kernel says so only when the wait
-/// is over.
+/// How long a host that has waited for a CPU still counts as waiting: the kernel accounts for a wait
+/// only when it is over.
 const WAITS_NS: u64 = 200_000_000;
 
-/// What has become of a look.
+/// The decision after a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the host is to be stopped from now on; else it runs.
+    /// Whether the host must be stopped from now on; else it runs.
     pub stopped: bool,
-    /// When to look again.
+    /// When to sample next.
     pub next_ns: u64,
 }
 
@@ -52,10 +52,10 @@ pub struct Credit {
     /// CPUs that there are.
     cpus: f64,
     credit_ns: f64,
-    /// The last look: when, and what had been used by then.
+    /// The last sample: when, and what had been used by then.
     at_ns: u64,
     used_ns: u64,
-    /// How many CPUs the host used at a time when last it ran.
+    /// How many CPUs the host used at a time when it last ran.
     rate: f64,
     stopped: bool,
     waits_until_ns: u64,
@@ -67,8 +67,8 @@ impl Credit {
         Self {
             share,
             cpus: cpus.max(1) as f64,
-            // What was used before may be told only now, up to a tick later: who cannot use more than
-            // its share never falls below.
+            // A quantum to begin with: time used before may be accounted for only now, up to a tick
+            // late, and a host that cannot exceed its share must never be stopped for it.
             credit_ns: share * QUANTUM_NS as f64,
             at_ns: now_ns,
             used_ns,
@@ -93,14 +93,15 @@ impl Credit {
         let most = self.mark().max(self.share * QUANTUM_NS as f64) + self.share * LATE_NS;
         self.credit_ns = (self.credit_ns + self.share * span - used).min(most);
         if self.stopped {
-            // A nanosecond may have been rounded away from the time of the look.
+            // A nanosecond may have been rounded away from the time of this sample.
             self.stopped = self.credit_ns + self.share < self.mark();
         } else {
             if span >= LEAST_NS {
                 self.rate = (used / span).min(self.cpus);
             }
             self.forfeit(used, span, waited_ns);
-            // The nearest look to the end of the credit: half of them are too early.
+            // Samples are LEAST_NS apart, so the one nearest to the end of the credit may come half of
+            // that too early.
             let near = (self.rate - self.share).max(0.0) * LEAST_NS / 2.0;
             self.stopped = self.credit_ns <= near && used > 0.0;
         }

@@ -1,4 +1,8 @@
-//! One host: what its processes have used, and stopping and continuing them in order.
+//! One host of the duty cycle: measures what its processes use, stops and continues them in order.
+//!
+//! Order: parents stop before their children and continue after them, so that a parent that waits with
+//! `WUNTRACED` sees no stopped child. So stopping takes two phases: first the ancestors of all processes
+//! to be stopped, then, once those have stopped or [`PARENTS_NS`] have passed, the others.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,20 +16,21 @@ use crate::cpu::schedstat;
 use crate::procfs::{numbers_in, tick_ns};
 use crate::resources::census::{Arrival, Stat, StatFile};
 
-/// Parents get so long to stop before their children do, looked at that often.
+/// How long parents get to stop before their children are stopped, and how often that is checked.
 const PARENTS_NS: u64 = 20_000_000;
 const PARENTS_LOOK_NS: u64 = 100_000;
-/// After a stop, a host that forks is looked at again after this.
+/// A host that forks is sampled again this long after a stop, to stop children that it has missed.
 const FORKS_NS: u64 = 300_000;
-/// It counts as one that forks for so long.
+/// How long a host counts as one that forks.
 const FORKED_NS: u64 = 100_000_000;
-/// A held process that has used more than this between two looks may have been continued by somebody;
-/// or the signal took its time.
+/// A held process that has used more than this between two samples has perhaps been continued by
+/// somebody else, or the signal took its time: it is stopped again.
 const ESCAPED_NS: u64 = 200_000;
-/// Who has run within this is asked how long it has waited for a CPU; so many threads of it.
+/// A process that has run within this is asked how long it has waited for a CPU; and the most threads
+/// of it that are asked.
 const RAN_NS: u64 = 200_000_000;
 const THREADS: usize = 16;
-/// Ended children are counted that often; less often where it would cost more than a hundredth.
+/// How often ended children are counted; less often where that would cost more than 1 % of a CPU.
 const COUNT_NS: u64 = 50_000_000;
 const COUNT_COST: u64 = 100;
 
@@ -37,8 +42,8 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// The number was a process at the last look; for another to have it, the kernel would have had to
-    /// give all others first.
+    /// The number was this process at the last sample. The kernel gives numbers in turn, so it would
+    /// have to give all others before this one names another process.
     pub(super) fn send(self, pid: i32) {
         let signal = match self {
             Self::Stopped => Signal::STOP,
@@ -61,19 +66,19 @@ struct Member {
     children_ns: u64,
     waited_ns: Option<u64>,
     ran_at_ns: u64,
-    /// Has run since the host last went on.
+    /// Has run since the host was last continued.
     active: bool,
-    /// Stopped by us since the host last went on.
+    /// Stopped by us since the host was last continued.
     held: bool,
     /// Has run although it is held.
     escaped: bool,
 }
 
-/// How far stopping is.
+/// How far stopping has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Runs,
-    /// The parents are told to stop; their children are by this time at the latest.
+    /// The parents have been signalled; their children are stopped by this time at the latest.
     Parents(u64),
     Holds,
 }
@@ -90,11 +95,12 @@ pub(super) struct Host {
     phase: Phase,
     due_ns: u64,
     forked_at_ns: Option<u64>,
-    /// What had been counted of processes that have gone since the last count and were waited for.
+    /// What has been charged of processes that have ended since the last count: their parents' `stat`
+    /// includes it once they have waited for them.
     gone_ns: u64,
-    /// Somebody has gone, seen or not.
+    /// A process has ended, whether it had been seen or not.
     missed: bool,
-    /// More was counted than parents say, by what ticks leave out.
+    /// How much more has been charged than parents' `stat` says, since that is rounded to ticks.
     ahead_ns: u64,
     count_due_ns: u64,
 }
@@ -156,10 +162,11 @@ impl Host {
         }
     }
 
-    /// Measures, decides, carries out. Returns who has gone.
+    /// Measures, decides, and stops or continues. Returns the processes that have ended.
     pub(super) fn look(&mut self) -> Vec<i32> {
         let gone = self.measure(monotonic_ns());
-        // Not before: who takes this thread's CPU in between must not seem to have used more than passed.
+        // Read after measuring: if others take this thread's CPU in between, the host must not seem to
+        // have used more CPU time than has passed.
         let now_ns = monotonic_ns();
         if self.missed && now_ns >= self.count_due_ns {
             self.count_children(now_ns);
@@ -173,7 +180,7 @@ impl Host {
             return gone;
         }
         let parents = self.parents();
-        // A child that is found only now may have a parent that slept until now.
+        // A child found only now may have a parent that has slept so far: it is stopped first, too.
         if self.hold(|member| parents.contains(&member.pid)) || self.phase == Phase::Runs {
             self.phase = Phase::Parents(now_ns + PARENTS_NS);
         }
@@ -226,8 +233,8 @@ impl Host {
         gone
     }
 
-    /// Charges what processes have used that nobody has seen, or not to their ends: their parents say
-    /// it once they have waited for them.
+    /// Charges the CPU time of processes that ended between samples: parents' `stat` includes the time of
+    /// ended children once they have waited for them. What had been charged of them before is deducted.
     fn count_children(&mut self, now_ns: u64) {
         let began_ns = crate::cpu::own_cpu_ns();
         let mut said_ns = 0;
@@ -243,7 +250,8 @@ impl Host {
         }
         let counted_ns = self.gone_ns + self.ahead_ns;
         self.used_ns += said_ns.saturating_sub(counted_ns);
-        // No more than the ticks hide: what was not waited for never comes.
+        // Carried over up to two ticks, which rounding can hide; a child that is never waited for never
+        // shows up, and must not be deducted for ever.
         self.ahead_ns = counted_ns.saturating_sub(said_ns).min(2 * tick_ns());
         self.gone_ns = 0;
         self.missed = false;
@@ -251,7 +259,7 @@ impl Host {
         self.count_due_ns = now_ns + COUNT_NS.max(cost_ns * COUNT_COST);
     }
 
-    /// The ancestors of those that are to be stopped.
+    /// The ancestors of the processes to be stopped.
     fn parents(&self) -> HashSet<i32> {
         let of: HashMap<i32, i32> = (self.members.iter())
             .map(|member| (member.pid, member.parent))
@@ -269,7 +277,7 @@ impl Host {
         parents
     }
 
-    /// Stops those of `which` that are not; whether there was one.
+    /// Stops the members that `which` chooses and that are not stopped yet; whether there was one.
     fn hold(&mut self, which: impl Fn(&Member) -> bool) -> bool {
         let mut any = false;
         for member in &mut self.members {
@@ -281,7 +289,7 @@ impl Host {
                 continue;
             };
             member.parent = stat.parent;
-            // Stopped by somebody else, who will also continue it; or ended.
+            // One that is stopped already was stopped by somebody else, who will continue it.
             if !matches!(stat.state, b'T' | b't' | b'Z' | b'X') {
                 Held::Stopped.send(member.pid);
                 member.held = true;
@@ -291,7 +299,7 @@ impl Host {
         any
     }
 
-    /// Whether one of these that is to be stopped is not yet.
+    /// Whether one of these that has been signalled has not stopped yet.
     fn any_runs(&self, pids: &HashSet<i32>) -> bool {
         let told = |member: &&Member| member.held && pids.contains(&member.pid);
         let runs = |stat: Stat| !matches!(stat.state, b'T' | b't' | b'Z' | b'X');
@@ -299,7 +307,7 @@ impl Host {
         told.any(|member| member.stat.read().is_some_and(runs))
     }
 
-    /// Continues who was stopped, children before their parents.
+    /// Continues the processes that we have stopped, children before their parents.
     pub(super) fn go_on(&mut self) {
         if self.phase == Phase::Runs {
             return;
@@ -315,7 +323,7 @@ impl Host {
 }
 
 impl Member {
-    /// How long its threads have waited for a CPU since the last time that it was asked.
+    /// How long its threads have waited for a CPU since this was called last.
     fn waited(&mut self, now_ns: u64) -> u64 {
         if now_ns - self.ran_at_ns > RAN_NS {
             return 0;

@@ -1,7 +1,7 @@
 //! Clients of the information service: how many, how long, how much.
 //!
-//! A client sends one request and gets one reply. It may take its time, but not for ever, and it may
-//! send so much and no more; one host's clients cannot take the places of all others'.
+//! A client sends one request and gets one reply. Time and length of the request are bounded, and so
+//! is the number of clients per host, so that one host cannot take the slots of all others.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,14 +19,14 @@ pub(super) const REQUEST_MAX: usize = 4096;
 /// How long a client may take for all of it: a host may have little CPU time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a client stands.
+/// The state of a client.
 #[derive(Debug)]
 enum State {
     /// It sends its request.
     Reading,
     /// The run is asked for its state.
     Waiting,
-    /// It gets its reply, of which so much has been sent.
+    /// It gets its reply; this many bytes of it have been sent.
     Writing(Arc<[u8]>, usize),
 }
 

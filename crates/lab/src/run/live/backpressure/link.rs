@@ -1,15 +1,15 @@
-//! The bucket of a host whose link limits it, and which hands over super-packets.
+//! The bucket of a host that its link limits and that hands over super-packets.
 //!
-//! The bucket counts a link's framing once for each super-packet, and the link counts it for each packet:
-//! at the link's own rate the bucket lets through a little too much, and what comes too early waits in the
-//! link; or, where only IP packets count and not their Ethernet headers, too little. So the bucket
-//! follows what the packets of a host find there: slower where that is more than half of the bucket's
-//! depth, faster where it is less. In the middle the link has something to send for as long as
-//! the machine is likely to stand still.
+//! The bucket counts a link's framing once per super-packet, the link counts it once per packet. At the
+//! link's own rate the bucket therefore lets through a little too much, and the excess queues in the
+//! link; or, where the link counts IP packets without Ethernet headers, too little. So the bucket's rate
+//! follows the queue that the host's packets find in the link: it falls where the queue is longer than
+//! half of the bucket's depth, and rises where it is shorter. A queue of that length keeps the link busy
+//! for as long as the machine is likely to stall.
 //!
-//! The link itself adds up what the bucket has too much, so a step in proportion to the difference
-//! is enough. It starts from the rate at which frames of the present mean length come as fast as
-//! the link sends them, if they are of whole segments.
+//! The queue integrates the bucket's error, so a proportional controller suffices. It starts from the
+//! rate at which frames of the present mean length, if they are of whole segments, come as fast as the
+//! link sends them.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use longhaul_linux::sandbox::Shaper;
 
 use super::Seen;
 
-/// A difference is to be gone after about so long: several looks.
+/// The controller's time constant: several samples.
 const SETTLE: Duration = Duration::from_millis(50);
-/// For its link's sake a bucket is never slower than this part of the link's rate, nor faster than
-/// the link by more than that part of it.
+/// The controller makes a bucket no slower than the first part of the link's rate, and no faster than
+/// the link by more than the second. (The machine's allowance may be lower.)
 const SLOWEST: f64 = 0.9;
 const FASTER: f64 = 0.01;
 
@@ -34,7 +34,7 @@ pub(super) struct LinkBucket {
 }
 
 impl LinkBucket {
-    /// Of packets that have at most `mtu` bytes.
+    /// For packets of at most `mtu` bytes.
     pub(super) fn new(shaper: Shaper, mtu: u32) -> Self {
         Self {
             shaper,
@@ -47,7 +47,7 @@ impl LinkBucket {
         self.shaper.bytes_per_s as f64
     }
 
-    /// The bucket after so much has come through it, not faster than `most` bytes per second.
+    /// The bucket after `came` has come through it, not faster than `most` bytes per second.
     pub(super) fn shaper(&self, came: &Seen, most: f64) -> Shaper {
         let packets = came.packets as f64;
         let even = self.even(came.bytes as f64 / packets);
@@ -60,14 +60,14 @@ impl LinkBucket {
         }
     }
 
-    /// The part of its rate at which frames of `len` bytes come as fast as the link sends them,
-    /// which counts the overhead for each segment.
+    /// The part of the link's rate at which frames of `len` bytes come as fast as the link sends them:
+    /// it counts the overhead for each segment, the bucket once.
     fn even(&self, len: f64) -> f64 {
         let (segments, overhead) = ((len / self.whole).max(1.0), f64::from(self.shaper.overhead));
         (self.whole + overhead / segments) / (self.whole + overhead)
     }
 
-    /// The time in which the link sends half of what its bucket holds, in seconds.
+    /// The set point: the seconds in which the link sends half of its bucket's depth.
     fn middle(&self) -> f64 {
         f64::from(self.shaper.burst_bytes) / self.rate() / 2.0
     }

@@ -1,10 +1,8 @@
-//! Changes of the network while the loop runs: what the run asks for, and what the file has
-//! scheduled.
+//! Changes of the network while the loop runs: by command of the run, and by the file's schedule.
 //!
-//! The schedule stands in the order of events: everything stamped before a step enters before it,
-//! everything due before it happens before it, and what has the same time comes after it. The loop
-//! tells of all that has changed, whoever wanted it: whoever follows knows what the network is like
-//! and need not work it out again.
+//! A scheduled step has its place in the order of events: packets stamped or due before it come
+//! first, those of the same time come after it. The loop reports every change, whoever asked for it,
+//! so that the supervisor knows the network's state without working it out again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError};
@@ -20,7 +18,7 @@ use crate::measure::{CaptureId, CoreBin, Wait, Wanted};
 /// What the run asks of the loop.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Changes of pipes; the time from which they hold is sent back, after they have been told of.
+    /// Changes pipes; answers with the time from which that holds, once it has been reported.
     Set {
         /// The pipes.
         pipes: Vec<PipeId>,
@@ -29,19 +27,19 @@ pub(crate) enum Command {
         /// Where the answer goes.
         done: SyncSender<Time>,
     },
-    /// Takes pipes down or brings them up; those that have changed are sent back, and when, after
-    /// they have been told of.
+    /// Takes pipes down or brings them up; answers with the time and the pipes that have changed,
+    /// once that has been reported.
     Switch {
         /// The pipes.
         pipes: Vec<PipeId>,
         /// Whether they come back.
         up: bool,
-        /// Where they fail: whether what waits in queues survives.
+        /// Whether packets in their queues survive a failure.
         keep_queue: bool,
         /// Where the answer goes.
         done: SyncSender<(Time, Vec<PipeId>)>,
     },
-    /// Records packets from now on; the time from which it does is sent back.
+    /// Records packets from now on; answers with the time from which it does.
     Capture {
         /// The capture's number.
         number: CaptureId,
@@ -50,7 +48,7 @@ pub(crate) enum Command {
         /// Where the answer goes.
         done: SyncSender<Time>,
     },
-    /// What pipes are like at present, and when that is.
+    /// Asks for the present state of pipes; answers with it and its time.
     Look {
         /// The pipes.
         pipes: Vec<PipeId>,
@@ -60,7 +58,7 @@ pub(crate) enum Command {
 }
 
 impl<P: Platform> Drive<P> {
-    /// Carries out what the run asks; false when it asks for nothing more.
+    /// Carries out the run's commands; false once it has hung up, which ends the loop.
     pub(super) fn obey(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
@@ -109,8 +107,8 @@ impl<P: Platform> Drive<P> {
         self.tell();
     }
 
-    /// Does what has to be done at `at`, to which the engine has not been advanced yet: takes what has been
-    /// measured, then the steps of the schedule.
+    /// Closes the bin and takes the steps of the schedule at `at`, to which the engine has not been
+    /// advanced yet. The bin comes first: a step at its edge belongs to the next one.
     pub(super) fn halt(&mut self, at: Time, now: Time) {
         if at == self.sampler.edge() {
             self.emulation.advance_before(at);
@@ -121,7 +119,7 @@ impl<P: Platform> Drive<P> {
         }
     }
 
-    /// Takes what has been measured up to an edge.
+    /// Takes the sample of the bin that ends at an edge.
     fn take_sample(&mut self, edge: Time, now: Time) {
         if self.sampler.closes_at(edge) {
             self.tell_bin();
@@ -133,7 +131,7 @@ impl<P: Platform> Drive<P> {
         self.sampler.take(emulations, (edge, Some(next)), Wait::No);
     }
 
-    /// Tells the sampler what only this loop knows of a bin.
+    /// Adds to a bin what only this loop knows of it.
     pub(super) fn tell_bin(&mut self) {
         let (busy, pool) = (
             self.load.busy(),
@@ -155,7 +153,7 @@ impl<P: Platform> Drive<P> {
         self.tell();
     }
 
-    /// Tells the run of changes; where it does not listen, later and of all together.
+    /// Reports changes to the run; while its channel is full they add up, and are reported together later.
     pub(super) fn tell(&mut self) {
         if let Some(applied) = self.emulation.take_applied()
             && let Err(TrySendError::Full(applied)) = self.applied.try_send(applied)

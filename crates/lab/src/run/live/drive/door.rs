@@ -1,8 +1,8 @@
-//! The door: reads a bounded batch of arrivals and lets in what is not shed.
+//! Ingress: reads a bounded batch of arrivals from the receive rings and admits those that are not shed.
 //!
-//! Arrivals enter the engine at their stamps. A frame has lost nothing by waiting at the door for as
-//! long as it would have waited in its first pipe anyway, for the pipe's delay or for others; what
-//! exceeds that makes it stale. `overload.rs` says which stale frames are shed.
+//! Arrivals enter the engine at their stamps. Waiting in the ring costs a frame nothing for as long as
+//! it would have waited in its first pipe anyway, for the pipe's delay or behind others; any longer wait
+//! makes it stale. `overload.rs` decides which stale frames are shed.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use super::platform::{Arrival, Platform};
 use super::{Drive, add, offload};
 use crate::pace::{Now, Pace};
 
-/// Most frames read before what is due is sent. It bounds how long a packet inside waits for the door:
-/// 16 frames take less than 10 us to read, and spread the cost of a turn as far as it goes.
+/// The most frames read before due packets are sent, which bounds how long reading delays those: 16
+/// frames take less than 10 us. A larger batch would spread the cost of a turn hardly any further.
 pub(super) const ARRIVALS: usize = 16;
-/// Frames that have waited so long at the door are a backlog, even where they are not late yet.
+/// Frames that have waited in the ring for this long are a backlog, even where they are not late yet.
 const BACKLOG: Duration = Duration::from_millis(1);
-/// Frames that have waited longer are stale wherever they go: the rings hold no more than this.
+/// Frames that have waited longer are stale whatever their first pipe: the rings hold no more than this.
 const BACKLOG_MAX: Duration = Duration::from_millis(10);
-/// Copying so many bytes takes as long as a packet does.
+/// Copying this many bytes takes as long as handling a packet, and counts as one against the batch.
 const COPIED_BYTES: usize = 1024;
-/// No stamp can be further ahead of a clock that was read before it.
+/// A frame may be stamped after the clock was read, but no further ahead than this.
 const STAMP_AHEAD_MAX: Duration = Duration::from_millis(1);
 
-/// What the door holds frames to. Frames have experiment time, so that is what the machine's bounds
-/// are in here; how long the loop is behind is machine time.
+/// The bounds on a frame's wait in the ring. Frames are stamped in experiment time, so the bounds above,
+/// in machine time, are converted to it here; how far the loop is behind is machine time.
 #[derive(Debug)]
 pub(super) struct Door {
     pace: Pace,
@@ -57,8 +57,8 @@ impl Door {
         }
     }
 
-    /// When a frame arrives with this stamp. Far ahead, it was stamped before somebody set the
-    /// clock back: it arrives now.
+    /// When a frame with this stamp arrives. One far ahead was stamped before somebody set the clock
+    /// back: it arrives now.
     fn stamp(&self, stamp: Time, now: Time) -> Time {
         if stamp.since(now) > self.stamp_ahead_max {
             now
@@ -67,20 +67,20 @@ impl Door {
         }
     }
 
-    /// Nothing stale is left.
+    /// No stale frame is left.
     fn caught_up(&mut self) {
         self.overrun.caught_up();
     }
 
-    /// Whether an arrival of this age, which loses nothing in so much of it, tells of a loop that
-    /// cannot keep up.
+    /// Whether an arrival of this age shows a loop that cannot keep up; waiting for `lead` costs it
+    /// nothing.
     fn is_overrun(&mut self, age: Span, lead: Span, now: MachineTime) -> bool {
         let waited = age.saturating_sub(lead.min(self.backlog));
         let is_long = waited.as_ns() > self.tolerance.as_ns() / 2;
         is_long && self.overrun.is_shown_by(self.pace.duration(waited), now)
     }
 
-    /// How late an arrival of this age would leave its first pipe, which loses nothing in so much of it.
+    /// How late an arrival of this age would leave its first pipe; waiting for `lead` costs it nothing.
     fn stale(&self, age: Span, lead: Span) -> Duration {
         let stale = age.saturating_sub(lead.min(self.backlog_max));
         self.pace.duration(stale)
@@ -109,6 +109,7 @@ impl<P: Platform> Drive<P> {
             let age = now.since(stamp);
             self.meter.measured.staleness.record(age);
             add(&self.load.read, 1);
+            // It would have queued in its first pipe for this long: the ring has only taken that over.
             let waits = match self.nodes.get(arrival.host) {
                 Some(&node) => self.emulation.engine().backlog(node, stamp),
                 None => Span::ZERO,
@@ -139,20 +140,20 @@ impl<P: Platform> Drive<P> {
         work
     }
 
-    /// Nothing waits at the door.
+    /// No arrival waits in the rings.
     fn caught_up(&mut self) {
         self.door.caught_up();
         self.overload.caught_up();
     }
 
-    /// Learns anew how old frames may be.
+    /// Finds anew how long frames may wait in the ring, after the network has changed.
     pub(super) fn find_leads(&mut self) {
         for (lead, &node) in self.leads.iter_mut().zip(&self.nodes) {
             *lead = self.emulation.engine().lead(node);
         }
     }
 
-    /// Learns anew how old a host's frames may be, since its pipe has changed.
+    /// The same for the host whose outgoing pipe has changed.
     pub(super) fn find_lead(&mut self, pipe: PipeId) {
         let engine = self.emulation.engine();
         let node = engine.topology().pipe(pipe).from;
@@ -167,7 +168,7 @@ fn enter(emulation: &mut Emulation, nodes: &[NodeId], stamp: Time, arrival: &Arr
     let Some(&node) = nodes.get(arrival.host) else {
         return false;
     };
-    // A frame that was cut short, or whose tag the kernel took off, must not pass for whole.
+    // A frame that the ring cut short, or whose VLAN tag the kernel took off, must not pass for whole.
     let frame = if arrival.tagged || arrival.frame.len() < arrival.full_len {
         &[]
     } else {
@@ -180,7 +181,7 @@ fn enter(emulation: &mut Emulation, nodes: &[NodeId], stamp: Time, arrival: &Arr
     refused == Err(Refused::Frame(FrameError::Multicast)) && !is_membership(frame)
 }
 
-/// Whether a frame is of TCP, as far as its first bytes tell.
+/// Whether a frame is of TCP, by the fixed IP header alone: IPv6 extension headers are not followed.
 fn is_tcp(frame: &[u8]) -> bool {
     const TCP: u8 = 6;
     let protocol = match frame.get(12..14) {
@@ -191,7 +192,7 @@ fn is_tcp(frame: &[u8]) -> bool {
     protocol == Some(&TCP)
 }
 
-/// How many packets a frame is.
+/// How many packets a frame holds.
 fn packets_in(arrival: &Arrival<'_>) -> u64 {
     let offload = offload::from_kernel(&arrival.vnet).filter(|o| o.kind != Kind::Whole);
     let dimensions = offload.and_then(|offload| Super::parse(arrival.frame, &offload));
@@ -210,8 +211,7 @@ mod tests {
     use super::*;
     use crate::pace::Dilation;
 
-    /// A door at the experiment's own pace and at a tenth of it, which tolerates 200 us of the
-    /// machine's time.
+    /// Without dilation, and with a dilation of 10; both tolerate 200 us of machine time.
     fn doors() -> [(Door, Pace); 2] {
         [1, 10].map(|factor| {
             let pace = Pace::new(MachineTime::from_ns(1 << 40), Dilation::by(factor));

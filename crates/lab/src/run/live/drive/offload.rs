@@ -1,10 +1,11 @@
-//! Offload state between the kernel's words for it (virtio-net headers) and the engine's.
+//! Translates offload state between the kernel's form (virtio-net headers) and the engine's.
 
 use longhaul_core::packet::ETHERTYPE_IPV6;
 use longhaul_core::segment::{Kind, Offload, Partial};
 use longhaul_linux::packet_io::VnetHeader;
 
-/// What is still to be done to a frame from a host; `None` for what no host of ours asks for.
+/// The offload work still to be done on a frame from a host; `None` for a kind that the run's hosts
+/// have switched off.
 pub(super) fn from_kernel(vnet: &VnetHeader) -> Option<Offload> {
     let partial = vnet.flags & VnetHeader::NEEDS_CSUM != 0;
     let kind = match vnet.gso_type & !VnetHeader::GSO_ECN {

@@ -1,63 +1,65 @@
-//! What the loop sheds when more arrives than it carries.
+//! Sheds arrivals that the loop cannot serve in time.
 //!
-//! Theory: a flood must not delay what is inside (Mogul and Ramakrishnan, *Eliminating Receive Livelock*,
-//! 1997). So each turn of the loop reads a bounded batch, advances the engine to the clock whatever still
-//! waits at the door, and sends all that is due, before it reads again. Two rules say which frames of the
-//! batch are shed:
+//! Theory: a flood must not delay packets that are already inside (Mogul and Ramakrishnan, *Eliminating
+//! Receive Livelock*, 1997). So each turn of the loop reads a bounded batch, advances the engine to the clock
+//! however many more frames wait in the receive rings, and sends every due packet, before it reads again. Two
+//! rules decide which frames of the batch are shed:
 //!
-//! - **Stale.** A frame that would leave its first pipe later than is tolerated is shed once the
-//!   loop's [`Patience`] is spent. Patience is there because a stall of the machine is no flood: the loop
-//!   may make it good.
-//! - **Unaffordable.** A packet costs the loop most when it leaves, a path's delay after it was let in.
-//!   Age sees that too late, so from the first frame shed on, datagrams enter at the rate at which the
-//!   loop serves: each frame books what reading it costs, and each that enters what sending it will
-//!   cost (the virtual scheduling of ITU-T I.371). A frame that finds the loop booked for longer than is
-//!   tolerated is shed. TCP books and is never refused here, since its senders are held back.
+//! - **Stale.** A frame that would leave its first pipe later than the tolerance is shed once the loop's
+//!   [`Patience`] is used up. Patience exists because a stall of the machine is no flood: the loop may
+//!   catch up with it.
+//! - **Unaffordable.** A packet costs the loop most when it leaves, a path's delay after it was admitted, so
+//!   staleness shows an overload too late. From the first frame shed on, datagrams are therefore admitted at
+//!   the rate at which the loop serves them: every frame books the cost of reading it, every admitted frame
+//!   also the cost of sending it later (virtual scheduling, ITU-T I.371). A frame is shed if the loop is
+//!   booked further ahead than the tolerance. TCP books too but is never refused here, because backpressure
+//!   slows its senders.
 //!
-//! All of it is the machine's time. Left out: that packets take paths of different cost; the mean of the
-//! last tenths of a second serves for all.
+//! All times are machine time. Left out: packets whose paths differ in cost; one average over the last tenths
+//! of a second serves for all.
 
 use std::time::Duration;
 
 use longhaul_linux::clock::MachineTime;
 
-/// A stall of the machine makes the first stale frame older than this at once; in a flood frames
-/// become stale little by little.
+/// Tells a stall from a flood: after a stall the first stale frame is older than this at once, in a
+/// flood frames become stale little by little.
 pub(super) const STALL: Duration = Duration::from_millis(1);
-/// How much of each second the loop may spend catching up before it sheds datagrams: of those that
-/// enter, 99 in 100 are then in time.
+/// How much of each second the loop may spend catching up before it sheds datagrams. With it, 99 in
+/// 100 of those admitted are in time.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// The same for TCP: holding its senders back takes a few looks, of 20 ms each.
+/// The same for TCP: backpressure needs a few samples, 20 ms apart, to slow its senders.
 const PATIENCE_TCP: Duration = Duration::from_millis(100);
-/// The most time for catching up with stalls.
+/// Upper bound of the time for catching up with stalls.
 const CATCH_UP_MAX: Duration = Duration::from_millis(200);
 
-/// Percent of the loop's time that may be booked. Evenly spaced work would fit whole; the rest drains
-/// what a burst or a stall has left behind.
+/// Percent of the loop's time that may be booked. Evenly spaced work could use all of it; the rest
+/// drains the backlog that a burst or a stall has left.
 const UTILISATION: u64 = 95;
-/// Costs are learnt over so much time: hundreds of packets at any speed worth shedding at.
+/// Costs are learnt over intervals of this length: hundreds of packets at any rate worth shedding at.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// The part of a new cost that is believed, one in so many: a stall makes one interval far too dear.
+/// An interval's cost has a weight of one in this many in the moving average, because a stall makes a
+/// single interval far too dear.
 const WEIGHT: u64 = 8;
 
-/// Which frames are shed.
+/// Decides which frames are shed.
 #[derive(Debug)]
 pub(super) struct Overload {
     tolerance: Duration,
-    /// With datagrams, and with TCP.
+    /// For datagrams, and for TCP.
     patience: [Patience; 2],
-    /// While frames are being shed.
+    /// Admission at the learned service rate, while frames are being shed.
     service: Option<Service>,
     /// Frames shed in this second of the machine.
     shed: u64,
-    /// When the present part of a turn began.
+    /// When the current part of a turn, reading or sending, began.
     part_began: MachineTime,
 }
 
-/// A frame at the door.
+/// A frame at the head of the receive rings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    /// When it came.
+    /// When it arrived.
     pub(super) came: MachineTime,
     /// How late it would leave its first pipe.
     pub(super) stale: Duration,
@@ -65,7 +67,7 @@ pub(super) struct Waiting {
 }
 
 impl Overload {
-    /// Of a loop that begins now and may be late by `tolerance`.
+    /// For a loop that begins now and may be late by `tolerance`.
     pub(super) fn new(tolerance: Duration, now: MachineTime) -> Self {
         Self {
             tolerance,
@@ -84,15 +86,16 @@ impl Overload {
         }
     }
 
-    /// Nothing stale waits.
+    /// No stale frame waits.
     pub(super) fn caught_up(&mut self) {
         self.patience.iter_mut().for_each(Patience::caught_up);
     }
 
-    /// Whether a frame that is read now is to be shed; it is booked either way.
+    /// Whether a frame that is read now must be shed; the cost of reading it is booked either way.
     pub(super) fn sheds(&mut self, frame: Waiting, now: MachineTime) -> bool {
         let patience = &mut self.patience[usize::from(frame.is_tcp)];
         let is_stale = frame.stale > self.tolerance && patience.is_over(frame.stale, now);
+        // An admitted frame leaves after all work booked before it, and may do so this late.
         let ahead = frame.came + self.tolerance;
         let may_refuse = !frame.is_tcp;
         let is_booked = |service: &Service| may_refuse && service.booked_until > ahead;
@@ -107,7 +110,8 @@ impl Overload {
         sheds
     }
 
-    /// Whether costs are being learnt: the loop then tells when it has read its batch.
+    /// Whether costs are being learnt: only then must the loop call [`has_read`](Self::has_read),
+    /// which takes another look at the clock.
     pub(super) const fn is_learning(&self) -> bool {
         self.service.is_some()
     }
@@ -126,7 +130,8 @@ impl Overload {
         if let Some(service) = &mut self.service {
             service.sent += packets;
             if lateness > self.tolerance {
-                // What is due and unsent is work that nobody has booked.
+                // The loop is this far behind with packets whose sending is not, or no longer,
+                // booked: they leave before anything that is admitted now.
                 service.booked_until = service.booked_until.max(now + lateness);
             }
         }
@@ -148,14 +153,15 @@ impl Overload {
     }
 }
 
-/// What the loop's work costs, and until when it is booked.
+/// What the loop's work costs, and until when the loop is booked.
 #[derive(Debug)]
 struct Service {
     booked_until: MachineTime,
-    /// What reading a frame, and sending a packet, costs; nothing where that is not known yet.
+    /// The average cost of reading a frame and of sending a packet; `None` before the first interval.
     read_cost: Option<Duration>,
     send_cost: Option<Duration>,
-    /// The interval that is being measured: since when, how long the loop was at it, how many.
+    /// The interval being measured: when it began, how long the loop has spent reading and sending, and
+    /// how many frames it has read and packets it has sent.
     began: MachineTime,
     reading: Duration,
     sending: Duration,
@@ -184,6 +190,7 @@ impl Service {
             cost += self.send_cost.unwrap_or_default();
         }
         let books = Duration::from_nanos(nanos(cost) * 100 / UTILISATION);
+        // Not before the arrival: time in which the loop was idle is not saved up for a burst.
         self.booked_until = self.booked_until.max(came) + books;
     }
 
@@ -199,7 +206,7 @@ impl Service {
     }
 }
 
-/// Takes the mean of an interval into a cost.
+/// Updates a moving average with the mean of an interval.
 fn average(cost: &mut Option<Duration>, took: Duration, count: u32) {
     if let Some(mean) = nanos(took).checked_div(count.into()) {
         let known = cost.map_or(mean, nanos);
@@ -211,19 +218,19 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How long the loop may go on taking stale frames before it sheds them.
+/// How long the loop may go on admitting stale frames, in each second, before it sheds them.
 #[derive(Debug)]
 pub(super) struct Patience {
     a_second: Duration,
     allowance: Duration,
     behind_since: Option<MachineTime>,
-    /// Whether a stall has made it longer in this second. Once is enough, since what is not used up stays for
-    /// the next one; in a flood frames also get old at once now and then.
+    /// Whether a stall has extended the allowance in this second. That happens once at most: what one
+    /// stall does not use is left for the next, and in a flood, too, frames are old at once now and then.
     is_extended: bool,
 }
 
 impl Patience {
-    /// Of a loop that has not fallen behind, and may for so much of each second.
+    /// For a loop that is in time, and may be behind for `a_second` of each second.
     pub(super) fn new(a_second: Duration) -> Self {
         Self {
             a_second,
@@ -244,9 +251,10 @@ impl Patience {
         self.behind_since = None;
     }
 
-    /// Whether a stale frame of this age is to be shed.
+    /// Whether a stale frame of this age must be shed.
     pub(super) fn is_over(&mut self, age: Duration, now: MachineTime) -> bool {
         let since = *self.behind_since.get_or_insert_with(|| {
+            // The loop gets twice the length of a stall to catch up with it.
             if age > STALL && !self.is_extended {
                 self.is_extended = true;
                 self.allowance = (self.allowance + age + age).min(CATCH_UP_MAX);
@@ -255,6 +263,7 @@ impl Patience {
         });
         let over = now.since(since) > self.allowance;
         if over {
+            // Used up for this second: whenever the loop is behind again, it sheds at once.
             self.allowance = Duration::ZERO;
         }
         over

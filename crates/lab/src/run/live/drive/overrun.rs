@@ -1,5 +1,6 @@
-//! Tells a loop that cannot keep up from one that makes a stall of the machine good: only for the
-//! former hosts are held back (`backpressure.rs`).
+//! Tells a loop that cannot keep up from one that is catching up with a stall of the machine: only
+//! the former makes `backpressure.rs` slow hosts down, since a stall says nothing of the core's
+//! speed.
 
 use std::time::Duration;
 
@@ -7,11 +8,10 @@ use longhaul_linux::clock::MachineTime;
 
 use super::overload::STALL;
 
-/// A core that has a load of 0.85 needs nearly seven times the length of a stall to make it good.
+/// A core with a load of 0.85 needs nearly seven times the length of a stall to catch up with it.
 const MADE_GOOD_IN: u32 = 8;
 
-/// Tells a loop that cannot keep up from one that makes a stall good: only of the former hosts
-/// are to be held back (`backpressure.rs`).
+/// Detects a loop that cannot keep up.
 #[derive(Debug)]
 pub(super) struct Overrun {
     is_behind: bool,
@@ -19,7 +19,7 @@ pub(super) struct Overrun {
 }
 
 impl Overrun {
-    /// Of a loop that begins now.
+    /// For a loop that begins now.
     pub(super) const fn new(now: MachineTime) -> Self {
         Self {
             is_behind: false,
@@ -27,12 +27,12 @@ impl Overrun {
         }
     }
 
-    /// Nothing stale is left.
+    /// No stale frame is left.
     pub(super) fn caught_up(&mut self) {
         self.is_behind = false;
     }
 
-    /// Whether a frame that has waited too long, and so long, speaks of one.
+    /// Whether a frame that has waited too long, for `waited`, shows a loop that cannot keep up.
     pub(super) fn is_shown_by(&mut self, waited: Duration, now: MachineTime) -> bool {
         if !std::mem::replace(&mut self.is_behind, true) && waited > STALL {
             self.excused_until = now + waited.saturating_mul(MADE_GOOD_IN);

@@ -1,7 +1,7 @@
-//! What the loop knows of the machine: a clock, packets, and waiting for either.
+//! The loop's interface to the machine: a clock, packets, and waiting for either.
 //!
-//! [`Platform`] is all of it, so that a test drives the loop with a clock of its own and packets
-//! in memory (`drive/tests.rs`); [`LinuxPlatform`] is the machine itself.
+//! [`Platform`] is the whole interface, so that a test can drive the loop with its own clock and
+//! packets in memory (`drive/tests.rs`); [`LinuxPlatform`] is the machine itself.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::run::live::faults;
 pub(crate) struct Arrival<'a> {
     /// The host's number.
     pub host: usize,
-    /// When it came, by the kernel's clock.
+    /// When it arrived, by the kernel's stamp.
     pub stamp: Time,
     /// Offload state.
     pub vnet: VnetHeader,
@@ -39,9 +39,9 @@ pub(crate) struct Arrival<'a> {
 /// What became of a frame in a send call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was put on its cable then.
+    /// The kernel put it on its cable at this time.
     At(Time),
-    /// Nobody asked: no later than the next one of the call, or than the call's end.
+    /// No stamp was asked for: no later than the next one of the call, or than the call's end.
     Unasked,
     /// The kernel was asked, and did not answer.
     Unanswered,
@@ -49,10 +49,10 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-/// What has happened since it was last asked for.
+/// What has happened since [`Platform::take_happened`] was called last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Happened {
-    /// Arrivals lost for want of room.
+    /// Arrivals lost because the receive rings were full.
     pub lost: u64,
     /// How often the clock was stepped.
     pub clock_steps: u64,
@@ -70,7 +70,7 @@ pub(crate) trait Platform {
     /// The oldest arrival, left in place.
     fn peek(&mut self) -> Option<Arrival<'_>>;
 
-    /// Gives the place of the oldest arrival back.
+    /// Returns the slot of the oldest arrival to the kernel.
     fn release(&mut self);
 
     /// Sends frames in order, and says what became of each.
@@ -173,7 +173,7 @@ impl Platform for LinuxPlatform {
         self.rings.send(batch, ask, &mut departed);
         for (outcome, departed) in outcomes.iter_mut().zip(departed) {
             *outcome = match departed {
-                // From before t = 0, it is no answer about a frame of this run.
+                // A stamp from before t = 0 is not of a frame of this run.
                 Departed::At(ns) => match self.clock.of_stamp(ns) {
                     Some(on_cable) => Outcome::At(on_cable),
                     None => Outcome::Unanswered,
