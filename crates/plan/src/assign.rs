@@ -17,11 +17,11 @@ use crate::plan;
 use crate::text::error::{Errors, Faults, Pos, Sources};
 use crate::text::tree::{Key, Node, Value};
 
-/// The most values at once: more than there are fields.
+/// The most values in one call: more than there are fields.
 const VALUES_MAX: usize = 100;
 
-/// What `values` (field, value) change about pipes of such a framing. Files that they name lie
-/// in `folder`, elements are those of `elements`.
+/// The patch that `values` (field, value) make for pipes with this framing. Files that they name
+/// are read from `folder`, elements come from `elements`.
 pub fn patch(
     values: &[(String, String)],
     framing: Framing,
@@ -35,7 +35,7 @@ pub fn patch(
         list: texts.map(|text| ("set".to_owned(), text)).collect(),
     };
     if values.is_empty() {
-        // A problem without a place is one of the first source.
+        // A problem without a position is reported against the first source, so one must exist.
         sources.list.push(("set".to_owned(), String::new()));
     }
     let mut entries = Vec::new();

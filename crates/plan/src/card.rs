@@ -1,14 +1,13 @@
-//! The network cards of hosts that hand over super-packets.
+//! Network cards of hosts that hand over super-packets.
 //!
-//! Such a card hands packets to its link before their turn: what its bucket lets through at once, a
-//! super-packet, and what was on its way while the machine stood still. A real card would keep them
-//! waiting in its host and drop none, so they may wait in the link beside what its queue holds.
-//! That is about live hosts and says nothing of the network, so pipes do not know it:
-//! [`Card::before`] makes a pipe's queue longer, and whoever does that keeps what the pipe was
-//! like.
+//! Such a card hands packets to its link ahead of their turn: what its token bucket passes at once,
+//! a super-packet, and what has accumulated during a stall of the machine. A real card would keep
+//! these packets in its host's queue and drop none, so the link gets that much room beside what its
+//! queue holds. This concerns live hosts and is no property of the network, so pipes do not know
+//! it: [`Card::before`] lengthens a pipe's queue, and the caller keeps the pipe's own parameters.
 //!
-//! Left out: links that do more than wait for a constant rate; nobody knows what waits there, and
-//! their hosts hand over packets one by one.
+//! Left out: links where packets wait for more than a constant rate. How much waits there is
+//! unknown, so their hosts hand over packets one by one.
 
 use longhaul_core::Span;
 use longhaul_core::params::PipeParams;
@@ -16,18 +15,18 @@ use longhaul_core::units::{QueueLimit, Rate};
 
 use crate::plan::bytes;
 
-/// What a card hands over before its turn is counted in packets of so many bytes.
+/// Bytes in each packet when what a card hands over early is counted in packets.
 const PACKET_BYTES: u64 = 1000;
 
-/// A network card that hands over packets before their turn.
+/// A network card that hands over packets ahead of their turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Card {
-    /// So much, as time at the link's rate.
+    /// How much it hands over early, as time at the link's rate.
     pub ahead: Span,
 }
 
 impl Default for Card {
-    /// A bucket of 2 ms, a super-packet of half a millisecond, and a short stop of the machine.
+    /// A bucket of 2 ms, a super-packet of half a millisecond, and a short stall of the machine.
     fn default() -> Self {
         Self {
             ahead: Span::from_ms(5),
@@ -36,7 +35,7 @@ impl Default for Card {
 }
 
 impl Card {
-    /// How many packets it hands over before their turn to a link of this rate.
+    /// How many packets it hands over early to a link of this rate.
     pub fn packets(self, rate: Rate) -> u64 {
         self.bytes(rate) / PACKET_BYTES
     }
@@ -45,8 +44,8 @@ impl Card {
         bytes(rate.bits_per_s(), self.ahead.as_ns())
     }
 
-    /// What may wait for a link behind this card: the queue, and where packets wait for the rate
-    /// alone what the card may hand over before its turn.
+    /// The queue limit of a link behind this card: the pipe's own, plus what the card may hand over
+    /// early where packets wait for the rate alone.
     pub fn room(self, params: &PipeParams) -> QueueLimit {
         let Some(rate) = params.rate.filter(|_| params.sends_steadily()) else {
             return params.queue;

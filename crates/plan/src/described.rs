@@ -1,7 +1,7 @@
 //! The parameters of a pipe in words, for `check`, `get` and the list of events.
 //!
 //! Fields have the names that they have in the file. Values read as there where that is exact;
-//! distributions show their mean and what else makes them.
+//! distributions show their mean and their other parameters.
 
 use std::fmt::Display;
 
@@ -145,7 +145,7 @@ pub(crate) fn queue(limit: QueueLimit, discipline: &Discipline) -> String {
 }
 
 pub(crate) fn errors(probability: Probability) -> String {
-    // A rate is held to a multiple of 2^-64: what it was meant to be shows to six digits.
+    // Stored probabilities are multiples of 2^-64; six digits restore the value that was written.
     let rounded = format!("{:.5e}", probability.as_f64());
     match rounded.parse::<f64>() {
         Ok(0.0) => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! Elements of one's own, by the names that experiment files call them.
+//! User-defined elements, by the names that experiment files use.
 //!
 //! A program that embeds Longhaul registers its elements and hands them to
 //! [`Plan::load`](crate::plan::Plan::load), or to the command line as a whole; an experiment then
@@ -19,7 +19,7 @@ impl Elements {
         Self::default()
     }
 
-    /// With one more, or another one of the same name; `make` makes one for each pipe.
+    /// Adds an element, or replaces the one of the same name; `make` makes one for each pipe.
     #[must_use]
     pub fn with(
         mut self,

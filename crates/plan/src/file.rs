@@ -67,7 +67,7 @@ fn forbid_null(schema: &mut serde_json::Value) {
 pub(crate) struct Loaded {
     pub(crate) spec: Experiment,
     pub(crate) sources: Sources,
-    /// What is to be known about a generated or imported topology.
+    /// Notes about a generated or imported topology.
     pub(crate) notes: Vec<String>,
 }
 
@@ -130,8 +130,8 @@ fn too_large(name: &str) -> Errors {
     .into()
 }
 
-/// Reads the types from `text`, with `overrides` (path, value) applied first; `expand` puts what a
-/// generated or imported topology stands for into the tree, and says what is to be known about it.
+/// Reads the types from `text`, with `overrides` (path, value) applied first; `expand` puts the
+/// nodes and links of a generated or imported topology into the tree, and returns notes about them.
 pub(crate) fn load(
     text: &str,
     name: &str,
@@ -172,7 +172,8 @@ pub(crate) fn load(
         .map(|(path, value)| format!("{path}={value}"));
     let named = texts.map(|text| ("--set".to_owned(), text));
     sources.list.extend(named);
-    // What shapes a generated topology comes before it, what changes its nodes and links after.
+    // Overrides of a generator's parameters apply before it runs, those of the nodes and links that
+    // it makes after.
     let change = |root: &mut tree::Node, faults: &mut Faults, early: bool| {
         for ((path, value), source) in overrides.iter().zip(1..) {
             if set::shapes_topology(path) == early

@@ -25,7 +25,7 @@ pub enum RunClock {
     /// The machine's clock.
     #[default]
     Real,
-    /// None: time jumps to whatever comes next.
+    /// None: time jumps to the next event.
     Virtual,
 }
 

@@ -1,4 +1,4 @@
-//! What a run writes down as it goes on, lowered to numbers.
+//! What a run records as it goes on, lowered to numbers.
 
 use longhaul_capture::{Filter, FilterError};
 use longhaul_core::{PipeId, Span, Time, Topology};
@@ -25,7 +25,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Whether anything is written down that grows with the run.
+    /// Whether anything is recorded that grows with the run.
     pub const fn writes(&self) -> bool {
         self.bins.is_some()
             || self.connections.is_some()
@@ -49,11 +49,11 @@ impl Default for Measure {
     }
 }
 
-/// What series take on disk where the file does not say.
+/// The disk space of all series where the file does not say.
 pub(crate) const DISK_BYTES: u64 = 2_000_000_000;
-/// What a capture takes on disk where nobody says.
+/// The disk space of a capture by default.
 pub const CAPTURE_BYTES: u64 = 1_000_000_000;
-/// The bytes of a packet that a capture keeps where nobody says: all.
+/// The bytes of a packet that a capture keeps by default: all.
 pub const SNAPLEN: u32 = 262_144;
 
 /// Series with bins.

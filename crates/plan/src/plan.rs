@@ -93,7 +93,7 @@ pub struct Plan {
     pub tolerance: Span,
     /// Whether hosts may hand over super-packets.
     pub offload: bool,
-    /// Whether the file itself says so, and wants to know where it cannot be.
+    /// Whether the file itself asks for it, so that hosts that cannot are reported.
     pub asks_for_offload: bool,
     /// The network.
     pub topology: Arc<Topology>,
@@ -110,7 +110,7 @@ pub struct Plan {
     pub labels: NetworkLabels,
     /// What happens during the run.
     pub schedule: Arc<Schedule>,
-    /// What is written down as the run goes on.
+    /// What is recorded as the run goes on.
     pub measure: Measure,
     /// The elements that links may name.
     pub elements: Elements,
@@ -182,7 +182,7 @@ pub enum Ready {
     Tcp(u16),
     /// A line of its output matches.
     Log(Regex),
-    /// So long after its start.
+    /// This long after its start.
     Delay(Span),
 }
 
@@ -287,8 +287,8 @@ impl Plan {
         }
     }
 
-    /// How many packets the pool must hold: what may be under way and in queues, at most what
-    /// fits into 1 GiB; in a virtual run, whose packets are headers alone, at most 16 million.
+    /// How many packets the pool must hold: those in flight and in queues, capped at what fits into
+    /// 1 GiB; in a virtual run, whose packets are headers alone, at most 16 million.
     pub fn packet_slots(&self) -> usize {
         self.packet_slots_of(|_| true)
     }
@@ -309,7 +309,7 @@ impl Plan {
         nics.map(|&pipe| (pipe, Card::default()))
     }
 
-    /// How many super-packets may be under way whole: enough for the pool's packets at 16 to each.
+    /// How many super-packets may be in flight whole: enough for the pool's packets at 16 to each.
     pub fn super_buffers(&self) -> usize {
         self.packet_slots().div_ceil(16).min(BUFFERS_MAX)
     }
@@ -420,7 +420,7 @@ fn lower(
     }
     let topology = match Topology::new(addressed, std::mem::take(&mut links.list)) {
         Ok(topology) => Arc::new(topology),
-        // All of them are found before, with their place.
+        // Earlier checks have reported every such error, with its place; this one is a safeguard.
         Err(error) => {
             faults.push(crate::text::error::Fault::new(error.to_string()));
             return None;

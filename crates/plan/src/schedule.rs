@@ -13,9 +13,8 @@
 //! A pipe without such a value (an unlimited rate) takes the last one at the first step.
 //!
 //! **Failures count.** A pipe that has been taken down twice, by events or by hand, comes back when
-//! it has been brought up twice; bringing up what is up does nothing. Whether the queue is kept
-//! is for the first failure to say. After each change routes follow once the network has
-//! converged.
+//! it has been brought up twice; bringing up what is up does nothing. The first failure decides
+//! whether the queue is kept. After each change routes follow once the network has converged.
 //!
 //! Left out: what changes do to packets (the engine knows).
 
@@ -33,7 +32,7 @@ use crate::patch::Patch;
 pub(crate) use ramp::Line;
 pub use ramp::Ramp;
 
-/// The most moments at which routes are to follow; beyond it the last one is put off instead.
+/// The most reroutes that may be pending; beyond that the last one is postponed instead.
 const REROUTES_MAX: usize = 1 << 16;
 
 /// What happens during a run, and how fast routers react.
@@ -46,8 +45,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Tells of all parameters that pipes are given: by each event, in the order in which they happen
-    /// first, on top of those before.
+    /// Visits all parameters that pipes are given: by each event, in the order in which they first
+    /// happen, on top of those before.
     pub(crate) fn for_each_change(
         &self,
         topology: &Topology,
@@ -79,7 +78,8 @@ impl Schedule {
         };
         let pipes = topology.pipes().iter();
         let mut least: Vec<Span> = pipes.map(|pipe| pipe.params.least_delay()).collect();
-        // Of pipes whose delay changes: parameters with the least one, and no trace.
+        // For pipes whose delay changes: their parameters with the least delay, and without a
+        // trace.
         let mut lowest: HashMap<PipeId, PipeParams> = HashMap::new();
         for (pipe, patch) in self.patches().filter(|(_, patch)| patch.delay.is_some()) {
             let before = lowest.entry(pipe);
@@ -238,7 +238,7 @@ pub struct Timeline {
     reroutes: VecDeque<Time>,
 }
 
-/// Where an event stands.
+/// How far an event has come.
 #[derive(Debug, Clone, Default)]
 struct Turn {
     /// Turns that are over.
@@ -375,12 +375,12 @@ impl Timeline {
         }
     }
 
-    /// Puts an event back where it goes on: in the same turn, or in the next one.
+    /// Schedules an event again: in the same turn, or in the next one.
     fn plan_next(&mut self, number: usize, at: Time, goes_on: Option<Time>) {
         let event = &self.schedule.events[number];
         let turn = &mut self.turns[number];
         let began = turn.began.unwrap_or(at);
-        // At the end of time nothing goes on.
+        // At the end of time there is no later moment, so the event is over.
         if let Some(next) = goes_on.filter(|next| *next > at) {
             turn.began = Some(began);
             self.next.push(Reverse((next, number)));

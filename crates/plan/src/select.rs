@@ -5,8 +5,8 @@
 //! `all` and such beginnings could be both. The members of a set come in their universe's order,
 //! each once. A set of nothing is an error, which says what there is.
 //!
-//! What looking costs is bounded for nodes and for events as a whole ([`Budget`]): a hostile one may write a
-//! million patterns over a million names.
+//! The cost of matching is bounded for nodes and for events as a whole ([`Budget`]): a hostile file may
+//! write a million patterns over a million names.
 //!
 //! Left out: differences and intersections of sets; a label of its own says the same.
 
@@ -62,11 +62,11 @@ pub(crate) trait Universe {
     }
 }
 
-/// How many names may still be looked at.
+/// How many names may still be compared.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u64>,
-    /// Whether the file has been told that it asks for more.
+    /// Whether the file's author has been told that the budget is used up.
     told: Cell<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Takes so many looks.
+    /// Spends `looks` comparisons.
     ///
     /// # Errors
     /// None are left.
@@ -103,7 +103,7 @@ impl Budget {
         })
     }
 
-    /// Reports an error; where no looks are left, once.
+    /// Reports an error; a budget that is used up is reported once.
     pub(crate) fn refuse(&self, at: Pos, error: SelectError, faults: &mut Faults) {
         if self.left.get() > 0 || !self.told.replace(true) {
             faults.add(at, error.problem, error.remedy);
@@ -142,7 +142,7 @@ pub(crate) fn find<U: Universe>(
         let problem = format!("no {one} has the label `{}`", shown(text));
         match others {
             0 => (found, problem),
-            // The label is not mistyped, then.
+            // The label exists, so it is not mistyped: say who has it.
             1 => (found, format!("{problem}: one that is no {one} has it")),
             others => (
                 found,

@@ -49,7 +49,7 @@ pub struct FlowGroup {
     pub port: Option<u16>,
     /// What the flows do.
     pub work: Work,
-    /// Whether their state is written down over time.
+    /// Whether their state is recorded over time.
     pub series: bool,
 }
 
@@ -341,7 +341,7 @@ impl Iterator for PairFlows<'_> {
             Work::Bulk { bytes, .. } | Work::Paced { bytes, .. } => bytes.as_ref(),
             Work::Requests { .. } => None,
         };
-        // A distribution may come to nothing; a flow carries something.
+        // A distribution may yield 0; a flow carries at least one byte.
         let bytes = bytes.map(|bytes| bytes.next(&mut self.stream).max(1));
         Some(Flow {
             group: self.group,

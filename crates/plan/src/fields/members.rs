@@ -18,7 +18,7 @@ macro_rules! members {
             })*
         }
 
-        /// All rows, in the order in which fields are told.
+        /// All rows, in the order in which fields are listed.
         pub static FIELDS: &[Field] = &[$(Field {
             name: stringify!($field),
             form: rows::$field().form,
@@ -68,14 +68,15 @@ macro_rules! members {
             }
         }
 
-        /// What is said of one direction of a link; what is `None` is not said.
+        /// What a file or a command writes about one direction of a link; `None` where it writes
+        /// nothing.
         #[derive(Debug, Clone, Copy)]
         pub(crate) struct Wishes<'a> {
             $(pub(crate) $field: Option<&'a $written>,)*
         }
 
         impl Wishes<'_> {
-            /// Whether nothing is said.
+            /// Whether nothing is written.
             pub(crate) fn is_empty(&self) -> bool {
                 true $(&& self.$field.is_none())*
             }

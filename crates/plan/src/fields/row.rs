@@ -12,9 +12,9 @@ use crate::text::error::Faults;
 pub(crate) struct Reading<'a> {
     /// What they refer to.
     pub(crate) context: &'a Context<'a>,
-    /// The framing of the pipe.
+    /// The framing of the pipe, which some values depend on.
     pub(crate) framing: Framing,
-    /// Takes their problems.
+    /// Collects their problems.
     pub(crate) faults: &'a mut Faults,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Row<W, V> {
     pub(crate) form: &'static str,
     /// The value of what is written; `None` where it has a problem.
     pub(crate) read: fn(&W, &mut Reading<'_>) -> Option<V>,
-    /// Makes it the pipe's.
+    /// Sets it in the pipe's parameters.
     pub(crate) put: fn(V, &mut PipeParams),
     /// What the pipe has, in words; as it is written where that is exact.
     pub(crate) show: fn(&PipeParams) -> String,
-    /// How a ramp changes it; `None` where there is nothing between two values.
+    /// How a ramp changes it; `None` where no values lie between two others.
     pub(crate) ramp: Option<Ramped<V>>,
 }
 
@@ -36,16 +36,16 @@ pub(crate) struct Row<W, V> {
 pub(crate) struct Ramped<V> {
     /// What a ramp takes, for a hint.
     pub(crate) takes: &'static str,
-    /// What a value is that no straight line leads to.
+    /// Why no ramp leads to a value; `None` where one does.
     pub(crate) refuses: fn(&V) -> Option<&'static str>,
-    /// What a pipe must have for a ramp to begin with, and has not.
+    /// What a pipe must have for a ramp to begin with and lacks; `None` where it lacks nothing.
     pub(crate) lacks: fn(&PipeParams) -> Option<&'static str>,
-    /// The value on the way from what the pipe had to another one.
+    /// The value at a point of the line from what the pipe had to another value.
     pub(crate) between: fn(Line, &PipeParams, &V) -> V,
 }
 
 impl<V> Ramped<V> {
-    /// Of a field whose values are all numbers.
+    /// The ramp of a field whose values are all numbers.
     pub(super) const fn from_any(
         takes: &'static str,
         between: fn(Line, &PipeParams, &V) -> V,
@@ -75,8 +75,8 @@ pub struct Field {
     pub(crate) show: fn(&PipeParams) -> String,
     /// Whether a patch changes it.
     pub(crate) changes: fn(&Patch) -> bool,
-    /// What a patch has that no ramp leads to.
+    /// Why no ramp leads to a patch's value; `None` where one does.
     pub(crate) refuses: fn(&Patch) -> Option<&'static str>,
-    /// What a pipe must have for a ramp to begin with, and has not.
+    /// What a pipe must have for a ramp to begin with and lacks; `None` where it lacks nothing.
     pub(crate) lacks: fn(&PipeParams) -> Option<&'static str>,
 }

@@ -2,8 +2,8 @@
 //!
 //! Hosts are numbered from 10.0.0.1 and fd6c:6f6e:6768::1, routers from 10.128.0.1 and
 //! fd6c:6f6e:6768:1::1, in the natural order of their names; last bytes 0 and 255 are skipped,
-//! since some programs take them for networks and broadcasts. An `address:` of the file wins,
-//! and automatic ones go around it.
+//! since some programs take them for networks and broadcasts. An `address:` of the file takes
+//! precedence, and automatic addresses skip it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,14 +20,14 @@ const IPV4: [u32; 2] = [0x0a00_0000, 0x0a80_0000];
 /// The automatic IPv6 networks, /64 each, within a unique local prefix (RFC 4193).
 const IPV6: [u128; 2] = [0xfd6c_6f6e_6768_0000 << 64, 0xfd6c_6f6e_6768_0001 << 64];
 
-/// The addresses of the file, by whom they belong to, and by whom they are taken.
+/// The addresses that the file gives: by its entries, and by address the node that has it.
 #[derive(Default)]
 struct Given {
     of_entry: HashMap<usize, (Option<Ipv4Addr>, Option<Ipv6Addr>)>,
     taken: HashMap<IpAddr, String>,
 }
 
-/// Gives every node its addresses. Problems go to `faults`; the nodes are whole all the same.
+/// Gives every node its addresses. Problems go to `faults`; every node gets an address even then.
 pub(crate) fn assign(spec: &TopologySpec, nodes: &Nodes, faults: &mut Faults) -> Vec<Node> {
     let mut given = Given::default();
     for (entry, (name, node)) in spec.nodes.0.iter().enumerate() {
@@ -151,7 +151,7 @@ fn parse(text: &At<String>, faults: &mut Faults) -> Option<IpAddr> {
     }
 }
 
-/// What an address is reserved for that no node can have.
+/// Why no node can have an address; `None` where one can.
 fn reserved(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {

@@ -30,7 +30,7 @@ pub(super) fn read(spec: &Experiment, faults: &mut Faults) -> RunClock {
     }
 }
 
-/// Refuses what goes with another clock.
+/// Refuses what only another clock allows.
 pub(super) fn check(
     spec: &Experiment,
     clock: RunClock,
@@ -60,7 +60,7 @@ pub(super) fn check(
     }
 }
 
-/// Refuses an experiment that cannot end; warns of what ends by hand or at once.
+/// Refuses an experiment that cannot end; warns of one that ends only by hand, or at once.
 pub(super) fn check_end(
     spec: &Experiment,
     clock: RunClock,

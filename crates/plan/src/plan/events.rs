@@ -22,7 +22,7 @@ use crate::schedule::{Action, Event, Ramp, Schedule};
 use crate::select::Budget;
 use crate::text::error::{Faults, Pos};
 
-/// Nothing happens more often: each turn takes the drive loop's time.
+/// The shortest period: each turn takes the drive loop's time.
 const PERIOD_MIN: Span = Span::from_us(100);
 /// How often a ramp changes the value where the file does not say.
 const STEP: Span = Span::from_ms(10);
@@ -280,7 +280,7 @@ fn check_length(
     None
 }
 
-/// What changes about pipes of such a framing; nothing is a problem.
+/// The patch for pipes of such a framing; an empty one is a problem.
 pub(crate) fn change(
     spec: &At<ChangeSpec>,
     framing: Framing,
@@ -410,7 +410,7 @@ fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
     }
 }
 
-/// A token bucket needs something that fills it, from the file or from an event.
+/// A token bucket needs a rate that fills it, from the file or from an event.
 fn check_bursts(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
     let paces =
         |patch: &Patch| matches!(patch.rate, Some(Some(_))) || matches!(patch.trace, Some(Some(_)));

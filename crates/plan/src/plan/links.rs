@@ -1,10 +1,10 @@
 //! Links: ends, names and what each direction does.
 //!
-//! A link between a node and a group stands for one link per member, a link between two groups
-//! for one per pair of members; sets of nodes are like groups. Links are called `x-y` after their ends, further ones between
-//! the same nodes `x-y#2` and so on in the order of the file; their pipes are `x>y` and `y>x`
-//! (`x>y#2`). A link with a `name` has the pipes `name:x>y` and `name:y>x`. A bundle is so many
-//! parallel links, named the same way; those with a `name` are `name`, `name#2` and so on.
+//! A link between a node and a group stands for one link per member, a link between two groups for one per pair of
+//! members; sets of nodes are like groups. Links are called `x-y` after their ends, further ones between the same nodes
+//! `x-y#2` and so on in the order of the file; their pipes are `x>y` and `y>x` (`x>y#2`). A link with a `name` has the
+//! pipes `name:x>y` and `name:y>x`. A bundle is a number of parallel links, named the same way; those with a `name` are
+//! `name`, `name#2` and so on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -251,7 +251,8 @@ fn params(
         || forward.clone(),
         |back| pipe::patch(&back.wishes(), forward.framing, context, faults).apply(&forward),
     );
-    // What only goes wrong together; with other problems it would be told twice.
+    // Checks that combine fields run only where each field alone is right; otherwise they would
+    // report the same problem twice.
     if faults.count() == before {
         for params in [&forward, &back] {
             if let Err(ParamError { problem, remedy }) = params.validate() {
@@ -352,7 +353,7 @@ impl Links {
     }
 }
 
-/// What tells parallel links apart: nothing for the first, then `#2` and so on.
+/// The suffix of parallel links: nothing for the first, then `#2` and so on.
 fn counted(number: u32) -> String {
     match number {
         1 => String::new(),

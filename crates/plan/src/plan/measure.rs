@@ -16,7 +16,7 @@ use crate::text::error::{Faults, near_miss, shown};
 /// The narrowest and the widest bin.
 const WIDTHS: std::ops::RangeInclusive<Span> = Span::from_ms(1)..=Span::from_s(3600);
 const EVERY: Span = Span::from_s(1);
-/// So many pipes may be captured, or followed packet by packet, in all.
+/// The most pipes that may be captured, or followed packet by packet, in all.
 const WATCHED_MAX: usize = 10_000;
 /// The least that series and captures may be given on disk.
 const BYTES_MIN: u64 = 1_000_000;
@@ -72,7 +72,7 @@ pub(crate) fn lower(
     }
 }
 
-/// What is worth knowing of what is measured.
+/// The warning that the measurements deserve, if any.
 pub(crate) fn warning(measure: &Measure, clock: RunClock) -> Option<String> {
     (clock == RunClock::Virtual && measure.hosts.is_some()).then(|| {
         "`measure.hosts` has no effect: no program runs on hosts in virtual time".to_owned()

@@ -1,5 +1,5 @@
-//! Links and routers by name, for events and for who changes a run: one, an entry of the file that
-//! stands for several, or a set.
+//! Links and routers by name, for events and for changes to a run that is under way: one, an entry
+//! of the file that stands for several, or a set.
 //!
 //! A pattern with `>` is one of pipes, any other one of links, both directions of each. Sets of
 //! hosts choose one where exactly one is needed.

@@ -38,7 +38,7 @@ pub(crate) struct Nodes {
     by_name: HashMap<String, usize>,
     /// The members of each group, as indices into `list`.
     groups: BTreeMap<String, Vec<usize>>,
-    /// The names of entries that are wrong themselves: what refers to them is not.
+    /// Names of entries with errors of their own: references to them are not reported again.
     wrong: Vec<String>,
     budget: Budget,
 }
@@ -60,7 +60,7 @@ impl Named<'_> {
     }
 }
 
-/// The nodes that a set is one of.
+/// The nodes that a set chooses from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Among {
     Nodes,
@@ -78,7 +78,8 @@ impl Nodes {
         self.groups.contains_key(name) || self.by_name.contains_key(name)
     }
 
-    /// The node or group of a name, or a set of nodes; what there is none of goes to `faults`.
+    /// The node or group of a name, or a set of nodes; one that stands for nothing goes to
+    /// `faults`.
     pub(crate) fn resolve(
         &self,
         name: &At<String>,
@@ -99,7 +100,7 @@ impl Nodes {
         };
         match found {
             Ok(named) => Some(named),
-            // Whatever is wrong may be what the set is of.
+            // An entry with an error of its own may hold the members: no second error.
             Err(_) if select::is_set(text) && !self.wrong.is_empty() => None,
             Err(error) => {
                 self.budget.refuse(name.at, error, faults);

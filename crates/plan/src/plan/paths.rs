@@ -1,14 +1,14 @@
 //! Paths: who reaches whom, how long and how wide the longest paths are, and what follows for
 //! TCP buffers.
 //!
-//! Packets take the path of the least delay, then of the fewest hops, and hosts never forward.
-//! One search per kind of host (hosts that hang on the same router by equal links see the same
-//! network) finds the longest round trip to other hosts and, going back up the tree of paths,
-//! the longest round trip through every pipe. Round trips return by the same links. A path
-//! without any rate counts as 10 Gbit/s.
+//! Packets take the path of the least delay, then of the fewest hops, and hosts never forward. One
+//! search per kind of host (hosts joined to the same router by equal links see the same network)
+//! finds the longest round trip to other hosts and, going back up the tree of paths, the longest
+//! round trip through every pipe. Round trips return by the same links. A path without any rate
+//! counts as 10 Gbit/s.
 //!
-//! Left out: very large networks of very different hosts (see [`BUDGET`]) get an upper bound
-//! of the round trips, and no word on short queues.
+//! Left out: very large networks of very different hosts (see [`BUDGET`]) get an upper bound of the
+//! round trips, and no warning of short queues.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -21,7 +21,7 @@ use crate::text::error::Faults;
 
 /// The rate of a path without any, in bits per second.
 pub(super) const UNLIMITED: u64 = 10_000_000_000;
-/// How many nodes and pipes all searches together may visit: half a second or so.
+/// How many nodes and pipes all searches together may visit: about half a second.
 const BUDGET: usize = 20_000_000;
 /// The smallest and the largest automatic TCP buffer.
 const TCP_BUFFER: [u64; 2] = [4 << 20, 1 << 30];
@@ -70,7 +70,8 @@ pub(crate) fn measure(topology: &Topology) -> Reach {
         for member in members {
             reach.product[member.index()] = product;
         }
-        // What holds for one member holds for all: their own pipes, out and in.
+        // Only one member was searched from. Its access pipes stand for those of the others: out as
+        // they are, and in with the longest round trip that the search found into any member.
         if members.len() > 1 {
             let own = |member: &NodeId| topology.outgoing(*member)[0];
             let out = own(&members[0]);
@@ -196,7 +197,8 @@ impl<'a> Search<'a> {
                     let rate = pipe.params.rate.map_or(UNLIMITED, |rate| rate.bits_per_s());
                     let (back, narrowest) = self.back[node.index()];
                     self.distance[pipe.to.index()] = next;
-                    // Where a path has any rate, a faster one than `UNLIMITED` counts too.
+                    // The first pipe replaces `UNLIMITED` instead of being capped by it, so that a
+                    // path of rates above 10 Gbit/s keeps them.
                     let narrowest = if hops == 0 { rate } else { narrowest.min(rate) };
                     self.back[pipe.to.index()] = (back.saturating_add(return_delay), narrowest);
                     self.via[pipe.to.index()] = id;
@@ -214,8 +216,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The largest bandwidth-delay product to another host; `through` learns, pipe by pipe, the
-    /// longest round trip that leads through.
+    /// The largest bandwidth-delay product to another host; `through` is raised, pipe by pipe, to
+    /// the longest round trip that leads through it.
     fn longest(&self, through: &mut [u64]) -> u64 {
         let mut product = 0;
         let mut farthest: Vec<u64> = vec![0; self.distance.len()];

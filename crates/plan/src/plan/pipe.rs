@@ -52,7 +52,8 @@ pub(crate) fn patch(
     context: &Context<'_>,
     faults: &mut Faults,
 ) -> Patch {
-    // Traces are read in it; what is wrong with it is told when it is read in its turn.
+    // Traces are read with the framing, so it comes first; its own problem is reported when its row
+    // is read.
     let own = wishes.framing;
     let own = own.and_then(|framing| framing.get(&mut Faults::default()));
     wishes.read(&mut Reading {

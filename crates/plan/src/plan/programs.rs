@@ -53,7 +53,7 @@ pub(crate) fn expand<'a>(
         let draft = draft(name, spec, nodes, faults);
         total += draft.on.len();
         drafts.push(draft);
-        // The rest would only take memory.
+        // Stop expanding: the error is certain, and further instances would only take memory.
         if total > MAX_PROGRAMS {
             let message = format!("at least {total} programs, counting each host that one runs on");
             let hint = format!("at most {MAX_PROGRAMS} are supported");
@@ -122,7 +122,7 @@ fn places(
                 faults.add(item.at, message, "name a host, or make it `kind: host`");
                 break;
             }
-            // What several items name counts once.
+            // A host that several items name counts once.
             if seen.insert(index) {
                 places.push(index);
             }
@@ -306,7 +306,8 @@ fn link_up(drafts: &mut [Draft<'_>], faults: &mut Faults) {
 
 /// Programs that wait for one another would wait for ever.
 fn refuse_cycle(drafts: &[Draft<'_>], faults: &mut Faults) {
-    // Takes away what can start until nothing more can; the rest is on cycles or behind them.
+    // Kahn's algorithm: remove programs that can start until none can; the rest are on cycles or
+    // wait for one.
     let mut waits: Vec<usize> = drafts.iter().map(|draft| draft.after.len()).collect();
     let mut followers = vec![Vec::new(); drafts.len()];
     for (index, draft) in drafts.iter().enumerate() {
@@ -329,7 +330,7 @@ fn refuse_cycle(drafts: &[Draft<'_>], faults: &mut Faults) {
     let Some(start) = (0..drafts.len()).find(|index| waits[*index] > 0) else {
         return;
     };
-    // Every program left waits for another one left: going back must meet a cycle.
+    // Every program left waits for another one left, so walking backwards must close a cycle.
     let before = |index: usize| drafts[index].after.iter().copied().find(|i| waits[*i] > 0);
     let mut path = vec![start];
     while let Some(next) = path.last().and_then(|last| before(*last)) {

@@ -1,10 +1,10 @@
-//! Queues and what is under way: how many packets there can be at once, and which queues are
+//! Queues and what is in flight: how many packets there can be at once, and which queues are
 //! probably not meant to be as short or as long as they are.
 //!
 //! A queue much shorter than the bandwidth-delay product of a path keeps TCP from filling it; one
-//! much longer only adds delay ("bufferbloat", Gettys and Nichols, ACM Queue 9(11), 2011). What
-//! counts as much is a factor of ten; and a queue that drains in less time than people notice in
-//! a conversation is none of the long ones.
+//! much longer only adds delay ("bufferbloat", Gettys and Nichols, ACM Queue 9(11), 2011). "Much"
+//! is a factor of ten either way; a queue that drains in less time than people notice in a
+//! conversation does not count as long.
 //!
 //! Left out: queues whose rate a trace changes; long queues that a discipline keeps short.
 
@@ -26,13 +26,13 @@ pub(crate) const POOL_BYTES: usize = 1 << 30;
 pub(crate) const POOL_MIN: usize = 4096;
 /// The largest pool of a virtual run in packets; memory is mapped when it is first used.
 pub(crate) const VIRTUAL_MAX: usize = 16 << 20;
-/// More packets a second than one machine carries: a bound for what is under way.
+/// More packets a second than one machine carries: the bound for what is in flight.
 const MAX_PACKETS_PER_S: u64 = 2_000_000;
-/// The same where they come as super-packets.
+/// The same for segments, where they come as super-packets.
 const MAX_SEGMENTS_PER_S: u64 = 6_000_000;
 /// The bytes of the smallest Ethernet frame.
 const SMALLEST_FRAME: u64 = 64;
-/// Of a spread delay, so much is taken for the longest.
+/// The quantile of a spread delay that counts as its longest.
 const LONGEST: f64 = 0.9999;
 /// How far from the bandwidth-delay product a queue may be.
 const FACTOR: u64 = 10;
@@ -40,9 +40,9 @@ const FACTOR: u64 = 10;
 /// undisturbed (ITU-T G.114).
 const NOTICED_NS: u64 = 150_000_000;
 
-/// How many packets can be in queues and under way at once, whatever is scheduled.
+/// How many packets can be in queues and in flight at once, whatever is scheduled.
 ///
-/// Events are taken in the order in which they happen first, each on top of those before.
+/// Events are applied in the order in which they first happen, each on top of those before.
 pub(crate) fn packets_inside(
     topology: &Topology,
     schedule: &Schedule,
@@ -59,7 +59,7 @@ pub(crate) fn packets_inside(
         .map(|pipe| packets_of(&pipe.params, most_per_s))
         .collect();
     if offload {
-        // What the cards of hosts hand over before its turn.
+        // What the cards of hosts hand over early waits in the link, beside its queue.
         for (pipe, most) in topology.pipes().iter().zip(&mut most) {
             if topology.node(pipe.from).kind == NodeKind::Host {
                 let ahead = |rate| Card::default().packets(rate);
@@ -76,7 +76,9 @@ pub(crate) fn packets_inside(
     usize::try_from(most.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
 }
 
-/// How many packets can be in a pipe at once.
+/// How many packets can be in a pipe at once: a queue of smallest frames (so that memory cannot run
+/// out), those in flight at the highest rate over the longest delay (capped by what one machine
+/// carries), and one in service.
 fn packets_of(params: &PipeParams, most_per_s: u64) -> u64 {
     let rate = highest_rate(params);
     let waiting = match params.queue {
@@ -93,7 +95,8 @@ fn packets_of(params: &PipeParams, most_per_s: u64) -> u64 {
         .saturating_add(1)
 }
 
-/// The highest rate in bits per second that a pipe ever has.
+/// The highest rate in bits per second that a pipe ever has. A trace of opportunities may come in
+/// bursts, so it counts as unlimited.
 fn highest_rate(params: &PipeParams) -> u64 {
     let own = params.rate.map_or(UNLIMITED, Rate::bits_per_s);
     match params.trace.as_ref().map(|trace| &trace.series) {
@@ -191,7 +194,7 @@ fn warning(pipe: &Pipe, rate: u64, queue: u64, round_trip: u64) -> Option<String
     );
     let drains_ns = u128::from(queue) * 8_000_000_000 / u128::from(rate);
     let long = queue > product.saturating_mul(FACTOR) && drains_ns > u128::from(NOTICED_NS);
-    // A round trip of nothing is an unknown one.
+    // A round trip of 0 is an unknown one: no product to compare with.
     if round_trip == 0 || !fills || !long {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Resources of hosts: which CPUs, memory and disk their programs have.
 //!
-//! Here stands what the file alone decides. Whether a machine has as much, and by what it keeps
-//! hosts to it, is for the run.
+//! This module decides what the file alone can decide. The run finds out whether a machine has as
+//! much, and by what it enforces it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::file::wrap::{At, Either, Quantity};
 use crate::limits::RunClock;
 use crate::text::error::{Faults, Pos, shown};
 
-/// The least share of a CPU, in thousandths: less cannot be kept to in periods that programs do not
-/// notice.
+/// The least share of a CPU, in thousandths: a smaller one needs periods so long that programs
+/// notice them.
 const LEAST_SHARE: u64 = 10;
 /// The most CPUs that a host can ask for.
 const MOST_CPUS: u64 = 4_096;

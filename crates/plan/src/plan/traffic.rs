@@ -23,7 +23,7 @@ use crate::names::{NAME_HINT, check_name, natural};
 use crate::text::error::{Faults, Pos, shown};
 use crate::traffic::{Draw, Each, FlowGroup, Pairs, TrafficPlan, at};
 
-/// The most flows whose state is written down over time.
+/// The most flows whose state is recorded over time.
 const MAX_SERIES: u64 = 1000;
 
 /// What traffic is lowered with.

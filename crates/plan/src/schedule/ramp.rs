@@ -21,7 +21,7 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// The values when so much of the ramp has passed, of a pipe that began as `from`.
+    /// The values at `passed` after the ramp's beginning, of a pipe that began as `from`.
     pub fn at(&self, passed: Span, from: &PipeParams) -> Arc<Patch> {
         if passed >= self.over {
             return Arc::clone(&self.to);
@@ -60,7 +60,7 @@ impl Line {
         Span::from_ns(self.between(from.as_ns(), to.as_ns()))
     }
 
-    /// The same for rates; without one to begin with, the last one.
+    /// The same for rates; from an unlimited rate, the final one at once.
     pub(crate) fn rate(self, from: Option<Rate>, to: Option<Rate>) -> Option<Rate> {
         match (from, to) {
             (Some(from), Some(to)) => {
@@ -77,7 +77,7 @@ impl Line {
         Probability::from_f64(value.clamp(0.0, 1.0)).unwrap_or(to)
     }
 
-    /// The same for losses that are numbers; of others the last one.
+    /// The same for losses that are numbers; from any other model, the final one at once.
     pub(crate) fn loss(self, from: &LossModel, to: &LossModel) -> LossModel {
         match (from, to) {
             (LossModel::Independent(from), LossModel::Independent(to)) => {

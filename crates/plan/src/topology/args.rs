@@ -60,7 +60,7 @@ pub(crate) struct Args {
     values: Vec<(&'static str, Given)>,
     /// Where the parameters that were given stand.
     places: Vec<(&'static str, Pos)>,
-    /// The most links of a construction that only finds out how many there are.
+    /// The most links of a construction whose size is known only once it is made.
     pub(crate) most_links: usize,
 }
 
@@ -88,7 +88,7 @@ impl Refusal {
 }
 
 /// Typed access. A table and the code that reads it belong together, so that a missing name or
-/// another form is a slip of the program; the tests build every generator.
+/// another form is a bug in the program; the tests build every generator.
 macro_rules! access {
     ($($(#[$doc:meta])* $method:ident: $variant:ident($type:ty),)*) => {$(
         $(#[$doc])*

@@ -7,8 +7,8 @@ use crate::limits::{Limits, RunClock};
 use crate::text::error::{Faults, Pos};
 use crate::text::tree::{Key, Node, Value};
 
-/// Puts the nodes and links of `topology: { generate: …, import: … }` into the tree of a file
-/// that lies in `folder`, and gives what is to be known about them. Problems go to `faults`.
+/// Puts the nodes and links of `topology: { generate: …, import: … }` into the tree of a file that
+/// lies in `folder`, and returns notes about them. Problems go to `faults`.
 pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec<String> {
     let mut text = |name| match &entry(root, name)?.value {
         Value::Text { text, .. } => Some(text.trim().to_owned()),

@@ -185,7 +185,7 @@ fn groups(sketch: &Sketch) -> Vec<Group> {
         } else {
             0
         };
-        // A second group of the name cannot be.
+        // Names of groups are unique: a further run with this stem stays single nodes.
         if count > 1 && groups.iter().all(|group| group.stem != stem) {
             groups.push(Group {
                 stem: stem.to_owned(),
@@ -287,7 +287,7 @@ fn join<'a>(
     }
     let target = first.ends[1];
     if links.iter().all(|link| link.ends[1] == target) {
-        // A link to a member of the group itself is none of the whole group.
+        // A link within the group does not count: a whole group cannot be joined to its own member.
         let own = (group.first..group.first + group.count).contains(&target);
         return (!own).then_some(None);
     }

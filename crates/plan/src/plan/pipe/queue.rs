@@ -23,7 +23,7 @@ pub(crate) fn read(
         Either::Short(word) => (word.at(), by_word(word.get(faults)?)),
         Either::Long(spec) => (spec.at, by_parameters(&spec.value, spec.at, faults)?),
     };
-    // As a whole: bounds in time are refused where they are none.
+    // Limit and discipline are checked together: some disciplines take no limit in time.
     let params = PipeParams {
         queue: limit,
         discipline,

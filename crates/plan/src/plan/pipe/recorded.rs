@@ -21,7 +21,7 @@ use crate::trace_file::{self, TraceFault, TraceKind, TraceOptions};
 /// A trace, and what it was read from and how.
 type ReadTrace = (String, TraceKind, TraceOptions, Arc<Trace>);
 
-/// The files read so far. A trace is another one with other options.
+/// The files read so far. A trace with other options is an entry of its own.
 pub(crate) struct Recordings<'a> {
     folder: &'a Path,
     traces: RefCell<Vec<ReadTrace>>,

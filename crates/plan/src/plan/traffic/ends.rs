@@ -92,7 +92,7 @@ fn hosts(
             (item.clone(), None)
         };
         ports.push(port.map(|port| (item.at, port)));
-        // What several items name counts once.
+        // A host that several items name counts once.
         let named = context.nodes.resolve(&item, Among::Hosts, faults)?;
         for &index in named.members().iter().filter(|index| seen.insert(**index)) {
             found.push(host(index, item.at, context, faults)?);
@@ -223,7 +223,7 @@ fn permutation(
     for index in (1..to.len()).rev() {
         to.swap(index, below(index as u64 + 1, stream));
     }
-    // Whoever has drawn itself changes places with another one that may have it.
+    // A host that has drawn itself swaps with another one that may take it.
     for index in 0..to.len() {
         if to[index] == from[index] {
             let fits = |other: &usize| from[*other] != to[index] && to[*other] != from[index];
@@ -242,7 +242,7 @@ fn permutation(
 
 /// A uniform draw below `bound`, which is at most 2^32.
 pub(super) fn below(bound: u64, stream: &mut Stream) -> usize {
-    // The bias is below 2^-32 of a part.
+    // The bias is below 2^-32.
     ((u128::from(stream.draw()) * u128::from(bound)) >> 64) as usize
 }
 

@@ -51,7 +51,7 @@ pub(super) fn pairs(
         let mut stream = Stream::new(context.seed, &format!("traffic {name} {host}"));
         let own = places.get(sender).copied().unwrap_or(to.len());
         let chosen = subset(wanted, others(sender), &mut stream);
-        // The sender itself is passed over.
+        // The sender itself is skipped.
         let receivers = chosen
             .iter()
             .map(|place| to[place + usize::from(*place >= own)]);
@@ -60,7 +60,7 @@ pub(super) fn pairs(
     Some(Pairs::List(list))
 }
 
-/// `count` different numbers below `bound`, which is no less.
+/// `count` different numbers below `bound`, which is at least `count`.
 fn subset(count: usize, bound: usize, stream: &mut Stream) -> BTreeSet<usize> {
     let mut chosen = BTreeSet::new();
     for last in bound - count..bound {

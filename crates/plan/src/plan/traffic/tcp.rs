@@ -114,7 +114,7 @@ fn config(tcp: &FlowTcp, mss: u32, faults: &mut Faults) -> Config {
     for (wish, field) in switches {
         *field = wish.unwrap_or(*field);
     }
-    // One bound alone moves the other one along.
+    // A bound given alone moves the other one with it.
     match (&tcp.delack_min, &tcp.delack_max) {
         (Some(_), None) => config.delack_max = config.delack_max.max(config.delack_min),
         (None, Some(_)) => config.delack_min = least.min(config.delack_max),

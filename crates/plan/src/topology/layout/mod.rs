@@ -218,8 +218,8 @@ fn fill(places: &mut [Option<(f64, f64)>], graph: &Graph, room: f64) {
     }
 }
 
-/// Places `around` in an arc around `node` that looks away from its placed neighbours; where
-/// they are many, in several arcs.
+/// Places `around` in an arc around `node` that faces away from its placed neighbours; where they
+/// are many, in several arcs.
 fn fan(places: &mut [Option<(f64, f64)>], graph: &Graph, node: usize, around: &[usize], room: f64) {
     let (x, y) = places[node].unwrap_or_default();
     let (mut away, mut neighbours) = ((0.0, 0.0), 0);
