@@ -78,7 +78,7 @@ pub(crate) fn echo(options: &EchoOptions) -> io::Result<EchoReport> {
         errors: 0,
     };
     while options.seconds.is_none_or(|span| start.elapsed() < span) {
-        // Time-outs and pending errors of earlier answers: look at the clock and go on.
+        // Time-outs and pending errors of earlier answers: check the deadline and continue.
         let Ok((length, peer)) = socket.recv_from(&mut buffer) else {
             continue;
         };

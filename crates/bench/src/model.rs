@@ -1,9 +1,9 @@
-//! `tcp-model`: one bulk flow of the TCP model over one bottleneck, in no time.
+//! `tcp-model`: one bulk flow of the TCP model over one bottleneck, computed without a clock.
 //!
 //! The counterpart of `longhaul traffic bulk` over an emulated link of the same rate, delay and
-//! queue: what a kernel's TCP does there is compared with what the model does here. The
-//! bottleneck is exact: packets of Ethernet's counted length leave one after the other, so many
-//! more may wait, and each direction has the same delay. Acknowledgements wait for nothing.
+//! queue: what a kernel's TCP does there is compared with what the model does here. The bottleneck
+//! is exact: packets are counted at their Ethernet length and leave one after the other, a fixed
+//! number may wait, and each direction has the same delay. Acknowledgements never queue.
 //!
 //! Left out: more than one flow, losses other than by the queue.
 
@@ -65,7 +65,7 @@ fn packets(text: &str) -> Result<u64, String> {
     }
 }
 
-/// One direction: what is on its way, in order, with the times at which it arrives.
+/// One direction: segments in flight, in order, with their arrival times.
 #[derive(Default)]
 struct Way(VecDeque<(Time, Segment)>);
 
@@ -87,7 +87,7 @@ struct Run<'a> {
     receiver: Endpoint,
     there: Way,
     back: Way,
-    /// When what is in the bottleneck leaves it.
+    /// Departure times of the packets in the bottleneck.
     departures: VecDeque<Time>,
     free_at: Time,
 }
@@ -99,7 +99,7 @@ impl Run<'_> {
             while self.departures.front().is_some_and(|&at| at <= self.now) {
                 self.departures.pop_front();
             }
-            // The one in service does not wait.
+            // The packet in service does not count as waiting.
             if self.departures.len() as u64 > self.options.queue {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// How often a waiting receiver looks at its deadlines.
+/// How often a waiting receiver checks its deadlines.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// The receive buffer asked for: half a second of small datagrams at 200,000 a second, each
 /// of which the kernel charges with several hundred bytes more than it carries.
@@ -61,7 +61,7 @@ impl Listen {
     }
 }
 
-/// Tells whoever waits that the receiver is bound.
+/// Announces on stderr that the receiver is bound.
 pub(crate) fn announce(address: io::Result<SocketAddr>) -> io::Result<()> {
     eprintln!("ready {}", address?.port());
     Ok(())

@@ -3,7 +3,7 @@
 //! A late event does not move the ones after it; they catch up. How late each one was is the
 //! caller's to record. Sleeping alone wakes up some tens of microseconds late; a precise pacer
 //! sleeps until shortly before and spins over the rest. It also catches up at no more than twice
-//! its rate: what it is used to measure should not be a burst that the rate does not ask for.
+//! its rate, so that a late wake-up does not put a burst on the path that is measured.
 
 use std::fs;
 use std::thread;
@@ -15,7 +15,7 @@ const SPIN: Duration = Duration::from_micros(80);
 /// The due times of a regular series of events.
 pub(crate) struct Pacer {
     start: Instant,
-    /// The period is `ns / events` nanoseconds, a fraction so that nothing adds up.
+    /// The period is `ns / events` nanoseconds, a fraction so that rounding errors do not add up.
     ns: u64,
     events: u64,
     precise: bool,

@@ -1,10 +1,10 @@
 //! How far apart the segments of a TCP connection reach the receiving kernel.
 //!
-//! A connection with `SO_TIMESTAMPNS` tells with each read the kernel's stamp of the last frame
+//! A connection with `SO_TIMESTAMPNS` reports with each read the kernel's stamp of the last frame
 //! that it took bytes from. Frames may stand for several segments (receive offload, or a
 //! super-packet), which have one stamp: the distance to the frame before is shared among them.
-//! Reads are short, so that each frame shows; what is read across a frame's end counts to the
-//! later one.
+//! Reads are short, so that each frame shows; what is read across a frame's end counts to the later
+//! one.
 
 use std::io;
 use std::mem;
@@ -20,7 +20,7 @@ use crate::udp_batch::kernel_stamp;
 /// Bytes of a read, at most: whole segments, so that a stamp is that of the last one read.
 const READ: usize = 16 << 10;
 
-/// What a receiver learns of spacing.
+/// What a receiver measures of spacing.
 #[derive(Serialize)]
 pub(crate) struct Spacing {
     /// The distance of each segment from the one before.
@@ -41,7 +41,7 @@ pub(crate) struct StampedReader {
 }
 
 impl StampedReader {
-    /// Makes the kernel tell its stamps of `stream`, whose segments carry `mss` bytes.
+    /// Makes the kernel report its stamps of `stream`, whose segments carry `mss` bytes.
     pub(crate) fn new(stream: &TcpStream, mss: u32) -> io::Result<Self> {
         net::set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         let mss = mss.max(1);
@@ -103,7 +103,7 @@ impl StampedReader {
         }
     }
 
-    /// What was learnt.
+    /// The measured spacing.
     pub(crate) fn finish(mut self) -> Spacing {
         self.close_frame();
         Spacing {
@@ -146,7 +146,7 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         let mut reader = StampedReader::new(&stream, 1000).unwrap();
-        // The kernel begins to stamp a while after it was asked, so the sender goes on until then.
+        // Stamps begin a while after they were asked for, so the sender goes on until then.
         let writer = thread::spawn(move || while sender.write_all(&[7; 10_000]).is_ok() {});
         while reader.frame.is_none() || reader.before.is_none() {
             assert!(reader.read(&stream).unwrap() > 0);

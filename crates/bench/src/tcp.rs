@@ -1,4 +1,4 @@
-//! `tcp-send` and `tcp-recv`: bulk transfer, with the kernel's own account of it.
+//! `tcp-send` and `tcp-recv`: bulk transfer, with the kernel's `TCP_INFO`.
 //!
 //! A transfer ends when the receiver has read everything and closed: the sender's seconds
 //! cover delivery, not only the filling of its buffer.
@@ -266,7 +266,7 @@ fn serve(
         while open(threads.len()) {
             match listener.accept() {
                 Ok((stream, peer)) => {
-                    // IPv4 comes to a socket of both families in IPv6 clothes.
+                    // A dual-stack socket reports IPv4 peers as IPv4-mapped IPv6 addresses.
                     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                     threads.push(scope.spawn(move || drain(stream, peer, until, spacing)));
                 }

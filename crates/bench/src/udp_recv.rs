@@ -150,7 +150,7 @@ struct Tally {
     bytes: u64,
     malformed: u64,
     flows: Vec<(Peer, Sequence)>,
-    /// Where the last datagram's flow stands: mostly the next one's too.
+    /// The flow of the last datagram: mostly that of the next one too.
     current: usize,
     first_ns: Option<i64>,
     last_ns: Option<i64>,

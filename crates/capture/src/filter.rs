@@ -6,8 +6,8 @@
 //! language reads further than pcap-filter's, docs/captures.md says so.
 //!
 //! Bounds. A filter has at most [`ELEMENTS_MAX`] tests, negations and groups, nested at most
-//! [`DEPTH_MAX`] deep. It reads at most the first [`READ_MAX`] bytes of a frame, allocates
-//! nothing, and takes what is not there for something that does not match.
+//! [`DEPTH_MAX`] deep. It reads at most the first [`READ_MAX`] bytes of a frame, allocates nothing,
+//! and a test of a field that is absent does not match.
 //!
 //! Left out: arithmetic on packet bytes, link-layer addresses, VLAN numbers, names of services.
 

@@ -19,8 +19,8 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// What a witness sees. `buffer` is overwritten with the first `snaplen` bytes of the frame,
-    /// and with no fewer than a filter reads.
+    /// The packet of a witness's sighting. `buffer` is overwritten with the first `snaplen` bytes
+    /// of the frame, and with no fewer than a filter reads.
     pub fn seen(sighting: &Sighting<'_>, snaplen: usize, buffer: &'a mut Vec<u8>) -> Self {
         buffer.clear();
         sighting.append_frame(snaplen.max(READ_MAX), buffer);

@@ -25,7 +25,7 @@ use crate::packet::Packet;
 /// The longest snapshot that libpcap reads.
 pub const SNAPLEN_MAX: u32 = 262_144;
 
-/// Blocks gather up to this length before they are written.
+/// Gathered blocks are written once the buffer has this length.
 const GATHERED: usize = 64 * 1024;
 /// More than a packet's block takes beside the frame: header, padding, flags, count, comment.
 const AROUND_FRAME: usize = 128;
@@ -241,7 +241,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Counts packets of an interface that never came here although they should have.
+    /// Counts packets of an interface that should have reached the writer and did not.
     pub fn miss(&mut self, interface: usize, packets: u64) {
         let point = &mut self.points[interface];
         point.count.received += packets;
@@ -282,7 +282,7 @@ impl<W: Write> Writer<W> {
     /// Ends the file with the statistics of each interface over a span of time.
     ///
     /// # Errors
-    /// The output's, if it has not been told before.
+    /// The output's, if it has not been reported before.
     pub fn finish(&mut self, start: Time, end: Time) -> io::Result<()> {
         if self.state == State::Closed {
             return Ok(());
@@ -389,7 +389,7 @@ fn write_interface(buffer: &mut Vec<u8>, interface: &Interface<'_>, snaplen: u32
         // The kind of the filter: 0 is text for libpcap, which this is but for `dropped`.
         block.text(interface::FILTER, &format!("\0{}", interface.filter));
     }
-    // Else readers may take the last four bytes of a frame for one.
+    // Says that frames have no FCS; otherwise readers may take their last four bytes for one.
     block.option(interface::FCS_LEN, &[0]);
     block.end();
 }
@@ -411,7 +411,7 @@ fn write_names<'n>(
             IpAddr::V6(address) => (names::IPV6, &address.octets()[..]),
         };
         let len = octets.len() + name.len() + 1;
-        // With the last record and the block's length.
+        // The length once the last record and the block's own length are added.
         let after = block.len() + 4 + len.next_multiple_of(4) + 8;
         // A name ends with a zero.
         let is_name = (1..=NAME_MAX).contains(&name.len()) && !name.contains('\0');

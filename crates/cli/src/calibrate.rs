@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
-    // Known before minutes are spent.
+    // Fails for want of a place before the measurement, which takes minutes.
     let Some(place) = args.out.clone().or_else(calibrate::place) else {
         style::problem("there is no home folder to keep the result in: give a place with --out");
         return Exit::Wrong;

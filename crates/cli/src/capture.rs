@@ -88,7 +88,7 @@ pub(crate) fn main(args: &Args) -> Exit {
             style::tell(format!("{packets} packets captured{missed}"));
             Exit::Done
         }
-        // What is written is whole, but for the counts at its end.
+        // The run has ended: the packets written are whole, only the final statistics are missing.
         Err(ControlError::Ended) => {
             style::tell("the run has ended");
             Exit::Done
@@ -100,7 +100,7 @@ pub(crate) fn main(args: &Args) -> Exit {
     }
 }
 
-/// Where packets go; what holds them is for nobody else's eyes.
+/// Where packets go. A capture holds payload, so a new file is readable by its owner alone.
 fn destination(file: Option<&Path>) -> Result<OwnedFd, String> {
     let Some(path) = file else {
         if stdout().is_terminal() {
@@ -140,7 +140,7 @@ fn capture(args: &Args, to: &OwnedFd) -> Result<(u64, u64), ControlError> {
         style::tell(format!("capturing {pipes} from {at_s:.3} s on"));
     }
     let lasts = args.lasts.map(|span| Duration::from_nanos(span.as_ns()));
-    // The run answers only what it was asked, so what can be read is its end.
+    // The run sends nothing unasked, so a readable socket means that it has ended.
     let _ = wait_readable_or_unread(&[control.as_fd(), signals.as_fd()], to.as_fd(), lasts);
     match control.ask(&Request::EndCapture {}, &[]) {
         Ok(Reply::Captured { packets, missed }) => Ok((packets, missed)),

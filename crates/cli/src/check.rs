@@ -82,7 +82,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     Exit::Done
 }
 
-/// What the plan comes to on this machine.
+/// What the plan needs of this machine.
 struct Ahead {
     outlook: Outlook,
     resources: Option<Allotment>,
@@ -202,7 +202,7 @@ fn pipes(plan: &Plan) -> String {
         vec![
             pipe.name.clone(),
             style::rate(pipe.params.rate).into_owned(),
-            // A constant delay in the way of all other times here.
+            // A constant delay is written like all other times here.
             match pipe.params.jitter {
                 None => style::span(pipe.params.delay),
                 Some(_) => value("delay").to_owned(),

@@ -1,4 +1,4 @@
-//! What an experiment may ask for beside what this machine carries, in words.
+//! What an experiment may demand compared with what this machine carries, in words.
 
 use longhaul_lab::calibrate::demands::{Comparison, Demands};
 use longhaul_lab::calibrate::{self, Calibration, Known};
@@ -14,11 +14,11 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Looks at both.
+    /// Estimates both.
     pub(crate) fn of(plan: &Plan) -> Self {
-        // A virtual run asks nothing of the machine but time.
+        // A virtual run demands nothing of the machine but time.
         let demands = Demands::of(plan).filter(|_| plan.clock == RunClock::Real);
-        // Where nothing is asked for, nothing need be known.
+        // Without demands there is nothing to compare, so the calibration is not read.
         let known = match &demands {
             Some(_) => calibrate::known(),
             None => Known::Nothing,
@@ -26,7 +26,7 @@ impl Outlook {
         Self { demands, known }
     }
 
-    /// The warnings of `run`, for which nothing is searched where the machine is not calibrated.
+    /// The warnings of `run`; on a machine that is not calibrated nothing is computed for them.
     pub(crate) fn warnings_of(plan: &Plan) -> Vec<String> {
         let known = calibrate::known();
         if plan.clock == RunClock::Virtual {

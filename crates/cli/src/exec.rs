@@ -65,7 +65,7 @@ pub(crate) fn main(args: &Args) -> Exit {
         host: args.host.clone(),
         argv: args.command.clone(),
         env: env.chain(args.env.iter().cloned()).collect(),
-        // Relative to where the user is, not to where the run was started.
+        // Relative to the user's folder, not to the one that the run was started in.
         cwd: args
             .cwd
             .as_ref()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done, and faithful where that is the question.
+    /// Done, and faithful where a verdict was asked for.
     Done,
     /// A program or the run failed.
     Failed,

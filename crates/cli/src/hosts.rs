@@ -54,10 +54,10 @@ fn ask(run: Option<&str>) -> Result<HostsNow, ControlError> {
     }
 }
 
-/// A head, and what stands below it.
+/// A column: its heading, and its cell for a host.
 type Column = (&'static str, fn(&HostNow) -> Option<String>);
 
-/// A line a host. Columns in which no host has anything stay away.
+/// A line for each host. Columns that would be empty are left out.
 fn table(hosts: &HostsNow) -> String {
     let columns: [Column; 9] = [
         ("HOST", |host| Some(host.name.clone())),

@@ -1,4 +1,4 @@
-//! What a run takes of the machine's memory, before it is run.
+//! The machine's memory that a run needs, estimated before it starts.
 
 use longhaul_lab::run::ring_configs;
 use longhaul_lab::run::virtual_time::memory::Needs;

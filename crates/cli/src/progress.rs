@@ -1,7 +1,7 @@
-//! How a run comes along: a bar on a terminal, a few plain lines elsewhere.
+//! Progress of a run: a bar on a terminal, a few plain lines elsewhere.
 //!
-//! No thread ticks: the run forks its sandbox while the process has one thread. The bar is drawn
-//! whenever something changes, and the run calls its observer often enough.
+//! No thread redraws the bar: the run forks its sandbox, which needs a process of one thread. The
+//! bar is drawn whenever something changes, and the run calls its observer often enough.
 
 use std::io::IsTerminal;
 
@@ -30,7 +30,7 @@ enum Way {
     Silent,
 }
 
-/// Tells standard error.
+/// Reports progress on standard error.
 pub(crate) struct Reporter {
     way: Way,
     style: Style,

@@ -1,4 +1,4 @@
-//! Resources as `check` shows them: what each host has, of which CPUs, and by what it is kept to it.
+//! Resources as `check` shows them: what each host has, on which CPUs, and what enforces it.
 
 use longhaul_lab::resources::{Allotment, Facts, HostShare, Misfit};
 use longhaul_lab::run;
@@ -10,7 +10,7 @@ use crate::style;
 /// Hosts that are shown; `--json` shows all.
 const ROWS: usize = 40;
 
-/// What hosts of `plan` would have on this machine; none where none asks for anything.
+/// The resources that hosts of `plan` would have on this machine; `None` where none asks for any.
 ///
 /// # Errors
 /// The machine does not have it.

@@ -1,5 +1,5 @@
-//! What came of a run, for people, on one screen: the verdict and why, what failed, where the packets went, and
-//! where the rest is. `run` shows it at its end, `report` whenever it is asked to.
+//! The result of a run, for people, on one screen: the verdict and why, what failed, where the packets went,
+//! and where the rest is. `run` shows it at its end, `report` whenever it is asked to.
 
 mod failures;
 mod page;
@@ -348,7 +348,7 @@ fn quantiles(lateness: &Quantiles, tolerance_ns: Option<u64>) -> String {
 }
 
 fn packets(packets: &SavedPackets) -> String {
-    // What elements and modelled hosts take in has not been lost.
+    // Packets consumed by elements and modelled hosts are not lost.
     const WORDS: [(&str, &str); 7] = [
         ("queue", "queue full"),
         ("loss", "loss"),

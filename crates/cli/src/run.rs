@@ -178,7 +178,7 @@ fn exit_of(summary: &Summary, accept: State) -> Exit {
     }
 }
 
-/// There is no summary: says why, and what to do where the machine is at fault.
+/// Reports why there is no summary, and what to do where the machine is the cause.
 fn failed(error: &RunError) -> Exit {
     style::problem(error);
     match error {

@@ -1,4 +1,4 @@
-//! How things look: colours, numbers for people, and writing without falling over.
+//! Colours, numbers for people, and output that survives a reader that goes away.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -79,7 +79,7 @@ pub(crate) fn is_dumb() -> bool {
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether a result has got lost on its way to standard output.
+/// Whether a result was lost on its way to standard output.
 pub(crate) fn result_is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

@@ -1,10 +1,10 @@
 //! What happens at half of the core's capacity, at twice, and for a long time just below it.
 //!
 //! Capacity is the highest rate without loss, searched in the same round. At half of it packets
-//! should be punctual. At twice, what is inside keeps its times and the rest is shed at the
-//! door and counted: this goes through many shaped links, which cost the core more per packet
-//! than the sender pays, or the sender would be the limit. The soak shows that memory does not
-//! grow and that every packet is accounted for (as in every run of the suite).
+//! should be punctual. At twice, packets in flight keep their times, and the excess is shed at
+//! ingress and counted: this goes through many shaped links, which cost the core more per packet
+//! than the sender pays, or the sender would be the limit. The soak shows that memory does not grow
+//! and that every packet is accounted for (as in every run of the suite).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ const LONG: u32 = 600;
 const PUNCTUAL: [f64; 3] = [1.0, 50.0, 1000.0];
 /// The verdict's tolerance in microseconds.
 const TOLERANCE: f64 = 200.0;
-/// What memory may grow by: the parts of a run that are compared are its second and its last tenth.
+/// How much memory may grow, from the second tenth of a run to its last.
 const FLAT: f64 = 1.02;
 
 /// Many links, each with the bit errors of a good fibre: about a hundred times the core's work for one.

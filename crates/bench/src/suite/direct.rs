@@ -20,9 +20,9 @@ use serde_json::Value;
 use super::lab::{Lab, tool};
 use super::pair::Pair;
 
-/// How much longer than told programs may take.
+/// How much longer than asked for programs may take.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often programs are looked at.
+/// How often running programs are polled.
 const POLL: Duration = Duration::from_millis(5);
 /// What holds a namespace: says that it is there and waits.
 const HOLDER: &str = "echo up; exec cat";

@@ -141,7 +141,7 @@ impl Path {
 pub(crate) struct Run {
     /// Its summary.
     pub(crate) summary: Value,
-    /// What it says of itself.
+    /// The emulator's own verdict.
     pub(crate) health: Health,
     /// From before the start of the process until after its end.
     pub(crate) wall_s: f64,
@@ -173,7 +173,7 @@ pub(crate) fn run(lab: &Lab, folder: &FilePath, experiment: &str) -> io::Result<
         let message = format!("{what} ({}): {}", output.status, stderr.trim());
         io::Error::other(message)
     };
-    // 3 is a run that was not faithful: a figure like any other.
+    // Exit code 3 is a run that was not faithful: its figures count like any others.
     let summary: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| failed(&format!("longhaul printed no summary, {error}")))?;
     if !matches!(output.status.code(), Some(0 | 3)) {

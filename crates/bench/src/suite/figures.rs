@@ -7,11 +7,11 @@ use serde_json::Value;
 pub(crate) struct Outcome {
     /// Everything that it printed, as one JSON object.
     pub(crate) data: Value,
-    /// The emulator's word on it; a cable has none.
+    /// The emulator's verdict; a cable has none.
     pub(crate) health: Option<Health>,
 }
 
-/// What the emulator says of a run, and whether the books balance.
+/// The emulator's verdict on a run, and whether its packet counts add up.
 #[derive(Clone, Serialize)]
 pub(crate) struct Health {
     /// faithful, degraded or broken.
@@ -22,7 +22,7 @@ pub(crate) struct Health {
     pub(crate) lateness_us: [f64; 3],
     /// Packets that the machine lost.
     pub(crate) physical_drops: u64,
-    /// Sums that do not close, and whatever else makes the run no good for comparing.
+    /// Sums that do not add up, and whatever else makes the run unfit for comparing.
     pub(crate) problems: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use super::lab::Lab;
 use super::{Group, Setup};
 
 const COUNTS: [u32; 2] = [500, 1000];
-/// The targets are for so many hosts; more just have to work.
+/// The targets are for this many hosts; more just have to work.
 const TARGET_COUNT: u32 = 500;
 
 /// One group of both sizes.

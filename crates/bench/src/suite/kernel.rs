@@ -2,7 +2,7 @@
 //!
 //! The kernel's flow is `longhaul traffic bulk` on an emulated host, behind a fast link to a
 //! router, so that the queue that fills is the emulated one; the model's is `tcp-model`. The
-//! kernel's figure is a good one only where the run's verdict is: it is quoted below the table.
+//! kernel's figure is only as good as the run's verdict, which is quoted below the table.
 //! `experiments/tcp-models` draws the windows of both.
 //!
 //! Left out: flows that share a link.
@@ -22,7 +22,7 @@ const ALGORITHMS: [&str; 3] = ["reno", "cubic", "bbr"];
 /// Packets that may wait: one bandwidth-delay product of 100 Mbit/s and 20 ms, and a quarter.
 const QUEUES: [u32; 2] = [165, 41];
 const SECONDS: u32 = 15;
-/// Of the slower model to the kernel, and the other way round.
+/// The tolerated difference between the model and the kernel, whichever is slower.
 const TOLERANCE: f64 = 0.05;
 
 /// A group for each queue.

@@ -25,7 +25,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Looks around and makes the working folder.
+    /// Inspects the machine and makes the working folder.
     pub(crate) fn new(
         longhaul: Option<PathBuf>,
         keep: Option<PathBuf>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 const OWN: [&str; 3] = ["longhaul", "longhaul-box", "longhaul-host"];
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Looks once a second until it is asked for what it has seen.
+/// Samples once a second until it is asked for the samples.
 pub(super) struct Watch {
     stop: Sender<()>,
     thread: JoinHandle<Vec<u64>>,

@@ -49,7 +49,7 @@ pub(crate) struct Scenario {
     pub(crate) command: String,
     pub(crate) reference: bool,
     pub(crate) rows: Vec<Row>,
-    /// The emulator's word on each run that it made.
+    /// The emulator's verdict on each run that it made.
     pub(crate) health: Vec<Health>,
     /// Runs that failed.
     pub(crate) errors: Vec<String>,

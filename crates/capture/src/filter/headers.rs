@@ -1,10 +1,10 @@
 //! What filters know of a frame.
 //!
-//! Theory: as the programs that libpcap compiles filters to, this looks at the fields that a test
-//! asks for and not at whether a packet is sound: no checksum, no length of IP. Beyond them it
-//! looks behind VLAN tags (IEEE 802.1Q) and IPv6 extension headers (RFC 8200 §4, RFC 7045).
-//! Each extension header takes eight bytes or more of the little that filters read, which bounds
-//! their number.
+//! Theory: like the programs that libpcap compiles filters to, this reads the fields that a test
+//! asks for and does not validate the packet: no checksum, no length of IP. Unlike them it parses
+//! past VLAN tags (IEEE 802.1Q) and IPv6 extension headers (RFC 8200 §4, RFC 7045). Each extension
+//! header takes at least eight of the [`READ_MAX`](super::READ_MAX) bytes that filters read, which
+//! bounds their number.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +45,7 @@ pub(super) enum Network {
     Other,
 }
 
-/// What is not there, or was cut off, is `None`.
+/// The fields that filters test; one that is absent or cut off is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) network: Network,
@@ -95,7 +95,7 @@ impl Headers {
         };
         let header_len = usize::from(fixed[0] & 0x0f) * 4;
         let offset = u16::from_be_bytes([fixed[6], fixed[7]]) & IPV4_OFFSET;
-        // What follows the header of a later fragment is not the beginning of anything.
+        // A later fragment begins in the middle of the payload, so it has no ports to read.
         let ports = match offset {
             0 if header_len >= IPV4_LEN => ports(fixed[9], packet, header_len),
             _ => None,

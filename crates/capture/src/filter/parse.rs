@@ -1,7 +1,8 @@
 //! From a filter's text to its chain of terms.
 //!
-//! One word is looked at at a time; what has no end of its own (`tcp port 80`, a host of several
-//! addresses) becomes a group, so that a filter prints as what it was read from.
+//! A recursive-descent parser with one token of look-ahead. A primitive that stands for several
+//! tests (`tcp port 80`, a host of several addresses) becomes a group, so that a filter prints as
+//! text that means the same.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -94,7 +95,7 @@ struct Parser<'a> {
     /// Where the text ends.
     end: Token<'a>,
     resolve: Resolve<'a>,
-    /// What a value without a keyword means: what the one before it did.
+    /// What a value without a keyword means: the same as the value before it.
     last: Option<Meaning>,
     elements: usize,
 }

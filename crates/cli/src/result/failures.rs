@@ -9,7 +9,7 @@ use longhaul_lab::saved::SavedProgram;
 use super::page::Page;
 use crate::style::{self, Style};
 
-/// Failed programs that are told of one by one.
+/// Failed programs that are listed one by one.
 const PROGRAMS: usize = 3;
 /// The last lines of a failed program's log that are shown, and how much is read for them.
 const LOG_LINES: usize = 8;
@@ -19,7 +19,7 @@ const LOG_BYTES: u64 = 8 << 10;
 pub(super) fn add(page: &mut Page, programs: &[SavedProgram], run: &Path, style: Style) {
     let failed = || programs.iter().filter(|program| program.failure.is_some());
     for program in failed().take(PROGRAMS) {
-        // The first two lines say what happened and where its log lies.
+        // The first two lines say what happened and where the log is.
         page.list("failed", failure(program, run, style), 2, "lines of it");
     }
     let more = failed().count().saturating_sub(PROGRAMS);

@@ -1,10 +1,10 @@
-//! Sections that fit one screen, however much there is to tell.
+//! Sections cut to fit one screen, however many lines there are.
 
 use crate::style::Style;
 
 /// The most lines of a page.
 pub(crate) const LINES: usize = 40;
-/// The most characters of a line: what is longer has been made to be.
+/// The most characters of a line: only hostile text is longer.
 const WIDTH: usize = 400;
 /// Characters before the words of a line.
 const INDENT: usize = 11;
@@ -14,7 +14,7 @@ const INDENT: usize = 11;
 struct Section {
     label: &'static str,
     lines: Vec<String>,
-    /// So many lines stay when room is short.
+    /// Lines that stay when room is short.
     least: usize,
     /// What the lines are that are left out, and how many.
     what: String,
@@ -39,7 +39,7 @@ impl Page {
         self.list(label, vec![words.into()], 1, String::new());
     }
 
-    /// Lines of which at least so many stay; the others are counted as so many more of `what`.
+    /// Lines of which at least `least` stay; the others are counted as that many more of `what`.
     pub(crate) fn list(
         &mut self,
         label: &'static str,
@@ -77,7 +77,7 @@ impl Page {
             let longest = self.sections.iter_mut().rev().max_by_key(spare);
             match longest.filter(|section| section.lines.len() > section.least) {
                 Some(section) => {
-                    // The first to go makes place for the line that counts them.
+                    // The first line to go makes room for the one that counts the rest.
                     let go = if section.more == 0 { 2 } else { 1 };
                     let go = go.min(section.lines.len() - section.least);
                     section.lines.truncate(section.lines.len() - go);

@@ -9,7 +9,7 @@ use super::Args;
 use crate::result;
 use crate::style::{self, Style};
 
-/// Questions are so far apart: a second is seen soon after its end.
+/// Interval of requests: short enough that a second is shown soon after its end.
 const LOOK: Duration = Duration::from_millis(500);
 /// Characters of the bar that shows the core's load.
 const BAR: usize = 40;

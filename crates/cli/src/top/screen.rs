@@ -21,7 +21,7 @@ use super::{Args, draw};
 use crate::exit::Exit;
 use crate::style::{self, Style};
 
-/// How long a key, a signal or an answer may wait.
+/// The longest that a key, a signal or an answer waits.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Why the loop has ended.
@@ -90,7 +90,7 @@ fn go_on(
             }
             let mut wait = TICK;
             while event::poll(wait)? {
-                // All that is there is one reason to draw.
+                // Drain all pending events, then draw once.
                 (wait, is_new) = (Duration::ZERO, true);
                 if let Event::Key(key) = event::read()?
                     && state.key(key) == Action::Quit

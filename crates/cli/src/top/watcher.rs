@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_lab::control::{Control, ControlError, Order, Reply, Request, Top};
 
-/// Questions are so far apart: a second is seen soon after its end.
+/// Interval of requests: short enough that a second is shown soon after its end.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What to ask for.
@@ -42,7 +42,7 @@ impl Watcher {
 
     /// Asks for something else from now on, and at once.
     pub(super) fn wish(&self, wish: Wish) {
-        // One that has ended says so itself.
+        // A watcher that has ended reports so itself.
         let _ = self.wishes.send(wish);
     }
 
