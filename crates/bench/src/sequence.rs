@@ -1,7 +1,7 @@
 //! What became of a numbered flow: lost, reordered, duplicated.
 //!
-//! Reordering is RFC 4737's: a datagram whose number is below one that has already arrived.
-//! A window over the newest numbers tells duplicates from latecomers, so that memory does not
+//! Reordering is RFC 4737's: a datagram whose number is below one that has already arrived. A
+//! window over the newest numbers distinguishes duplicates from latecomers, so that memory does not
 //! grow with the flow; what is older than the window counts as reordered.
 
 /// How many of the newest numbers are remembered one by one.

@@ -189,7 +189,7 @@ fn flows(page: &mut Page, saved: &Saved) {
         GROUPS,
         "entries (all in summary.json)",
     );
-    // An entry with one flow has told all of it.
+    // Where each entry has one flow, its line has shown everything.
     if saved.flows.len() <= saved.flow_groups.len() {
         return;
     }

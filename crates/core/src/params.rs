@@ -102,8 +102,8 @@ impl PipeParams {
             && random.iter().all(|probability| probability.is_never())
     }
 
-    /// Whether packets wait only for a constant rate, in order of entry, so that the bytes that wait tell for
-    /// how long.
+    /// Whether packets wait only for a constant rate, in order of entry, so that the bytes in the queue
+    /// determine the waiting time.
     pub fn sends_steadily(&self) -> bool {
         self.rate.is_some()
             && self.burst.is_none()

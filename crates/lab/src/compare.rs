@@ -27,7 +27,7 @@ use crate::saved::{self, SavedError, SummaryFile};
 /// Lateness explains no larger share of a completion time than this.
 const EXPLAINED_MAX: f64 = 0.05;
 /// Counts may differ by so many standard deviations of the difference of two Poisson counts: 0.3 %
-/// of equal links differ by more.
+/// of links that are equal differ by more.
 const DEVIATIONS: f64 = 3.0;
 
 /// What of a summary is compared. Fields that later or earlier versions lack have defaults.

@@ -319,7 +319,7 @@ pub struct PipeLoad {
     pub drops: u64,
     /// Its rate at present; `null` is unlimited.
     pub rate_bps: Option<u64>,
-    /// Bytes that wait in its queue at present, as its framing counts them; `null` where it was not looked at.
+    /// Bytes that wait in its queue at present, as its framing counts them; `null` where it was not sampled.
     pub backlog_bytes: Option<u64>,
 }
 
@@ -436,10 +436,10 @@ impl Control {
         }
     }
 
-    /// Waits so long, or until the run has ended; whether it has not.
+    /// Waits this long, or until the run has ended; returns whether it is still under way.
     pub fn pause(&self, length: Duration) -> bool {
         let readable = wait_readable(&[self.as_fd()], Some(length));
-        // The run answers only what it was asked, so what can be read is the end.
+        // The run sends nothing unasked, so a readable socket means that it has ended.
         readable.is_ok_and(|readable| readable == [false])
     }
 }

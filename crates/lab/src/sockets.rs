@@ -36,7 +36,7 @@ pub use watch::{RoundTrips, Series};
 
 /// The port that sinks and senders use where none is named.
 pub const PORT: u16 = 5400;
-/// How long anything waits before it looks whether it is to end.
+/// The longest wait before a check for the request to stop.
 const TICK: Duration = Duration::from_millis(50);
 /// Handed to the kernel, or taken from it, at a time.
 const CHUNK: usize = 256 << 10;
@@ -62,7 +62,7 @@ pub struct Flow {
     pub completion_s: Option<f64>,
     /// Payload over time; of a flow without finish, until it was cut off.
     pub goodput_bps: f64,
-    /// Segments that were sent again; `null` where this end's kernel does not tell.
+    /// Segments that were sent again; `null` where this end's kernel does not report them.
     pub retransmissions: Option<u64>,
     /// Round trips; `null` likewise.
     pub rtt_ns: Option<RoundTrips>,
@@ -120,7 +120,7 @@ impl Exchanges {
 impl Flow {
     /// A flow without any bytes yet.
     fn new(name: String, model: &'static str, ends: [SocketAddr; 2], start_s: f64) -> Self {
-        // IPv4 comes to a socket of both families in IPv6 clothes.
+        // A dual-stack socket reports IPv4 peers as IPv4-mapped IPv6 addresses.
         let shown = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         let [from, to] = ends.map(|end| shown(end).to_string());
         Self {
@@ -156,7 +156,7 @@ impl Flow {
         self.problem = problem;
     }
 
-    /// Adds what the kernel told of its connections.
+    /// Adds the kernel's figures of its connections.
     fn watched(&mut self, watched: Watched) {
         self.congestion = Some(watched.congestion);
         self.retransmissions = Some(watched.retransmissions);
@@ -184,12 +184,12 @@ impl Origin {
     }
 }
 
-/// Tells everything that is under way to end.
+/// The request to end, for everything that is under way.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// From now on everything ends as soon as it looks.
+    /// Asks everything to end at its next check.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

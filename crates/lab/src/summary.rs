@@ -313,7 +313,7 @@ pub struct AttemptSummary {
     pub late_share: f64,
     /// Packets that the machine lost.
     pub physical_drops: u64,
-    /// How often the machine stood still, and for how long.
+    /// How often the machine stalled, and for how long.
     pub stalls: Stalls,
 }
 

@@ -108,7 +108,7 @@ fn program_cpus() -> io::Result<Vec<usize>> {
     Ok(cpus)
 }
 
-/// A system tool, looked for also where ordinary users do not look.
+/// A system tool, searched for also in the `sbin` folders, which ordinary users' `PATH` lacks.
 pub(crate) fn tool(name: &str) -> Command {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");

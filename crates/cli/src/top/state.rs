@@ -96,7 +96,7 @@ impl State {
         self.scroll_to(self.first);
     }
 
-    /// Pipes that the run has told of.
+    /// How many pipes the run has reported.
     fn pipes(&self) -> usize {
         self.top.as_ref().map_or(0, |top| top.pipes.len())
     }

@@ -20,7 +20,7 @@ use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu;
 use serde::{Deserialize, Serialize};
 
-/// Datagrams between two looks at the clock.
+/// Datagrams between two readings of the clock.
 const BETWEEN_LOOKS: u64 = 32;
 /// How long a sink lets datagrams wait: few enough for a socket's buffer at most rates.
 const NAP: Duration = Duration::from_micros(500);

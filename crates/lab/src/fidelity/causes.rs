@@ -1,4 +1,4 @@
-//! Why packets were late: the machine stood still, or there was too much to do.
+//! Why packets were late: the machine stalled, or there was too much to do.
 //!
 //! The loop reads its clock all the time, so it notices a **stall** of the machine: two readings of
 //! one turn lie far apart, or it wakes long after its deadline or after the first arrival. Packets
@@ -17,7 +17,7 @@ use crate::pace::Now;
 
 /// Two readings of the clock within a turn are at most a send call apart: 100 us or so for 16
 /// frames, and seldom more than 1 ms where receivers are slow. A call that retries a full receiver
-/// for longer counts as a stall too, since from here it cannot be told from one.
+/// for longer counts as a stall too, since from here the two cannot be distinguished.
 const HELD_UP: Duration = Duration::from_millis(2);
 /// A wake-up later than this is a stall: it makes packets late by itself.
 const WOKEN_LATE: Duration = Duration::from_micros(200);
@@ -29,7 +29,7 @@ const OVERLOAD: Duration = Duration::from_millis(10);
 /// falling behind, so that it comes to rest now and then in an overload too.
 const SHED_LATELY: Duration = Duration::from_millis(100);
 
-/// How often the machine stood still while the core wanted to run.
+/// How often the machine stalled while the core wanted to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
     /// How often.
@@ -61,7 +61,7 @@ impl Stalls {
 /// Late packets by what made them late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByCause {
-    /// The machine stood still.
+    /// The machine stalled.
     pub stall: u64,
     /// The loop had more to do than it could.
     pub overload: u64,

@@ -209,7 +209,7 @@ impl Judge {
         }
     }
 
-    /// The share of the run for which the machine stood still.
+    /// The share of the run for which the machine stalled.
     fn stood_still_share(&self) -> f64 {
         share(self.stalls.total_ns, self.took.as_nanos() as u64).min(1.0)
     }

@@ -44,7 +44,7 @@ pub struct Second {
     pub run: Shares,
     /// Its late packets by cause.
     pub by_cause: ByCause,
-    /// How often the machine stood still.
+    /// How often the machine stalled.
     pub stalls: Stalls,
     /// Lateness of this second's packets.
     pub lateness: Quantiles,

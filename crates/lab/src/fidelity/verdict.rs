@@ -71,7 +71,7 @@ pub struct Verdict {
     pub episodes: u64,
     /// Late packets by cause.
     pub by_cause: ByCause,
-    /// How often the machine stood still.
+    /// How often the machine stalled.
     pub stalls: Stalls,
     /// Seconds judged.
     pub seconds: u64,

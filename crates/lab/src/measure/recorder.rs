@@ -146,7 +146,7 @@ impl Recorder {
         Ok((number, Wanted::of(capture)))
     }
 
-    /// How often the times between looks have doubled, so that series stay within their room on disk.
+    /// How often the sampling interval has doubled, so that series stay within their room on disk.
     pub(crate) fn doublings(&self) -> u32 {
         self.setup.doublings()
     }

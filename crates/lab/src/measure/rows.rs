@@ -191,7 +191,7 @@ pub(super) fn pipes(
     names: &Names,
 ) {
     let width = end.since(start).as_ns();
-    rows.sort_unstable_by_key(|row| row.pipe); // each core has told of its own
+    rows.sort_unstable_by_key(|row| row.pipe); // each core has added its own
     for row in rows {
         let (c, q) = (&row.counters, &row.queue);
         let cells = [

@@ -20,7 +20,7 @@ const RUN_S: f64 = 60.0;
 const EXCHANGE_S: f64 = 0.01;
 /// Acknowledgements for each segment of TCP.
 const ACKS: f64 = 0.5;
-/// Pairs of an entry that are looked at; of more, an even sample stands for all.
+/// Pairs of an entry that are evaluated; of more, an even sample stands for all.
 const MOST_PAIRS: usize = 2_000_000;
 
 /// Expected traffic.

@@ -28,9 +28,9 @@ pub struct Allotment {
     pub hosts: Vec<HostShare>,
     /// What this machine has.
     pub facts: Facts,
-    /// What does not fit the machine at once, and is run all the same.
+    /// Demands beyond what the machine has at once, which the caller accepted.
     pub excess: Vec<String>,
-    /// What is worth knowing.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Allotment {
 pub struct Misfit {
     /// What cannot be given at all.
     pub impossible: Vec<String>,
-    /// What cannot be given to all at once.
+    /// Demands that each fit, but not all at once.
     pub excess: Vec<String>,
 }
 
@@ -63,7 +63,8 @@ impl fmt::Display for Misfit {
 }
 
 impl Allotment {
-    /// What hosts of `plan` have on a machine; `oversubscribe` takes what does not fit at once.
+    /// What hosts of `plan` have on a machine; `oversubscribe` accepts demands that do not fit at
+    /// once.
     ///
     /// # Errors
     /// What the machine does not have.
@@ -107,7 +108,7 @@ impl Allotment {
         self.hosts.iter().all(|host| host.limits.is_empty())
     }
 
-    /// What each host is kept to by control groups, and what otherwise.
+    /// The limits of each host that control groups enforce, and those that other means do.
     pub fn limits(&self) -> (Vec<Limits>, Vec<Limits>) {
         let support = &self.facts.support;
         let groups = |means: &Result<linux::Means, _>| means.as_ref().is_ok_and(|m| m.is_groups());
@@ -246,7 +247,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What does not fit at once.
+/// Demands that do not fit at once.
 fn excess(limits: &[Limits], facts: &Facts) -> Vec<String> {
     let mut excess = Vec::new();
     let quotas = limits.iter().filter_map(|host| host.cpu);
@@ -275,7 +276,7 @@ fn excess(limits: &[Limits], facts: &Facts) -> Vec<String> {
     excess
 }
 
-/// What is worth knowing of what hosts are kept to.
+/// Notes on the limits of hosts.
 fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |has: &dyn Fn(&Limits) -> bool, text: &dyn Fn(&Limits) -> String| {

@@ -9,7 +9,7 @@ use longhaul_plan::plan::{CpuTime, Plan};
 use super::reference;
 use crate::calibrate::{self, Known};
 
-/// What a machine has, and by what it can keep hosts to less.
+/// The machine's resources, and the means to limit hosts to less.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The CPUs of programs.
@@ -18,7 +18,7 @@ pub struct Facts {
     pub memory: [u64; 2],
     /// The speed of one of its CPUs, in `ref`; none where nobody asks.
     pub speed: Option<f64>,
-    /// By what hosts are kept to their resources.
+    /// The means that limit hosts to their resources.
     pub support: Support,
     /// The disk of the run folder.
     pub device: Result<Device, NoDevice>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::allot::Allotment;
 
-/// By what hosts were kept to their resources, and what came of it.
+/// The means that limited hosts to their resources, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResourcesSummary {
     /// By what CPU time was limited: `cgroup-v1`, `cgroup-v2` or `duty-cycle`; `null` where none was.
@@ -58,13 +58,14 @@ pub struct CpuTold {
     pub period_us: Option<u64>,
     /// CPU time that it used.
     pub used_s: f64,
-    /// How long its CPUs stood still since its quota was used up; `null` without control groups.
+    /// How long its CPUs were throttled because its quota was used up; `null` without control
+    /// groups.
     pub throttled_s: Option<f64>,
 }
 
 impl ResourcesSummary {
-    /// That of a run whose hosts have these names; of each host, what it was through, and the CPU
-    /// time that it used in nanoseconds. `None` where none was kept to anything.
+    /// The summary of a run whose hosts have these names, from what each host went through and the
+    /// CPU time that it used in nanoseconds. `None` where none was kept to anything.
     pub(crate) fn of(
         allotment: &Allotment,
         names: &[&str],

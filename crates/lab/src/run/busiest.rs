@@ -34,7 +34,8 @@ impl Work {
     }
 }
 
-/// The first `limit` pipes in an order. `backlogs` tells how many bytes wait in at most `looks` pipes, if it can.
+/// The first `limit` pipes in an order. `backlogs` reports how many bytes wait in at most `looks` pipes, if it
+/// can.
 pub(super) fn busiest(
     plan: &Plan,
     mut list: Vec<Work>,

@@ -25,7 +25,7 @@ use super::{CHUNK, Flow, Origin, Stop, TICK};
 const CONNECTIONS_MAX: usize = 4_096;
 /// Flows that a result names.
 const FLOWS_MAX: usize = 100_000;
-/// Datagrams between two looks at everything else.
+/// The most datagrams received before connections and the stop request are checked again.
 const BATCH: usize = 256;
 /// Receive buffer asked for: datagrams that come while the sink does not run.
 const RECEIVE_BUFFER: u32 = 32 << 20;
@@ -120,7 +120,7 @@ impl Sink {
         (tcp.map(|end| end.port()), udp.map(|end| end.port()))
     }
 
-    /// Takes what comes until it is told to stop, or until nothing has come for `idle` after
+    /// Takes what comes until it is asked to stop, or until nothing has come for `idle` after
     /// something has.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Sink {
             }
             served
         })?;
-        // What had come when it was told to stop.
+        // Count the datagrams that had arrived when it was asked to stop.
         if let Some(udp) = &self.udp {
             senders.receive(udp, &desk, &mut buffer)?;
         }
@@ -192,7 +192,7 @@ fn accepted(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
     match listener.accept() {
         Ok((stream, _)) => Ok(Some(stream)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        // The other side has given up already.
+        // The other side has closed the connection before it was accepted.
         Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(None),
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(None),
         Err(error) => Err(error),

@@ -21,7 +21,7 @@ use super::{Origin, Stop};
 /// How often round trips are sampled where no series is asked for.
 const EVERY: Span = Span::from_ms(10);
 
-/// What the kernel told of the connections of a flow.
+/// The kernel's figures of the connections of a flow.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) congestion: String,
@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// A file for the series of a connection: one line a look.
+/// A file for the series of a connection: one line per sample.
 #[derive(Debug)]
 pub struct Series {
     file: BufWriter<File>,
@@ -118,7 +118,7 @@ impl Series {
     }
 }
 
-/// Runs `work` on a connection and watches it meanwhile; what came of both.
+/// Runs `work` on a connection and samples it meanwhile; returns the results of both.
 pub(super) fn watching<T>(
     stream: &TcpStream,
     origin: Origin,
@@ -128,7 +128,7 @@ pub(super) fn watching<T>(
     let over = AtomicBool::new(false);
     let (worked, looked) = std::thread::scope(|scope| {
         let looker = scope.spawn(|| look(stream, origin, series, &over));
-        // Also where the work panics: the scope waits for the looker.
+        // Also where the work panics: the scope waits for the sampling thread.
         let guard = OnDrop(|| over.store(true, Ordering::Relaxed));
         let worked = work();
         drop(guard);
@@ -171,7 +171,8 @@ fn look(
             tally.close(&info);
             return Ok(tally.watched(socket::congestion(stream)?));
         }
-        // At even times, so that looking itself does not make the series drift.
+        // At multiples of the interval, so that the time a sample takes does not make the series
+        // drift.
         let next = (now.as_ns() / every + 1).saturating_mul(every);
         never.sleep(origin, Span::from_ns(next));
     }

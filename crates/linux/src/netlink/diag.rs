@@ -1,9 +1,8 @@
 //! Socket diagnostics: every TCP connection of a network namespace (sock_diag(7)).
 //!
-//! A dump walks the whole hash table of the namespace, once per address family
-//! (`inet_diag_dump_icsk` in the kernel's `net/ipv4/inet_diag.c`), and answers in messages of at most
-//! 32 KiB. It is no snapshot: connections come and go meanwhile, so that one may be missing or be
-//! told twice.
+//! A dump walks the whole hash table of the namespace, once per address family (`inet_diag_dump_icsk`
+//! in the kernel's `net/ipv4/inet_diag.c`), and answers in messages of at most 32 KiB. It is no
+//! snapshot: connections come and go meanwhile, so that one may be missing or be reported twice.
 //!
 //! Left out: what the messages say, see [`crate::connections`].
 
@@ -18,7 +17,7 @@ use crate::connections::STATES;
 const NLM_F_ROOT_MATCH: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLMSG_DONE: u16 = 3;
-/// `SOCK_DIAG_BY_FAMILY`: a request, and each connection of its answer.
+/// `SOCK_DIAG_BY_FAMILY`: the type of a request, and of each connection's message in its answer.
 pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Attributes of an answer; a request asks for each by a bit.
 pub(crate) const INET_DIAG_INFO: u16 = 2;

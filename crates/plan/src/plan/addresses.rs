@@ -65,6 +65,7 @@ struct Next {
 }
 
 impl Next {
+    /// Always finds one: each side has 2^23 addresses, and nodes are at most 2,000,000 in all.
     fn ipv4(&mut self, side: usize, taken: &HashMap<IpAddr, String>) -> Ipv4Addr {
         loop {
             self.ipv4 += 1;

@@ -181,6 +181,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.order.push(node);
+            // Hosts never forward: a path may end at one, not lead through it.
             if node != source && self.topology.node(node).kind == NodeKind::Host {
                 continue;
             }
@@ -189,6 +190,7 @@ impl<'a> Search<'a> {
                 let next = (
                     delay
                         .saturating_add(pipe.params.delay.as_ns())
+                        // `u64::MAX` is kept for unknown distances.
                         .min(u64::MAX - 1),
                     hops + 1,
                 );
@@ -221,6 +223,8 @@ impl<'a> Search<'a> {
     fn longest(&self, through: &mut [u64]) -> u64 {
         let mut product = 0;
         let mut farthest: Vec<u64> = vec![0; self.distance.len()];
+        // Farthest first, so that a node has heard from its whole subtree before it passes its
+        // maximum to its parent.
         for &node in self.order.iter().skip(1).rev() {
             if self.topology.node(node).kind == NodeKind::Host {
                 let round_trip = self.round_trip(node);

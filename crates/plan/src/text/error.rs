@@ -221,6 +221,8 @@ impl Place {
     fn draw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let column = self.column.max(1) as usize - 1;
         let long = self.excerpt.chars().nth(Self::SHOWN).is_some();
+        // Of a long line two thirds of the room go to the text before the problem, which tells where
+        // it is, and one third to the problem itself.
         let skipped = if long {
             column.saturating_sub(Self::SHOWN * 2 / 3)
         } else {

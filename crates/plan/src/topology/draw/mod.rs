@@ -195,6 +195,7 @@ impl<'a> Paper<'a> {
         let length = ((x2 - x1) * (x2 - x1) + (y2 - y1) * (y2 - y1))
             .sqrt()
             .max(1e-9);
+        // Parallel links bend to alternating sides; every second one needs a wider curve.
         let side = if nth % 2 == 1 { 1.0 } else { -1.0 };
         let bend = side * 2.0 * self.radius * nth.div_ceil(2) as f64;
         let (x, y) = (

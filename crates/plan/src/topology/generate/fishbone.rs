@@ -48,8 +48,8 @@ fn size(args: &Args) -> Size {
 
 fn build(args: &Args, _: u64, sketch: &mut Sketch) -> Result<(), Refusal> {
     let (spine, ribs, pipes) = (args.whole("spine"), args.whole("ribs"), Pipes::of(args));
-    // Ribs alternate sides, so half of them share a side, one apart; each spine router gets that
-    // width.
+    // Ribs alternate between the sides of the spine; those of one side are one apart, and spine
+    // routers one and a half times their width.
     let width = ribs.div_ceil(2).max(1) as f64;
     let middle = |n: usize| n as f64 * width * 1.5;
     for n in 0..spine {

@@ -144,7 +144,7 @@ pub struct ImportOptions {
     pub format: Option<Format>,
     /// Rate of links for which the file names none; unlimited if absent.
     pub rate: Option<Rate>,
-    /// Delay of links for which nothing tells it: 5 ms, about 1,000 km of fibre.
+    /// Delay of links for which the file gives none: 5 ms, about 1,000 km of fibre.
     pub default_delay: Span,
     /// The least delay that a distance gives: 10 us.
     pub min_delay: Span,

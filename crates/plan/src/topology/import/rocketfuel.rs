@@ -17,7 +17,7 @@ use super::options::ImportOptions;
 use super::text::{Flaw, Piece, Tally, lines};
 use crate::text::error::shown;
 
-/// Reads `weights.intra` or `latencies.intra`; `name` of the file tells which.
+/// Reads `weights.intra` or `latencies.intra`; the file's `name` decides which.
 pub(super) fn read_links(text: &str, name: &str, options: &ImportOptions) -> Result<Graph, Flaw> {
     let mut graph = Graph::default();
     let latencies = name.to_ascii_lowercase().contains("latenc");

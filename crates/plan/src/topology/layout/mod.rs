@@ -230,6 +230,8 @@ fn fan(places: &mut [Option<(f64, f64)>], graph: &Graph, node: usize, around: &[
             neighbours += 1;
         }
     }
+    // The sum of unit vectors away from the placed neighbours points to the emptier side; it
+    // vanishes where they surround the node.
     let strength = (away.0 * away.0 + away.1 * away.1).sqrt();
     // Between neighbours on all sides there is no way out: downwards is as good as any.
     let middle = if strength > 1e-6 {

@@ -45,6 +45,7 @@ pub(super) fn place(graph: &Graph, nodes: &[usize]) -> Vec<(f64, f64)> {
     }
     let mut pairs = pairs(&graph);
     let longest = pairs.iter().map(|pair| pair.distance).fold(1.0, f64::max);
+    // A fixed seed: the same network is always drawn the same way.
     let mut stream = Stream::new(1, "layout");
     let side = longest / 9_007_199_254_740_992.0;
     let mut unit = || (stream.draw() >> 11) as f64 * side;

@@ -65,7 +65,8 @@ pub(super) fn place(graph: &Graph, piece: &[usize]) -> Vec<(f64, f64)> {
     places
 }
 
-/// The middle of a longest path of a tree.
+/// The middle of a longest path of a tree. Two breadth-first searches find the path: the node
+/// farthest from any node is one of its ends.
 fn middle(graph: &Graph, piece: &[usize]) -> Option<usize> {
     let farthest = |start: usize| {
         let mut parent = vec![usize::MAX; graph.len()];
