@@ -41,7 +41,7 @@ pub(crate) struct Options {
     series: Option<PathBuf>,
 }
 
-/// What came of it, under the names of `longhaul traffic`.
+/// The flow's results, under the names of `longhaul traffic`.
 #[derive(Serialize)]
 pub(crate) struct Report {
     bytes: u64,

@@ -1,8 +1,8 @@
 //! `udp-recv`: what became of the datagrams of `udp-send`, timed by the kernel's stamps.
 //!
-//! One-way delay is the receiving kernel's stamp minus the sender's; spacing is the distance
-//! of consecutive kernel stamps. Neither includes the time that this program takes to read.
-//! Several senders are told apart by their addresses, and their figures added up.
+//! One-way delay is the receiving kernel's stamp minus the sender's; spacing is the distance of
+//! consecutive kernel stamps. Neither includes the time that this program takes to read. Several
+//! senders are distinguished by their addresses, and their figures are summed.
 
 use std::io;
 use std::time::{Duration, Instant};

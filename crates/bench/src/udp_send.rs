@@ -74,7 +74,7 @@ impl FromStr for Rate {
 /// When to stop.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// After so many attempts.
+    /// After this many attempts.
     pub(crate) attempts: u64,
     /// At this time.
     pub(crate) until: Option<Instant>,

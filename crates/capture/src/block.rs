@@ -46,7 +46,7 @@ impl<'a> Block<'a> {
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A time in nanoseconds: its high half first, whatever the byte order.
+    /// A time in nanoseconds: the high half comes first in any byte order.
     pub(crate) fn time(&mut self, ns: u64) {
         self.u32((ns >> 32) as u32);
         self.u32(ns as u32);

@@ -65,9 +65,9 @@ enum Test {
     Protocol(Protocol),
     Address(End, Net),
     Port(End, [u16; 2]),
-    /// At most so many bytes.
+    /// At most this many bytes.
     Less(u32),
-    /// At least so many bytes.
+    /// At least this many bytes.
     Greater(u32),
     Dropped(Option<PacketEvent>),
 }
@@ -216,7 +216,7 @@ impl Net {
         if address.is_ipv4() { 32 } else { 128 }
     }
 
-    /// The net of so many bits around an address.
+    /// The net of the first `len` bits of an address.
     fn around(address: IpAddr, len: u32) -> Self {
         let address = match address {
             IpAddr::V4(address) => {

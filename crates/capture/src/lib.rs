@@ -4,7 +4,7 @@
 //! [`Writer`] puts them into a pcapng file. Both take a [`Packet`]; neither allocates for one.
 //! docs/captures.md describes the file and the language.
 //!
-//! Left out: threads, files and clocks (whoever captures has them), reading captures.
+//! Left out: threads, files and clocks (they are the caller's), reading captures.
 //!
 //! [`Witness`]: longhaul_core::witness::Witness
 #![forbid(unsafe_code)]

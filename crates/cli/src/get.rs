@@ -1,4 +1,4 @@
-//! `longhaul get LINK`: what a link of a run that is under way is like.
+//! `longhaul get LINK`: the parameters and counters of a link of a run that is under way.
 
 use longhaul_lab::control::{Control, PipeNow, Reply, Request};
 

@@ -1,4 +1,4 @@
-//! Labels as `check` shows them: which there are, and who has them.
+//! Labels as `check` shows them, with their members.
 
 use std::collections::BTreeMap;
 

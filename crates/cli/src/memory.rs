@@ -40,7 +40,7 @@ impl Memory {
     }
 }
 
-/// What a flow takes while it is under way, of the kinds that there are.
+/// The memory of one modelled flow, from the smallest kind in the plan to the largest.
 fn each_flow(plan: &Plan) -> String {
     let groups = plan.traffic.groups.iter();
     let mut sizes: Vec<u64> = groups.map(|group| Needs::of_flow(&group.work)).collect();

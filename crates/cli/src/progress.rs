@@ -13,12 +13,12 @@ use longhaul_plan::plan::{Plan, RunClock};
 
 use crate::style::{self, Style};
 
-/// Plain lines are this far apart.
+/// The interval of plain lines.
 const LINES: Span = Span::from_s(10);
 /// The steps of the bar.
 const STEPS: u64 = 1000;
 
-/// Plain lines of a virtual run are so many reports apart: about ten seconds.
+/// Reports of a virtual run for each plain line: about ten seconds.
 const REPORTS: u64 = 50;
 
 enum Way {

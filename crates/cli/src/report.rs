@@ -1,4 +1,4 @@
-//! `longhaul report [RUN]`: what came of a run, at any time after it.
+//! `longhaul report [RUN]`: the result of a run, at any time after it.
 
 use std::path::{Path, PathBuf};
 

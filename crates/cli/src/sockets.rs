@@ -219,7 +219,7 @@ impl Common {
         sizes.map_or_else(none, |sizes| sizes.into_iter().map(Some).collect())
     }
 
-    /// Runs all flows at once, each in a thread of its own, and prints what came of them.
+    /// Runs all flows at once, each in a thread of its own, and prints their results.
     fn run(
         &self,
         flow: impl Fn(u64, Origin, &Stop) -> std::io::Result<Flow> + Sync + Send,
@@ -335,7 +335,7 @@ fn told(flows: &[Flow]) -> Exit {
     }
 }
 
-/// Runs `work`, which is told to stop where a signal asks this program to end.
+/// Runs `work`, which is asked to stop where a signal asks this program to end.
 fn until_ended<T: Send>(work: impl FnOnce(&Stop) -> T + Send) -> std::io::Result<T> {
     /// How long the watcher may take to see that the work is done.
     const TICK: Duration = Duration::from_millis(50);

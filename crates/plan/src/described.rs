@@ -43,7 +43,7 @@ pub(crate) fn or(value: Option<impl Display>, absent: &str) -> String {
     value.map_or(absent.to_owned(), |value| value.to_string())
 }
 
-/// A time of so many nanoseconds, to four digits or so.
+/// A time in nanoseconds, to about four digits.
 fn time(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let unit = units.into_iter().find(|(size, _)| ns >= *size);

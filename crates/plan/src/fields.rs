@@ -36,7 +36,7 @@ pub use row::Field;
 pub(crate) use row::{Ramped, Reading, Row};
 use types::*;
 
-/// The types that rows name, for all who are handed the table.
+/// The types that rows name, for the macros that receive the table.
 pub(crate) mod types {
     pub(crate) use std::sync::Arc;
 

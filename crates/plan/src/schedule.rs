@@ -1,8 +1,7 @@
 //! What happens during a run: the events of the file as a stream of changes in order of time.
 //!
 //! A [`Schedule`] is what the plan says; a [`Timeline`] goes through it once. It reads no clock:
-//! whoever drives it asks when the next step is ([`Timeline::next_at`]) and takes it
-//! ([`Timeline::pop`]).
+//! its driver asks when the next step is ([`Timeline::next_at`]) and takes it ([`Timeline::pop`]).
 //!
 //! **Order.** By time; at one time in the order of the file; routes follow last.
 //!
@@ -153,7 +152,7 @@ pub enum Action {
     Ramp {
         /// Which pipes.
         pipes: Vec<PipeId>,
-        /// What they come to.
+        /// The final values, and the steps towards them.
         ramp: Ramp,
     },
     /// Pipes fail.

@@ -1,9 +1,9 @@
 //! Sets of hosts, nodes and links: `all`, patterns (`*-h0`), labels (`tier=edge`) and, for hosts,
 //! the beginning of numbered names (`h` for `h0`, `h1`, …).
 //!
-//! A name that something has always means just that; names have no `*`, `?`, `[` and `=`, so only
-//! `all` and such beginnings could be both. The members of a set come in their universe's order,
-//! each once. A set of nothing is an error, which says what there is.
+//! A name that something has always means just that; names have no `*`, `?`, `[` and `=`, so only `all`
+//! and such beginnings could be both. The members of a set come in their universe's order, each once.
+//! An empty set is an error, which lists what exists.
 //!
 //! The cost of matching is bounded for nodes and for events as a whole ([`Budget`]): a hostile file may
 //! write a million patterns over a million names.
@@ -117,7 +117,7 @@ pub(crate) fn is_set(text: &str) -> bool {
 }
 
 /// The members that `text` stands for, in order and at least one; `text` is no member's own name.
-/// With `briefly`, an error may leave out what there is, which takes long to find.
+/// With `briefly`, an error may leave out the list of members, which takes long to make.
 pub(crate) fn find<U: Universe>(
     universe: &U,
     text: &str,

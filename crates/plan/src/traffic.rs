@@ -82,7 +82,7 @@ pub struct Recorded {
 /// The flows of a pair.
 #[derive(Debug, Clone)]
 pub enum Each {
-    /// So many, each with a start of its own.
+    /// A fixed number, each with a start of its own.
     Together(u64),
     /// One after the other.
     Spaced {

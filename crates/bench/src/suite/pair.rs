@@ -9,7 +9,7 @@ const IDLE: &str = "0.4";
 /// How much longer than the sender a receiver of datagrams may take, in seconds.
 const GRACE: u32 = 8;
 
-/// What both programs are told.
+/// The arguments of both programs.
 #[derive(Clone)]
 pub(crate) struct Pair {
     /// The receiver's words.

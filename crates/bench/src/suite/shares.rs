@@ -23,7 +23,7 @@ const TOGETHER_PERCENT: f64 = 80.0;
 const SECONDS: u32 = 10;
 /// Shares of the host that asks, and of the one that answers.
 const TALKERS: [&str; 2] = ["40 %", "50 %"];
-/// Questions, so many a second.
+/// Questions a second.
 const QUESTIONS: u32 = 2000;
 const A_SECOND: u32 = 200;
 /// How far a share may be from what was asked.
@@ -160,7 +160,7 @@ fn setup(hosts: u32, percent: f64, seconds: u32) -> Setup {
     }
 }
 
-/// By what hosts were kept to their shares.
+/// The means that kept hosts to their shares.
 fn by(summary: &Value) -> Value {
     summary
         .pointer("/resources/cpu")

@@ -105,7 +105,7 @@ impl Page {
     }
 }
 
-/// A line without what is beyond so many characters, colours not counted.
+/// A line cut to `width` characters, colours not counted.
 pub(crate) fn clip(line: &str, width: usize) -> String {
     let mut text = String::new();
     let (mut seen, mut in_colour, mut coloured) = (0, false, false);

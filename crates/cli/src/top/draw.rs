@@ -1,4 +1,4 @@
-//! How the screen looks, at any size: what there is no room for goes, the table of pipes last.
+//! Draws the screen, at any size: parts without room are dropped, the table of pipes last.
 
 use longhaul_lab::control::{Order, SecondNow, SimulationNow, Top};
 use ratatui::Frame;

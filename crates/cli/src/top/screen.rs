@@ -121,7 +121,7 @@ fn last_words(state: &State, folder: &str) -> String {
     )
 }
 
-/// A fault for the test of what becomes of the terminal (CONTRIBUTING.md).
+/// A planted panic, to test that the terminal is restored (CONTRIBUTING.md).
 #[cfg(debug_assertions)]
 fn planted_panic(state: &State) {
     let is_planted = || std::env::var_os("LONGHAUL_FAULT").is_some_and(|name| name == "top-panics");

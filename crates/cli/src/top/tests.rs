@@ -8,7 +8,7 @@ use super::draw;
 use super::state::{Action, State};
 use crate::style::Style;
 
-/// An answer of a live run with so many pipes, or of one in virtual time on two cores.
+/// An answer of a live run with this many pipes, or of one in virtual time on two cores.
 fn answer(number: u64, pipes: usize, is_virtual: bool) -> Box<Top> {
     let load = json!({ "efficiency": 0.8, "load_max": 0.5, "load_mean": 0.4 });
     let core = json!({ "pipes": 2, "packets": 9, "cross_core": 3, "busy": 0.5 });

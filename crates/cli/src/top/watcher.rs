@@ -25,7 +25,7 @@ pub(super) enum News {
     Failed(ControlError),
 }
 
-/// Asks until the run has ended or nobody listens any more.
+/// Asks until the run has ended or the receiver is gone.
 #[derive(Debug)]
 pub(super) struct Watcher {
     wishes: Sender<Wish>,

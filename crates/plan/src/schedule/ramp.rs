@@ -8,7 +8,7 @@ use longhaul_core::units::{Probability, Rate};
 
 use crate::patch::Patch;
 
-/// Values that pipes come to in a straight line.
+/// Values that pipes approach in a straight line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ramp {
     /// The values at the end: a rate, a constant delay, an independent loss and other

@@ -242,7 +242,7 @@ fn enter(row: &mut Row, column: Column, cell: &[u8]) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A rate of so many bits per second; none is an outage.
+/// A rate in bits per second; 0 is an outage.
 fn capacity(bits: u64) -> Capacity {
     Rate::from_bits_per_s(bits).map_or(Capacity::Outage, Capacity::Limited)
 }

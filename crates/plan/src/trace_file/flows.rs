@@ -10,7 +10,7 @@ use super::number::Decimal;
 use crate::text::error::{near_miss, shown};
 
 const NAMES: [&str; 5] = ["start_s", "from", "to", "bytes", "rate_bps"];
-/// So many of them, from the first on, must be there.
+/// How many of [`NAMES`], from the first on, a file must have.
 const NEEDED: usize = 4;
 
 /// The place of each of [`NAMES`] in a row.

@@ -11,7 +11,7 @@ use crate::text::error::shown;
 /// The most entries of a list.
 const MOST: usize = 50_000_000;
 
-/// A table is cut to so many equal steps between its quantiles.
+/// The number of equal steps between the quantiles of a table.
 const STEPS: usize = 4096;
 
 /// A pattern of `0` and `1`. Not by lines: it may be one long one.

@@ -42,7 +42,7 @@ mod tests {
         let mut stream = Stream::new(1, "x");
         let sum: u64 = (0..100_000).map(|_| draw.next(&mut stream)).sum();
         let mean = sum as f64 / 100_000.0;
-        // The deviation of the mean of so many is 0.3 %.
+        // With this many draws the mean has a deviation of 0.3 %.
         assert!((mean - 1e6).abs() < 1.5e4, "{mean}");
     }
 

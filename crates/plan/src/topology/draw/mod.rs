@@ -23,9 +23,9 @@ use super::layout::{self, Layout};
 use super::{Kind, Sketch, SketchLink, SketchPipe, Tier};
 use labels::{Labels, Rect};
 
-/// Beyond so many links each is a thin line without a tooltip.
+/// With more links than this, each is a thin line without a tooltip.
 const MANY_LINKS: usize = 3_000;
-/// Up to so many links rate and delay are written beside them.
+/// Up to this many links, rate and delay are written beside them.
 const FEW_LINKS: usize = 40;
 /// Space around the drawing, for names at its rim.
 const MARGIN: f64 = 56.0;

@@ -1,6 +1,6 @@
 //! From the graph of a file to a sketch: what is dropped, paired, placed, named and assumed.
 //!
-//! Every step that changes or assumes something leaves a note; nothing is put right silently.
+//! Every step that changes or assumes something leaves a note; nothing is corrected silently.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) position: Option<(f64, f64)>,
     /// What the file says of the rates of hosts there, towards the node and from it.
     pub(super) access: [Option<Rate>; 2],
-    /// Whether it carries nobody else's traffic, if the file tells.
+    /// Whether it carries nobody else's traffic, if the file says so.
     pub(super) stub: Option<bool>,
     /// What the file says that sets may choose it by.
     pub(super) labels: SketchLabels,

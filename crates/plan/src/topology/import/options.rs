@@ -1,4 +1,4 @@
-//! What an import may be told: the fields of `topology: { import: … }`, and the same as
+//! The parameters of an import: the fields of `topology: { import: … }`, and the same as
 //! `key=value` on the command line. One table ([`PARAMS`]) serves both, the JSON Schema, help and
 //! documentation.
 
@@ -323,9 +323,10 @@ words! {
 /// How many hosts an import adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hosts {
-    /// So many at each node: `2 per node`, or just `2`.
+    /// A number of hosts at each node: `2 per node`, or just `2`.
     PerNode(usize),
-    /// So many in all, spread evenly over the nodes in the order of the file: `20 in all`.
+    /// A number of hosts in all, spread evenly over the nodes in the order of the file: `20 in
+    /// all`.
     InAll(usize),
 }
 

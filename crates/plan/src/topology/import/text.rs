@@ -134,7 +134,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// A delay of so many `unit`s.
+    /// A delay of this number of `unit`s.
     pub(super) fn delay(self, unit: Span) -> Result<Span, Flaw> {
         let number = self.number("a delay")?;
         span(number, unit).ok_or_else(|| {
@@ -152,7 +152,7 @@ pub(super) fn span(number: f64, unit: Span) -> Option<Span> {
         .then(|| Span::from_ns(ns.round() as u64))
 }
 
-/// A rate of so many bits per second; none where that is below 1 or above 1 Pbit/s.
+/// A rate from bits per second; `None` below 1 bit/s or above 1 Pbit/s.
 pub(super) fn rate(bits_per_s: f64) -> Option<Rate> {
     (1.0..=1e15)
         .contains(&bits_per_s)

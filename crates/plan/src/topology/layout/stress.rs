@@ -13,7 +13,7 @@ use longhaul_core::rng::Stream;
 
 use super::Graph;
 
-/// Up to so many nodes all pairs count.
+/// Up to this many nodes all pairs count.
 const ALL_PAIRS: usize = 1_000;
 const PIVOTS: usize = 40;
 const ROUNDS: usize = 30;
