@@ -347,6 +347,7 @@ impl<W: Write> Writer<W> {
     /// Counts the packets among the gathered blocks that did not get out whole.
     fn drop_gathered(&mut self, sent: usize) {
         let mut end = 0;
+        // A block starts with its type and its length; that of a packet goes on with its interface.
         while let Some(&[a, b, c, d, e, f, g, h, i, j, k, l]) = self.buffer[end..].first_chunk() {
             end += u32::from_le_bytes([e, f, g, h]) as usize;
             if u32::from_le_bytes([a, b, c, d]) == PACKET && end > sent {

@@ -57,7 +57,7 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
                 add("tcp, stamped", pair.spaced(), spacing(TCP_SPACING));
                 continue;
             }
-            // `pps` counts datagrams; each carries this many bits of payload.
+            // Goodput is `pps` times the payload bits of a datagram.
             let ideal = bits_per_s * UDP_PAYLOAD / (UDP_PACKET + more);
             let udp = at("/recv/pps").times(UDP_PAYLOAD * 8.0 / ideal);
             let lost = vec![Figure::new("lost", "", at("/recv/lost"))];

@@ -121,11 +121,14 @@ impl Headers {
             let Some([next, words, high, low]) = bytes_at(packet, at) else {
                 return headers;
             };
+            // In a fragment header these two bytes hold the offset, in their 13 high bits.
             let is_later_fragment = u16::from_be_bytes([high, low]) >> 3 != 0;
             if protocol == FRAGMENT && is_later_fragment {
                 headers.protocol = Some(next);
                 return headers;
             }
+            // Lengths count what follows the first 8 bytes: AH in words of 4 bytes (RFC 4302 §2.2),
+            // the others in words of 8; a fragment header has no length.
             at += match protocol {
                 FRAGMENT => 8,
                 AUTHENTICATION => 8 + usize::from(words) * 4,

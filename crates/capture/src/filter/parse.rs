@@ -232,6 +232,7 @@ impl<'a> Parser<'a> {
             let test = self.simple(token)?;
             return self.test(token, test);
         }
+        // The token may be the protocol, the direction or the kind, each of which may be absent.
         self.at -= 1;
         let protocol = self.peek().and_then(|token| Protocol::of(token.text));
         self.at += usize::from(protocol.is_some());
@@ -319,6 +320,7 @@ impl<'a> Parser<'a> {
         let Some(protocol) = protocol else {
             return Ok(term);
         };
+        // `tcp port 80` is the group `(tcp and port 80)`.
         let protocol = self.test(value, Test::Protocol(protocol))?;
         self.group(
             value,

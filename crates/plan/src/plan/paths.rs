@@ -259,10 +259,11 @@ pub(crate) fn check_reachable(topology: &Topology, nodes: &Nodes, faults: &mut F
         own.into_iter()
             .for_each(|area| members.entry(area).or_default().push(host));
     }
-    // The usual case: all hosts hang on one network of routers.
+    // The usual case: all hosts are joined to one network of routers.
     if members.values().any(|area| area.len() == hosts.len()) {
         return;
     }
+    // By node: the last host that was found to reach it, so that nothing is cleared between hosts.
     let mut seen: Vec<Option<NodeId>> = vec![None; topology.nodes().len()];
     for &host in &hosts {
         seen[host.index()] = Some(host);
@@ -319,7 +320,7 @@ fn neighbours(topology: &Topology, node: NodeId) -> impl Iterator<Item = NodeId>
         .map(|pipe| topology.pipe(*pipe).to)
 }
 
-/// By router or lan: the number of the set of them that it is connected with.
+/// By router or lan: the number of the connected component of routers and lans that it is in.
 fn router_areas(topology: &Topology) -> Vec<Option<u32>> {
     let transits = |id: NodeId| topology.node(id).kind.transits();
     let mut areas = vec![None; topology.nodes().len()];

@@ -132,6 +132,8 @@ fn graph(count: usize, draws: &mut Draws) -> (Vec<(usize, usize)>, usize) {
     weights.set(0, wanted[0]);
     for new in 1..count {
         let old = match weights.total() {
+            // No router lacks a link any more: the largest takes the rest, and the graph stays
+            // connected.
             0 => 0,
             total => weights.find(draws.below(total)),
         };
@@ -143,6 +145,8 @@ fn graph(count: usize, draws: &mut Draws) -> (Vec<(usize, usize)>, usize) {
             weights.set(node, if lacking[node] > 0 { wanted[node] } else { 0 });
         }
     }
+    // Each router in turn takes the links that it still lacks. Routers that it is joined to already
+    // have no weight meanwhile, since a second link between them would not be simple.
     let mut left_out = 0;
     for node in 0..count {
         weights.set(node, 0);
