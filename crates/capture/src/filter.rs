@@ -220,7 +220,7 @@ impl Net {
     fn around(address: IpAddr, len: u32) -> Self {
         let address = match address {
             IpAddr::V4(address) => {
-                // Length 0 would shift by the full width: its mask is empty, and every address is in.
+                // Length 0 would shift by the full width: its mask is empty, and holds all.
                 let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
                 IpAddr::V4((address.to_bits() & mask).into())
             }

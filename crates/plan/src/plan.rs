@@ -93,7 +93,7 @@ pub struct Plan {
     pub tolerance: Span,
     /// Whether hosts may hand over super-packets.
     pub offload: bool,
-    /// Whether the file itself asks for it, so that hosts that cannot are reported.
+    /// Whether the file itself asks for it; the run then warns where it has no effect.
     pub asks_for_offload: bool,
     /// The network.
     pub topology: Arc<Topology>,

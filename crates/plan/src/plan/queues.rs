@@ -76,9 +76,9 @@ pub(crate) fn packets_inside(
     usize::try_from(most.fold(0, u64::saturating_add)).unwrap_or(usize::MAX)
 }
 
-/// How many packets can be in a pipe at once: a queue of smallest frames (so that memory cannot run
-/// out), those in flight at the highest rate over the longest delay (capped by what one machine
-/// carries), and one in service.
+/// How many packets can be in a pipe at once: a queue full of smallest frames where bytes or time
+/// bound it, those in flight at the highest rate over the longest delay (capped by what one machine
+/// carries, doubled by duplicates), and one in service.
 fn packets_of(params: &PipeParams, most_per_s: u64) -> u64 {
     let rate = highest_rate(params);
     let waiting = match params.queue {

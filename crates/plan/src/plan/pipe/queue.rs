@@ -23,7 +23,7 @@ pub(crate) fn read(
         Either::Short(word) => (word.at(), by_word(word.get(faults)?)),
         Either::Long(spec) => (spec.at, by_parameters(&spec.value, spec.at, faults)?),
     };
-    // Limit and discipline are checked together: some disciplines take no limit in time.
+    // The engine's own validation refuses parameters out of range, such as times of zero.
     let params = PipeParams {
         queue: limit,
         discipline,
