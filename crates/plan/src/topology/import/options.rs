@@ -325,8 +325,8 @@ words! {
 pub enum Hosts {
     /// A number of hosts at each node: `2 per node`, or just `2`.
     PerNode(usize),
-    /// A number of hosts in all, spread evenly over the nodes in the order of the file: `20 in
-    /// all`.
+    /// A number of hosts in all, spread evenly over the nodes in the order of the file:
+    /// `20 in all`.
     InAll(usize),
 }
 
