@@ -1,5 +1,6 @@
 //! Modelled traffic over the engine, in virtual time.
 
+mod ends;
 mod errors;
 mod flows;
 mod harness;
