@@ -11,16 +11,12 @@
 //!
 //! Left out: how much of the traffic each flow has; `goodput` is that of all.
 
-use std::io;
-use std::process::{Command, Stdio};
-
 use longhaul_core::rng::Stream;
-use serde_json::{Value, json};
 
-use super::figures::{Against, Figure, Outcome, Target, at};
+use super::figures::{Against, Figure, Target, at};
 use super::lab::Lab;
 use super::ns3::Ns3;
-use super::virtual_time::{goodput, speed};
+use super::virtual_time::{self, goodput, speed};
 use super::{Group, Setup};
 
 /// Ports of a switch.
@@ -34,16 +30,16 @@ const QUICK_MS: u32 = 1;
 pub(super) fn group(lab: &Lab) -> Group {
     let ms = if lab.quick { QUICK_MS } else { MS };
     let targets = targets();
-    Group {
-        title: format!(
+    Group::new(
+        format!(
             "a permutation of {HOSTS} TCP CUBIC flows in a fat tree, k = {K}, 10 Gbit/s, 3 µs, {ms} ms"
         ),
-        setups: vec![
+        [
             reference(ms, &targets),
             own(ms, &targets, 1),
             own(ms, &targets, 2),
         ],
-    }
+    )
 }
 
 /// By host: the one that it sends to, another one. Each is sent to once (Sattolo's shuffle, which
@@ -80,26 +76,22 @@ fn own(ms: u32, targets: &[usize], threads: u32) -> Setup {
     let speed = speed().against(0, Against::Ratio);
     let speed = match threads {
         1 => speed,
-        _ => speed.target(Target::RatioAtLeast(80.0)),
+        _ => speed
+            .target(Target::RatioAtLeast(80.0))
+            .headline("virtual time, a fat tree, 2 threads", "ns-3, one thread"),
     };
     let near = Target::RatioNearOne(0.05);
-    Setup {
-        name: match threads {
-            1 => "one thread".to_owned(),
-            more => format!("{more} threads"),
-        },
-        command: format!(
-            "longhaul run experiment.yaml --threads {threads}, a file that `--keep DIR` keeps"
-        ),
-        reference: false,
-        run: Box::new(move |lab| run(lab, &experiment, threads)),
-        figures: vec![
-            speed,
-            wall(),
-            packet_hops().against(0, Against::Ratio).target(near),
-            goodput().against(0, Against::Ratio).target(near),
-        ],
-    }
+    let name = match threads {
+        1 => "one thread".to_owned(),
+        more => format!("{more} threads"),
+    };
+    let figures = vec![
+        speed,
+        wall(),
+        packet_hops().against(0, Against::Ratio).target(near),
+        goodput().against(0, Against::Ratio).target(near),
+    ];
+    virtual_time::own(name, figures, experiment, threads)
 }
 
 /// The experiment file.
@@ -121,50 +113,6 @@ fn list(hosts: &[usize], before: &str) -> String {
     names.join(",")
 }
 
-fn run(lab: &Lab, experiment: &str, threads: u32) -> io::Result<Outcome> {
-    let folder = lab.folder()?;
-    let file = folder.join("experiment.yaml");
-    std::fs::write(&file, experiment)?;
-    let output = Command::new(&lab.longhaul)
-        .arg("run")
-        .arg(&file)
-        .arg("--out")
-        .arg(folder.join("run"))
-        .args(["--json", "--threads", &threads.to_string()])
-        .stdin(Stdio::null())
-        .output()?;
-    let failed = |what: &str| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        io::Error::other(format!("{what} ({}): {}", output.status, said.trim()))
-    };
-    let summary: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| failed(&format!("longhaul printed no summary, {error}")))?;
-    if !output.status.success() {
-        return Err(failed("the run failed"));
-    }
-    lab.done_with(&folder);
-    figures_of(summary).ok_or_else(|| failed("the summary lacks hops, their speed or flows"))
-}
-
-fn figures_of(summary: Value) -> Option<Outcome> {
-    let hops = summary.pointer("/packets/hops")?.as_f64()?;
-    let hops_per_s = summary["hops_per_s"]
-        .as_f64()
-        .filter(|&speed| speed > 0.0)?;
-    let flows = summary["flows"].as_array()?;
-    let goodput_bps: f64 = flows
-        .iter()
-        .filter_map(|flow| flow["goodput_bps"].as_f64())
-        .sum();
-    Some(Outcome {
-        data: json!({
-            "hops": hops, "hops_per_s": hops_per_s, "wall_s": hops / hops_per_s,
-            "goodput_bps": goodput_bps, "summary": summary,
-        }),
-        health: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,18 +126,5 @@ mod tests {
         assert!(targets.iter().enumerate().all(|(from, &to)| from != to));
         let to = list(&targets, "h");
         assert!(experiment(20, &targets).contains(&format!("    to: [{to}]\n")));
-    }
-
-    #[test]
-    fn figures_come_from_the_summary() {
-        let summary = json!({
-            "packets": { "hops": 3_000_000 }, "hops_per_s": 6e6,
-            "flows": [{ "goodput_bps": 1e9 }, { "goodput_bps": 2e9 }],
-        });
-        let data = figures_of(summary).unwrap().data;
-        assert_eq!(data["wall_s"].as_f64(), Some(0.5));
-        assert_eq!(data["goodput_bps"].as_f64(), Some(3e9));
-        let empty = json!({ "packets": { "hops": 0 }, "hops_per_s": 0.0, "flows": [] });
-        assert!(figures_of(empty).is_none());
     }
 }

@@ -11,6 +11,15 @@ pub(crate) struct Outcome {
     pub(crate) health: Option<Health>,
 }
 
+impl Outcome {
+    /// Whether the emulator calls the run broken: its figures then say nothing about the network.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.health
+            .as_ref()
+            .is_some_and(|health| health.verdict == "broken")
+    }
+}
+
 /// The emulator's verdict on a run, and whether its packet counts add up.
 #[derive(Clone, Serialize)]
 pub(crate) struct Health {
@@ -69,23 +78,28 @@ impl At {
 pub(crate) enum Against {
     /// Shown beside it, with the ratio.
     Ratio,
+    /// The same, to the reference's number plus this.
+    RatioAbove(f64),
     /// Subtracted from it: the median of this number is the part that every path has.
     Minus(At),
 }
 
-/// What a figure should be.
+/// What a figure should be: always in relation to something of the same run, since absolute speeds are
+/// the machine's. The first three are for figures that are relations themselves.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// The median at most this far from zero.
+    /// The median at most this.
     AtMost(f64),
     /// The median at least this.
     AtLeast(f64),
+    /// The median within this part of 1.
+    NearOne(f64),
+    /// The median ratio to the reference at most this.
+    RatioAtMost(f64),
     /// The median ratio to the reference at least this.
     RatioAtLeast(f64),
     /// The median ratio to the reference within this part of 1.
     RatioNearOne(f64),
-    /// The median within this part of 1.
-    NearOne(f64),
     /// Zero in every run.
     Zero,
 }
@@ -100,7 +114,16 @@ pub(crate) struct Figure {
     at: At,
     /// The setup of the same group, and what it does here.
     reference: Option<(usize, Against)>,
-    target: Option<Target>,
+    pub(crate) target: Option<Target>,
+    /// Its row on the first screen: what it is, and what it is compared with.
+    pub(crate) headline: Option<Headline>,
+}
+
+/// A row on the first screen.
+#[derive(Clone, Serialize)]
+pub(crate) struct Headline {
+    pub(crate) what: String,
+    pub(crate) reference: &'static str,
 }
 
 impl Figure {
@@ -112,6 +135,16 @@ impl Figure {
             at,
             reference: None,
             target: None,
+            headline: None,
+        }
+    }
+
+    /// Shows it on the first screen.
+    pub(crate) fn headline(self, what: impl Into<String>, reference: &'static str) -> Self {
+        let what = what.into();
+        Self {
+            headline: Some(Headline { what, reference }),
+            ..self
         }
     }
 
@@ -170,6 +203,7 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<Spread>,
     /// In words.
     pub(crate) target: Option<String>,
+    pub(crate) headline: Option<Headline>,
     /// Whether the target was missed; `null` where there is none or nothing to judge.
     pub(crate) missed: Option<bool>,
 }
@@ -194,13 +228,17 @@ pub(crate) fn measure(
         let other = reference
             .and_then(|(_, rounds)| rounds.get(round))
             .and_then(|other| of(theirs_at, other));
+        let other = match how {
+            Some(Against::RatioAbove(set)) => other.map(|other| other + set),
+            _ => other,
+        };
         theirs.extend(other);
         let Some(own) = of(figure.at, outcome) else {
             continue;
         };
         match (how, other) {
             (Some(Against::Minus(_)), Some(other)) => values.push(own - other),
-            (Some(Against::Ratio), Some(other)) if other != 0.0 => {
+            (Some(_), Some(other)) if other != 0.0 => {
                 ratios.push(own / other);
                 values.push(own);
             }
@@ -220,7 +258,8 @@ pub(crate) fn measure(
         spread,
         reference,
         ratio,
-        target: figure.target.map(|target| target.words(figure.unit)),
+        target: figure.target.map(Target::words),
+        headline: figure.headline.clone(),
         missed: met.map(|met| !met).filter(|_| !incomparable),
     }
 }
@@ -233,8 +272,9 @@ pub(crate) fn reference_of(figure: &Figure) -> Option<usize> {
 impl Target {
     fn met(self, own: Option<Spread>, ratio: Option<Spread>) -> Option<bool> {
         Some(match self {
-            Self::AtMost(limit) => own?.median.abs() <= limit,
+            Self::AtMost(limit) => own?.median <= limit,
             Self::AtLeast(limit) => own?.median >= limit,
+            Self::RatioAtMost(limit) => ratio?.median <= limit,
             Self::RatioAtLeast(limit) => ratio?.median >= limit,
             Self::RatioNearOne(part) => (ratio?.median - 1.0).abs() <= part,
             Self::NearOne(part) => (own?.median - 1.0).abs() <= part,
@@ -242,16 +282,16 @@ impl Target {
         })
     }
 
-    fn words(self, unit: &str) -> String {
-        let text = match self {
-            Self::AtMost(limit) => format!("≤ {limit} {unit}"),
-            Self::AtLeast(limit) => format!("≥ {limit} {unit}"),
+    fn words(self) -> String {
+        match self {
+            Self::AtMost(limit) => format!("≤ {limit}"),
+            Self::AtLeast(limit) => format!("≥ {limit}"),
+            Self::RatioAtMost(limit) => format!("≤ {limit} ×"),
             Self::RatioAtLeast(limit) => format!("≥ {limit} ×"),
             Self::RatioNearOne(part) => format!("1 ± {part} ×"),
             Self::NearOne(part) => format!("1 ± {part}"),
             Self::Zero => "0".to_owned(),
-        };
-        text.trim_end().to_owned()
+        }
     }
 }
 
@@ -297,12 +337,24 @@ mod tests {
 
     #[test]
     fn a_common_part_is_subtracted() {
-        let figure = Figure::new("error", "µs", at("/x").plus(-100.0))
-            .against(0, Against::Minus(at("/x")))
-            .target(Target::AtMost(5.0));
+        let figure =
+            Figure::new("error", "µs", at("/x").plus(-100.0)).against(0, Against::Minus(at("/x")));
         assert_eq!(row(&figure, &[108.0], &[2.0]).values, [6.0]);
-        assert_eq!(row(&figure, &[108.0], &[2.0]).missed, Some(true));
-        assert_eq!(row(&figure, &[108.0], &[]).missed, None);
+    }
+
+    #[test]
+    fn a_reference_can_have_a_set_part() {
+        let figure = Figure::new("delay", "µs", at("/x"))
+            .against(0, Against::RatioAbove(100.0))
+            .target(Target::RatioNearOne(0.05));
+        let near = row(&figure, &[104.04], &[2.0]);
+        assert_eq!(near.ratio.unwrap().median, 1.02);
+        assert_eq!(
+            (near.values, near.reference.unwrap().1),
+            (vec![104.04], 102.0)
+        );
+        assert_eq!(row(&figure, &[110.0], &[2.0]).missed, Some(true));
+        assert_eq!(row(&figure, &[110.0], &[]).missed, None);
     }
 
     #[test]

@@ -30,21 +30,20 @@ pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
     let seconds = lab.seconds(SECONDS);
     let group = |queue: u32| {
         let pairs = ALGORITHMS.into_iter().enumerate();
-        Group {
-            title: format!(
+        let setups = pairs.flat_map(|(number, name)| {
+            let reference = 2 * number;
+            [
+                kernel(name, queue, seconds),
+                model(name, queue, seconds, reference),
+            ]
+        });
+        Group::new(
+            format!(
                 "one TCP flow, 100 Mbit/s, round trip 20 ms, a queue of {queue} packets, \
                  {seconds} s: the kernel and the model"
             ),
-            setups: pairs
-                .flat_map(|(number, name)| {
-                    let reference = 2 * number;
-                    [
-                        kernel(name, queue, seconds),
-                        model(name, queue, seconds, reference),
-                    ]
-                })
-                .collect(),
-        }
+            setups.collect::<Vec<_>>(),
+        )
     };
     QUEUES.map(group).into()
 }
@@ -57,13 +56,11 @@ fn figures() -> [Figure; 2] {
 }
 
 fn kernel(name: &'static str, queue: u32, seconds: u32) -> Setup {
-    Setup {
-        name: format!("{name}, kernel"),
-        command: format!("longhaul traffic bulk b --for '{seconds} s' --congestion {name}"),
-        reference: false,
-        run: Box::new(move |lab| live(lab, &experiment(name, queue, seconds))),
-        figures: figures().into(),
-    }
+    let command = format!("longhaul traffic bulk b --for '{seconds} s' --congestion {name}");
+    let figures = figures().into();
+    Setup::new(format!("{name}, kernel"), command, figures, move |lab| {
+        live(lab, &experiment(name, queue, seconds))
+    })
 }
 
 fn model(name: &'static str, queue: u32, seconds: u32, reference: usize) -> Setup {
@@ -74,28 +71,26 @@ fn model(name: &'static str, queue: u32, seconds: u32, reference: usize) -> Setu
         format!("--for={seconds} s"),
     ];
     let [goodput, again] = figures();
-    Setup {
-        name: format!("{name}, model"),
-        command: format!("longhaul-bench {}", arguments.join(" ")),
-        reference: false,
-        run: Box::new(move |lab| {
-            let output = Command::new(&lab.bench)
-                .args(&arguments)
-                .stdin(Stdio::null())
-                .output()?;
-            let data = serde_json::from_slice(&output.stdout).map_err(|error| {
-                let said = String::from_utf8_lossy(&output.stderr);
-                io::Error::other(format!("no figure, {error}: {}", said.trim()))
-            })?;
-            Ok(Outcome { data, health: None })
-        }),
-        figures: vec![
-            goodput
-                .against(reference, Against::Ratio)
-                .target(Target::RatioNearOne(TOLERANCE)),
-            again,
-        ],
+    let mut goodput = goodput
+        .against(reference, Against::Ratio)
+        .target(Target::RatioNearOne(TOLERANCE));
+    if queue == QUEUES[0] {
+        goodput = goodput.headline(format!("the TCP model, {name}"), "the kernel's TCP");
     }
+    let again = again.against(reference, Against::Ratio);
+    let command = format!("longhaul-bench {}", arguments.join(" "));
+    let figures = vec![goodput, again];
+    Setup::new(format!("{name}, model"), command, figures, move |lab| {
+        let output = Command::new(&lab.bench)
+            .args(&arguments)
+            .stdin(Stdio::null())
+            .output()?;
+        let data = serde_json::from_slice(&output.stdout).map_err(|error| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            io::Error::other(format!("no figure, {error}: {}", said.trim()))
+        })?;
+        Ok(Outcome { data, health: None })
+    })
 }
 
 /// Runs the experiment; its flow as the sender saw it, but with the sink's bytes and time.

@@ -2,7 +2,8 @@
 //!
 //! `crates/bench/reference/` has a program for each kind of network, compiled by one call each;
 //! headers and libraries are those of Debian's `libns3-dev` (`libns3-internet.so`), of another package or
-//! of an own installation (`libns3.41-internet-optimized.so`), found by the library's name.
+//! of an own installation (`libns3.41-internet-optimized.so`), found by the library's name. Where there are
+//! several builds, the optimised one is taken; the setup's name says which it is.
 //!
 //! Left out: building ns-3 itself.
 
@@ -40,6 +41,16 @@ struct Installed {
     /// What stands before and after a part's name in that of its library.
     before: String,
     after: String,
+}
+
+impl Installed {
+    /// How its libraries say they were built.
+    fn build(&self) -> &str {
+        match self.after.trim_start_matches('-') {
+            "" => "the package's",
+            profile => profile,
+        }
+    }
 }
 
 /// ns-3 as far as this machine has it, and one program that uses it.
@@ -87,23 +98,18 @@ impl Ns3 {
 
     /// The reference of a group: one run of the program with these arguments.
     pub(crate) fn setup(self, arguments: Vec<String>, figures: Vec<Figure>) -> Setup {
-        let name = match self.installed {
-            Some(_) => "ns-3".to_owned(),
+        let name = match &self.installed {
+            Some(installed) => format!("ns-3, {} libraries", installed.build()),
             None => format!("ns-3: {MISSING}"),
         };
-        Setup {
-            name,
-            command: format!("{} {}", self.name, arguments.join(" ")),
-            reference: false,
-            run: Box::new(move |lab| match self.installed {
-                None => Ok(Outcome {
-                    data: json!({ "missing": MISSING }),
-                    health: None,
-                }),
-                Some(_) => self.run(lab, &arguments),
+        let command = format!("{} {}", self.name, arguments.join(" "));
+        Setup::new(name, command, figures, move |lab| match self.installed {
+            None => Ok(Outcome {
+                data: json!({ "missing": MISSING }),
+                health: None,
             }),
-            figures,
-        }
+            Some(_) => self.run(lab, &arguments),
+        })
     }
 
     fn compile(&self, lab: &Lab) -> io::Result<PathBuf> {
@@ -159,7 +165,7 @@ fn installed(tree: &Path) -> Option<Installed> {
             let entries = fs::read_dir(&libraries).ok()?.flatten();
             let (before, after) = entries
                 .filter_map(|entry| affixes(entry.file_name().to_str()?))
-                .min()?;
+                .min_by_key(|(before, after)| (!after.contains("optimized"), before.clone()))?;
             Some(Installed {
                 include: include.clone(),
                 libraries,

@@ -51,6 +51,8 @@ pub(crate) struct Scenario {
     pub(crate) rows: Vec<Row>,
     /// The emulator's verdict on each run that it made.
     pub(crate) health: Vec<Health>,
+    /// Whether its broken runs are what it is about.
+    pub(crate) overload: bool,
     /// Runs that failed.
     pub(crate) errors: Vec<String>,
     /// All that each run printed.
@@ -104,6 +106,12 @@ impl Machine {
 }
 
 impl Scenario {
+    /// Whether no run counts, because all were broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        let broken = |health: &Health| health.verdict == "broken";
+        !self.overload && !self.health.is_empty() && self.health.iter().all(broken)
+    }
+
     /// The verdicts and how often each was given, like `4 faithful, 1 degraded`.
     pub(crate) fn verdicts(&self) -> String {
         let mut counts = BTreeMap::<&str, usize>::new();
@@ -125,17 +133,24 @@ pub(crate) fn scenarios(
     setups: &[Setup],
     outcomes: &[Vec<io::Result<Outcome>>],
 ) -> Vec<Scenario> {
-    let sound: Vec<Vec<Option<&Outcome>>> = outcomes
+    let done = |index: usize| outcomes[index].iter().map(|round| round.as_ref().ok());
+    let counted: Vec<Vec<Option<&Outcome>>> = setups
         .iter()
-        .map(|rounds| rounds.iter().map(|round| round.as_ref().ok()).collect())
+        .enumerate()
+        .map(|(index, setup)| {
+            let rounds = done(index);
+            rounds
+                .map(|one| one.filter(|one| setup.counts(one)))
+                .collect()
+        })
         .collect();
     let scenario = |(index, setup): (usize, &Setup)| {
         let row = |figure: &figures::Figure| {
             let reference = figures::reference_of(figure)
-                .map(|number| (setups[number].name.as_str(), sound[number].as_slice()));
-            figures::measure(figure, &sound[index], reference)
+                .map(|number| (setups[number].name.as_str(), counted[number].as_slice()));
+            figures::measure(figure, &counted[index], reference)
         };
-        let done = || sound[index].iter().flatten();
+        let done = || done(index).flatten();
         Scenario {
             bench,
             group: group.to_owned(),
@@ -144,6 +159,7 @@ pub(crate) fn scenarios(
             reference: setup.reference,
             rows: setup.figures.iter().map(row).collect(),
             health: done().filter_map(|one| one.health.clone()).collect(),
+            overload: setup.overload,
             errors: outcomes[index]
                 .iter()
                 .filter_map(|round| Some(round.as_ref().err()?.to_string()))

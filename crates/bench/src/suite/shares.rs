@@ -28,23 +28,21 @@ const QUESTIONS: u32 = 2000;
 const A_SECOND: u32 = 200;
 /// How far a share may be from what was asked.
 const NEAR: f64 = 0.03;
+/// What the first screen shows: hosts, and percent of a CPU.
+const HEADLINES: [(u32, f64); 2] = [(1, 10.0), (10, 8.0)];
 
 /// Single hosts, and many.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
     let seconds = lab.seconds(SECONDS);
     let alone = ALONE.map(|percent| setup(1, percent, seconds));
     let together = TOGETHER.map(|hosts| setup(hosts, TOGETHER_PERCENT / f64::from(hosts), seconds));
-    let group = |title: &str, setups: Vec<Setup>| Group {
-        title: title.to_owned(),
-        setups,
-    };
     let questions = if lab.quick { A_SECOND } else { QUESTIONS };
     let talks = [(false, false), (false, true), (true, false), (true, true)];
     let talks = talks.map(|(busy, shares)| talk(busy, shares, questions));
     vec![
-        group("one host with a share of a CPU", alone.into()),
-        group("hosts that share 80 % of a CPU", together.into()),
-        group("round trips between hosts with shares", talks.into()),
+        Group::new("one host with a share of a CPU", alone),
+        Group::new("hosts that share 80 % of a CPU", together),
+        Group::new("round trips between hosts with shares", talks),
     ]
 }
 
@@ -90,74 +88,71 @@ fn talk(busy: bool, shares: bool, questions: u32) -> Setup {
         questions / A_SECOND * 4 + 20
     );
     let ms = |name, pointer| Figure::new(name, "ms", at(pointer));
-    Setup {
-        name: format!("{beside}, {with}"),
-        command: format!(
-            "longhaul run with {questions} questions and answers over 1 ms, hosts {with} of {} and {}",
-            TALKERS[0], TALKERS[1]
-        ),
-        reference: false,
-        run: Box::new(move |lab| {
-            let folder = lab.folder()?;
-            let run = emulated::run(lab, &folder, &experiment)?;
-            let text = std::fs::read_to_string(folder.join("run/logs/ask.out"))?;
-            let trips: Value = serde_json::from_str(&text)?;
-            lab.done_with(&folder);
-            Ok(Outcome {
-                data: json!({ "trips": trips, "by": by(&run.summary), "summary": run.summary }),
-                health: Some(run.health),
-            })
-        }),
-        figures: vec![
-            ms("median", "/trips/p50"),
-            ms("p99", "/trips/p99"),
-            Figure::new("lost", "", at("/trips/lost")),
-        ],
-    }
+    let command = format!(
+        "longhaul run with {questions} questions and answers over 1 ms, hosts {with} of {} and {}",
+        TALKERS[0], TALKERS[1]
+    );
+    let figures = vec![
+        ms("median", "/trips/p50"),
+        ms("p99", "/trips/p99"),
+        Figure::new("lost", "", at("/trips/lost")),
+    ];
+    Setup::new(format!("{beside}, {with}"), command, figures, move |lab| {
+        let folder = lab.folder()?;
+        let run = emulated::run(lab, &folder, &experiment)?;
+        let text = std::fs::read_to_string(folder.join("run/logs/ask.out"))?;
+        let trips: Value = serde_json::from_str(&text)?;
+        lab.done_with(&folder);
+        Ok(Outcome {
+            data: json!({ "trips": trips, "by": by(&run.summary), "summary": run.summary }),
+            health: Some(run.health),
+        })
+    })
 }
 
 fn setup(hosts: u32, percent: f64, seconds: u32) -> Setup {
-    Setup {
-        name: match hosts {
-            1 => format!("{percent} %"),
-            _ => format!("{hosts} hosts of {percent} %"),
-        },
-        command: format!(
-            "longhaul run with `cpu: {percent} %` on {hosts} host(s), each with a program that wants all for {seconds} s"
-        ),
-        reference: false,
-        run: Box::new(move |lab| {
-            let folder = lab.folder()?;
-            let run = emulated::run(lab, &folder, &experiment(hosts, percent, seconds))?;
-            let mut had = Vec::new();
-            for number in 0..hosts {
-                let path = folder.join(format!("run/logs/spin@h{number}.out"));
-                let path = if path.exists() {
-                    path
-                } else {
-                    folder.join("run/logs/spin.out")
-                };
-                let text = std::fs::read_to_string(&path)?;
-                let share: f64 = text.trim().parse().map_err(std::io::Error::other)?;
-                had.push(share * 100.0 / percent);
-            }
-            lab.done_with(&folder);
-            had.sort_by(f64::total_cmp);
-            let mean = had.iter().sum::<f64>() / had.len() as f64;
-            Ok(Outcome {
-                data: json!({
-                    "mean": mean, "least": had.first(), "most": had.last(),
-                    "by": by(&run.summary), "summary": run.summary,
-                }),
-                health: Some(run.health),
-            })
-        }),
-        figures: vec![
-            Figure::new("had / asked, mean", "", at("/mean")).target(Target::NearOne(NEAR)),
-            Figure::new("least", "", at("/least")),
-            Figure::new("most", "", at("/most")),
-        ],
+    let name = match hosts {
+        1 => format!("{percent} %"),
+        _ => format!("{hosts} hosts of {percent} %"),
+    };
+    let command = format!(
+        "longhaul run with `cpu: {percent} %` on {hosts} host(s), each with a program that wants all for {seconds} s"
+    );
+    let mut mean = Figure::new("had / asked, mean", "", at("/mean")).target(Target::NearOne(NEAR));
+    if HEADLINES.contains(&(hosts, percent)) {
+        mean = mean.headline(format!("CPU time, {name}"), "the share asked for");
     }
+    let figures = vec![
+        mean,
+        Figure::new("least", "", at("/least")),
+        Figure::new("most", "", at("/most")),
+    ];
+    Setup::new(name, command, figures, move |lab| {
+        let folder = lab.folder()?;
+        let run = emulated::run(lab, &folder, &experiment(hosts, percent, seconds))?;
+        let mut had = Vec::new();
+        for number in 0..hosts {
+            let path = folder.join(format!("run/logs/spin@h{number}.out"));
+            let path = if path.exists() {
+                path
+            } else {
+                folder.join("run/logs/spin.out")
+            };
+            let text = std::fs::read_to_string(&path)?;
+            let share: f64 = text.trim().parse().map_err(std::io::Error::other)?;
+            had.push(share * 100.0 / percent);
+        }
+        lab.done_with(&folder);
+        had.sort_by(f64::total_cmp);
+        let mean = had.iter().sum::<f64>() / had.len() as f64;
+        Ok(Outcome {
+            data: json!({
+                "mean": mean, "least": had.first(), "most": had.last(),
+                "by": by(&run.summary), "summary": run.summary,
+            }),
+            health: Some(run.health),
+        })
+    })
 }
 
 /// The means that kept hosts to their shares.

@@ -6,9 +6,13 @@ use std::io;
 use super::figures::{Row, Spread};
 use super::report::{Report, Scenario};
 
-/// The markers around the block that `--write-docs` replaces.
-const BEGIN: &str = "<!-- suite:begin -->";
+/// The parts that `--write-docs` replaces, each between a line `<!-- suite:NAME -->` and a line
+/// `<!-- suite:end -->`: the first screen, and all figures.
+const SCREEN: &str = "screen";
+const ALL: &str = "all";
 const END: &str = "<!-- suite:end -->";
+
+const HEADLINES: [&str; 6] = ["what", "reference", "ours", "ratio", "target", "verdict"];
 
 const FIGURES: [&str; 8] = [
     "setup",
@@ -33,7 +37,8 @@ type Cells = Vec<Vec<String>>;
 
 /// Aligned columns for a terminal.
 pub(crate) fn plain(report: &Report) -> String {
-    let mut text = machine(report) + "\n";
+    let mut text = machine(report) + "\n\n";
+    aligned(&mut text, &HEADLINES, &headline_cells(report));
     for group in groups(report) {
         let _ = write!(text, "\n{}: {}\n", group[0].bench, group[0].group);
         aligned(&mut text, &FIGURES, &figure_cells(group));
@@ -46,19 +51,43 @@ pub(crate) fn plain(report: &Report) -> String {
             let _ = writeln!(text, "  {line}");
         }
     }
+    text + "\n" + &totals(report)
+}
+
+/// How many targets were met, and what gave no figure.
+fn totals(report: &Report) -> String {
     let missed = rows(report).filter(|row| row.missed == Some(true)).count();
     let judged = rows(report).filter(|row| row.missed.is_some()).count();
-    let _ = write!(text, "\n{} of {judged} targets met", judged - missed);
-    let failed = report.scenarios.iter().filter(|one| !one.errors.is_empty());
-    match failed.count() {
+    let mut text = format!("{} of {judged} targets met", judged - missed);
+    let count = |is: fn(&Scenario) -> bool| report.scenarios.iter().filter(|one| is(one)).count();
+    match count(Scenario::is_broken) {
+        0 => {}
+        count => {
+            let _ = write!(text, "; {count} setups without a run that was not broken");
+        }
+    }
+    match count(|one| !one.errors.is_empty()) {
         0 => text,
         count => text + &format!("; runs of {count} setups failed"),
     }
 }
 
-/// A Markdown block, markers included.
-pub(crate) fn markdown(report: &Report) -> String {
-    let mut text = format!("{BEGIN}\n\n{}\n", machine(report));
+/// A page with both parts replaced.
+pub(crate) fn write_into(page: &str, report: &Report) -> io::Result<String> {
+    let page = replace_part(page, SCREEN, &screen(report))?;
+    replace_part(&page, ALL, &all(report))
+}
+
+/// The first screen.
+fn screen(report: &Report) -> String {
+    let mut text = machine(report) + "\n\n";
+    piped(&mut text, &HEADLINES, &headline_cells(report));
+    text + "\n" + &totals(report) + ".\n"
+}
+
+/// All figures.
+fn all(report: &Report) -> String {
+    let mut text = String::new();
     let mut bench = "";
     for group in groups(report) {
         if group[0].bench != bench {
@@ -85,19 +114,25 @@ pub(crate) fn markdown(report: &Report) -> String {
         }
         text += "```\n\n</details>\n";
     }
-    text + "\n" + END
+    text
 }
 
-/// `text` with its block replaced by `block`.
-pub(crate) fn replace_block(text: &str, block: &str) -> io::Result<String> {
-    let range = text
-        .find(BEGIN)
-        .and_then(|begin| Some((begin, begin + text[begin..].find(END)? + END.len())));
+/// `page` with the part `name` replaced.
+fn replace_part(page: &str, name: &str, part: &str) -> io::Result<String> {
+    let marker = format!("<!-- suite:{name} -->\n");
+    let range = page.find(&marker).and_then(|at| {
+        let begin = at + marker.len();
+        Some((begin, begin + page[begin..].find(END)?))
+    });
     let (begin, end) = range.ok_or_else(|| {
-        let problem = format!("the file has no lines {BEGIN} and {END} to write between");
+        let problem = format!(
+            "the file has no lines {} and {END} to write between",
+            marker.trim()
+        );
         io::Error::new(io::ErrorKind::InvalidData, problem)
     })?;
-    Ok(format!("{}{block}{}", &text[..begin], &text[end..]))
+    let part = part.trim();
+    Ok(format!("{}\n{part}\n\n{}", &page[..begin], &page[end..]))
 }
 
 /// Consecutive scenarios of the same group.
@@ -139,12 +174,57 @@ fn machine(report: &Report) -> String {
     )
 }
 
+fn with_unit(value: f64, unit: &str) -> String {
+    format!("{} {unit}", number(value)).trim_end().to_owned()
+}
+
+/// One row for each figure on the first screen.
+fn headline_cells(report: &Report) -> Cells {
+    let scenarios = report.scenarios.iter();
+    let rows = scenarios.flat_map(|one| one.rows.iter().map(move |row| (one, row)));
+    rows.filter_map(|(one, row)| {
+        let headline = row.headline.as_ref()?;
+        let reference = row.reference.as_ref();
+        let reference = reference.map(|(_, median)| format!(": {}", with_unit(*median, row.unit)));
+        let met = match row.missed {
+            Some(true) => ": MISS",
+            Some(false) => ": ok",
+            None => "",
+        };
+        Some(vec![
+            headline.what.clone(),
+            headline.reference.to_owned() + &reference.unwrap_or_default(),
+            row.spread.map_or("no figure".to_owned(), |spread| {
+                let unit = with_unit(spread.median, row.unit);
+                format!("{unit} ({})", range(spread))
+            }),
+            row.ratio
+                .map_or(String::new(), |ratio| format!("{:.3}", ratio.median)),
+            row.target.clone().unwrap_or_default() + met,
+            verdict(one),
+        ])
+    })
+    .collect()
+}
+
+/// What the emulator says of a setup's runs, and which of them count.
+fn verdict(one: &Scenario) -> String {
+    let verdicts = one.verdicts();
+    match one.health.first() {
+        _ if one.health.is_empty() => String::new(),
+        _ if one.overload => format!("{verdicts}; overloaded on purpose"),
+        Some(first) if one.is_broken() => {
+            let why = first.reasons.first().map_or("", String::as_str);
+            format!("{verdicts}: {why}")
+        }
+        _ if verdicts.contains("broken") => format!("{verdicts}, left out"),
+        _ => verdicts,
+    }
+}
+
 fn figure_cells(group: &[Scenario]) -> Cells {
     let cells = |(one, row): (&Scenario, &Row)| {
-        let median = |s: Spread| {
-            let text = format!("{} {}", number(s.median), row.unit);
-            text.trim_end().to_owned()
-        };
+        let median = |s: Spread| with_unit(s.median, row.unit);
         let reference = row.reference.as_ref();
         vec![
             one.name.clone(),
@@ -160,6 +240,7 @@ fn figure_cells(group: &[Scenario]) -> Cells {
                 Some(true) => "MISS".to_owned(),
                 Some(false) => "ok".to_owned(),
                 None if row.spread.is_none() && !one.errors.is_empty() => "FAILED".to_owned(),
+                None if row.spread.is_none() && one.is_broken() => "BROKEN".to_owned(),
                 None => String::new(),
             },
         ]
@@ -182,7 +263,7 @@ fn health_cells(group: &[Scenario]) -> Cells {
         let bad = one.health.iter().filter(|h| !h.problems.is_empty()).count();
         vec![
             one.name.clone(),
-            one.verdicts(),
+            verdict(one),
             format!("{} / {} / {}", lateness(0), lateness(1), lateness(2)),
             drops,
             match bad {
@@ -276,13 +357,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_block_is_replaced() {
-        let text = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let block = format!("{BEGIN}\nnew\n{END}");
-        let replaced = replace_block(&text, &block).unwrap();
-        assert_eq!(replaced, format!("before\n{block}\nafter\n"));
-        assert_eq!(replace_block(&replaced, &block).unwrap(), replaced);
-        assert!(replace_block("nothing", &block).is_err());
+    fn only_the_part_is_replaced() {
+        let page = |first: &str, second: &str| {
+            format!(
+                "a\n<!-- suite:screen -->\n{first}{END}\nb\n<!-- suite:all -->\n{second}{END}\nc\n"
+            )
+        };
+        let replaced = replace_part(&page("old\n", "other\n"), SCREEN, "new\n").unwrap();
+        assert_eq!(replaced, page("\nnew\n\n", "other\n"));
+        assert_eq!(replace_part(&replaced, SCREEN, "new").unwrap(), replaced);
+        let replaced = replace_part(&replaced, ALL, "more").unwrap();
+        assert_eq!(replaced, page("\nnew\n\n", "\nmore\n\n"));
+        assert!(replace_part("nothing", ALL, "").is_err());
     }
 
     #[test]

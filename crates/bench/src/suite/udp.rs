@@ -6,7 +6,7 @@
 
 use std::io;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::direct::Cable;
 use super::emulated::Path;
@@ -55,17 +55,24 @@ fn flood(lab: &Lab, size: u32) -> Group {
     };
     let emulated = |hops: u32| {
         let place = chain(hops);
-        let compared = received()
+        let mut one_cpu = received()
             .against(0, Against::Ratio)
             .target(Target::RatioAtLeast(SHARE));
-        let mut figures: Vec<Figure> = std::iter::once(compared).chain(rest()).collect();
+        let mut all_cpus = received().against(1, Against::Ratio);
+        if hops == 1 {
+            let what = format!("UDP at full speed, {size} B");
+            one_cpu = one_cpu.headline(what.clone(), "cable, one CPU");
+            all_cpus = all_cpus.headline(what, "cable, all CPUs");
+        }
+        let mut figures = vec![one_cpu, all_cpus];
+        figures.extend(rest());
         figures.push(Figure::new("core busy", "", at("/busy")));
-        Setup::pair(place.words(), place, &pair, figures)
+        Setup::pair(place.words(), place, &pair, figures).overload()
     };
-    Group {
-        title: format!("UDP at full speed, {size} B, batches of 64"),
-        setups: vec![direct(plain), direct(free), emulated(1), emulated(12)],
-    }
+    Group::new(
+        format!("UDP at full speed, {size} B, batches of 64"),
+        [direct(plain), direct(free), emulated(1), emulated(12)],
+    )
 }
 
 fn loss_free(lab: &Lab, size: u32) -> Group {
@@ -78,13 +85,11 @@ fn loss_free(lab: &Lab, size: u32) -> Group {
         }
         setup
     };
-    Group {
-        title: format!(
-            "the highest of the rates {:?} kpps without loss, UDP, {size} B",
-            ladder(lab)
-        ),
-        setups: places.map(compared).into(),
-    }
+    let rates = ladder(lab);
+    Group::new(
+        format!("the highest of the rates {rates:?} kpps without loss, UDP, {size} B"),
+        places.map(compared),
+    )
 }
 
 /// The rates among which it is searched.
@@ -98,14 +103,15 @@ pub(super) fn loss_free_at(lab: &Lab, place: Place, size: u32) -> Setup {
     let rate = Figure::new("loss-free", "kpps", at("/kpps"));
     let limit = Figure::new("limited by the sender", "", at("/sender_limited"));
     let pair = Pair::udp(size, "RATE", seconds, &[]);
-    let reference = place.is_reference();
-    Setup {
-        name: format!("loss-free: {}", place.words()),
-        command: place.command(&pair),
-        reference,
-        run: Box::new(move |lab| search(lab, &place, size, seconds, ladder)),
-        figures: vec![rate, limit],
-    }
+    let (name, reference) = (
+        format!("loss-free: {}", place.words()),
+        place.is_reference(),
+    );
+    let command = place.command(&pair);
+    let setup = Setup::new(name, command, vec![rate, limit], move |lab| {
+        search(lab, &place, size, seconds, ladder)
+    });
+    Setup { reference, ..setup }
 }
 
 /// The highest rung of `ladder` that a place carries without loss, by bisection.
@@ -117,7 +123,7 @@ fn search(
     ladder: &[u32],
 ) -> io::Result<Outcome> {
     let mut steps = Vec::new();
-    let mut health = None;
+    let mut best = None;
     let mut sender_limited = false;
     let mut carries = |kpps: u32| -> io::Result<bool> {
         let pair = Pair::udp(size, &format!("{kpps}000"), seconds, &[]);
@@ -129,7 +135,7 @@ fn search(
         let lossless = sent.is_some() && sent == received;
         steps.push(json!({ "kpps": kpps, "sent": sent, "received": received, "pps": pps }));
         if lossless && kept {
-            health = outcome.health;
+            best = Some(outcome);
         } else {
             sender_limited = lossless;
         }
@@ -137,8 +143,12 @@ fn search(
     };
     let passed = bisect(ladder.len(), |rung| carries(ladder[rung]))?;
     let kpps = passed.checked_sub(1).map_or(0, |rung| ladder[rung]);
+    let (data, health) = best.map_or((Value::Null, None), |best| (best.data, best.health));
     Ok(Outcome {
-        data: json!({ "kpps": kpps, "sender_limited": sender_limited, "steps": steps }),
+        data: json!({
+            "kpps": kpps, "sender_limited": sender_limited, "steps": steps,
+            "recv": data["recv"], "send": data["send"], "summary": data["summary"],
+        }),
         health,
     })
 }
