@@ -37,8 +37,9 @@ fn set_up() -> Figure {
 
 /// The shell's namespaces.
 fn shell(count: u32) -> Setup {
-    let script =
-        format!("for n in $(seq {count}); do unshare --net ip link add a type veth peer b; done");
+    let script = format!(
+        "for n in $(seq {count}); do unshare --net ip link add name a type veth peer name b; done"
+    );
     let command = format!("unshare --user --map-root-user --net sh -c '{script}'");
     let name = format!("a shell's {count} namespaces");
     let setup = Setup::new(name, command, vec![set_up()], move |_| {

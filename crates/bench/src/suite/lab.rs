@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+/// Folders of the machine that hosts do not see; this program runs on them.
+const HIDDEN: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
+
 /// The surroundings of a suite.
 pub(crate) struct Lab {
     /// This program.
@@ -59,6 +62,19 @@ impl Lab {
             keep: keep.is_some(),
             next: Cell::new(0),
         })
+    }
+
+    /// An error where hosts could not run this program.
+    pub(crate) fn must_be_visible(&self) -> io::Result<()> {
+        if !HIDDEN.iter().any(|folder| self.bench.starts_with(folder)) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{} is hidden from hosts, which have folders {} of their own: put it elsewhere",
+            self.bench.display(),
+            HIDDEN.join(", ")
+        );
+        Err(io::Error::other(problem))
     }
 
     /// A new folder for one run.

@@ -186,6 +186,7 @@ pub(crate) fn run(options: &Options) -> io::Result<(String, bool)> {
         options.keep.clone(),
         options.quick,
     )?;
+    lab.must_be_visible()?;
     if let Some(problem) = &lab.no_reference {
         eprintln!("suite: no reference, because {problem}; ratios and differences are left out");
     }
