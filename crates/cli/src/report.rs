@@ -116,13 +116,15 @@ fn write(folder: &Path, file: &Path, extent: &Extent) -> Exit {
 
 /// Serves the page of a run until the user has enough.
 fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
-    let served = Server::bind(folder, extent, port).and_then(|server| {
-        style::print(&format!("{}\n", server.url()));
-        style::tell("only this machine can read it, and only with this address; Ctrl-C ends it");
-        server.serve()
-    });
-    match served {
-        Ok(()) => Exit::Done,
+    match Server::bind(folder, extent, port) {
+        Ok(server) => {
+            style::print(&format!("{}\n", server.url()));
+            style::tell(
+                "only this machine can read it, and only with this address; Ctrl-C ends it",
+            );
+            server.serve();
+            Exit::Done
+        }
         Err(error) => {
             style::problem(format_args!("cannot serve at port {port}: {error}"));
             Exit::Failed

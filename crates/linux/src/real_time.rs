@@ -14,6 +14,9 @@
 //! needs some 20 µs to wake, and before it goes idle the kernel pulls threads over from other CPUs,
 //! which may then stay inside the kernel for milliseconds.
 //!
+//! What it buys: with an endless loop of another program on the core's CPU, the p99 of the delay error at 50,000
+//! packets/s was 0.07 to 0.3 ms, and 4.7 to 12 ms without (four runs each, in turn).
+//!
 //! Left out: `SCHED_DEADLINE`, whose threads cannot be bound to one CPU (sched(7)).
 
 use std::fs::File;

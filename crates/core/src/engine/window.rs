@@ -19,6 +19,9 @@
 //!
 //! *Far* memory means that pipes and packets together exceed the L2 cache. The loops then prefetch: they
 //! issue many independent loads, so that the CPU overlaps their cache misses.
+//! Without prefetching, networks of 100,000 and of 1,000,000 pipes run at 0.6 to 0.7 of the speed; with it, but
+//! without the stored gaps and the early pops of [`scan`], at 0.8 to 0.9 (`examples/scale.rs`, six rounds in
+//! turn). Networks that fit the cache are as fast without either.
 //!
 //! Left out: widths that follow changed delays; several cores ([`crate::parallel`]).
 

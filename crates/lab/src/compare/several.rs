@@ -14,7 +14,6 @@
 //! or first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -36,6 +35,8 @@ const STUDENT: [f64; 30] = [
 const NORMAL: f64 = 1.960;
 /// What a run folder's file says of how it was changed.
 const SET: &str = "# run with --set ";
+/// Bytes of a run folder's experiment file that are read at most; it has lines that the original has not.
+const EXPERIMENT_MAX: u64 = 2 * longhaul_plan::file::MAX_FILE_BYTES;
 /// The names of sections, in their order.
 const SECTIONS: [&str; 5] = ["Run", "Programs", "Traffic", "Flows", "Pipes"];
 
@@ -116,8 +117,9 @@ pub fn several(runs: &[PathBuf]) -> Result<Several, SavedError> {
 
 /// What makes runs repeats of each other: the file as it was run, its seed left out, and the clock.
 fn experiment(folder: &Path, run: &Figures) -> String {
-    let text = fs::read_to_string(folder.join("experiment.yaml"));
-    let text = text.unwrap_or_else(|_| run.experiment.clone());
+    let text = saved::bounded(&folder.join("experiment.yaml"), EXPERIMENT_MAX);
+    let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+    let text = text.unwrap_or_else(|| run.experiment.clone());
     let is_seed = |line: &&str| {
         let set = line.strip_prefix(SET);
         line.starts_with("seed:") || set.is_some_and(|set| set.starts_with("seed="))
@@ -349,6 +351,8 @@ fn judged(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn run(name: &str, value: f64) -> Figures {

@@ -30,6 +30,8 @@ use crate::http::{self, Parsed, Request, Status};
 const THREADS: usize = 8;
 /// How long a client may take to send its request, and to take each piece of the reply.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a worker waits after the system has let no connection in.
+const RETRY: Duration = Duration::from_millis(100);
 /// The longest head of a request.
 const HEAD_MAX: usize = 16 << 10;
 /// After the reply: how often, and for how long each time, the rest of what a client sends is read.
@@ -99,26 +101,24 @@ impl Server {
         format!("http://{}/{}/{PAGE}", self.address, self.run.token)
     }
 
-    /// Answers until the system lets no more connections in.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn serve(&self) -> io::Result<()> {
-        let worker = || -> io::Result<()> {
+    /// Answers for as long as the process lives.
+    pub fn serve(&self) {
+        let worker = || {
             loop {
                 match self.listener.accept() {
                     // Whoever has gone away wants no answer.
                     Ok((stream, _)) => drop(self.run.converse(stream)),
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    Err(error) => return Err(error),
+                    // Such as a lack of file descriptors, which passes (accept(2)).
+                    Err(_) => thread::park_timeout(RETRY),
                 }
             }
         };
         thread::scope(|scope| {
-            let workers = [(); THREADS].map(|()| scope.spawn(worker));
-            let ends = workers.map(|worker| worker.join().unwrap_or(Ok(())));
-            ends.into_iter().collect()
-        })
+            for _ in 0..THREADS {
+                scope.spawn(worker);
+            }
+        });
     }
 }
 
