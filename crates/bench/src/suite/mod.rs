@@ -271,14 +271,24 @@ fn progress(bench: &str, setup: &str, round: usize, runs: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::figures::Target;
     use super::*;
+
+    /// Surroundings with an empty folder, in which nothing is run.
+    fn lab(name: &str) -> Lab {
+        let this = std::env::current_exe().unwrap();
+        let folder = format!("longhaul-bench-{name}-{}", std::process::id());
+        let lab = Lab::new(Some(this), Some(std::env::temp_dir().join(&folder)), false);
+        fs::remove_dir(std::env::temp_dir().join(folder)).unwrap();
+        lab.unwrap()
+    }
 
     /// Absolute speeds are the machine's; only relations can be right or wrong.
     #[test]
     fn targets_are_relations_and_the_first_screen_is_one_screen() {
-        let this = std::env::current_exe().unwrap();
-        let lab = Lab::new(Some(this), None, false).unwrap();
+        let lab = lab("relations");
         let mut headlines = 0;
         for (bench, groups) in BENCHES {
             for setup in groups(&lab).iter().flat_map(|group| &group.setups) {
@@ -293,5 +303,51 @@ mod tests {
             }
         }
         assert!((15..=36).contains(&headlines), "{headlines}");
+    }
+
+    /// A setup whose runs are broken while their number, from 1, is at most `broken`; its figure is that number.
+    fn setup(broken: usize) -> Setup {
+        let done = Cell::new(0);
+        let figure = figures::Figure::new("number", "", figures::at("/n")).headline("a", "b");
+        Setup::new("x", String::new(), vec![figure], move |_| {
+            done.set(done.get() + 1);
+            let verdict = if done.get() <= broken {
+                "broken"
+            } else {
+                "faithful"
+            };
+            Ok(Outcome {
+                data: serde_json::json!({ "n": done.get() }),
+                health: Some(figures::Health {
+                    verdict: verdict.to_owned(),
+                    reasons: vec!["stalls".to_owned()],
+                    lateness_us: [0.0; 3],
+                    physical_drops: 0,
+                    problems: Vec::new(),
+                }),
+            })
+        })
+    }
+
+    #[test]
+    fn broken_runs_are_repeated_and_give_no_figure() {
+        let lab = lab("broken");
+        let measure = |setup: Setup| {
+            let mut all = run_group(&lab, "bench", Group::new("group", [setup]), 3);
+            let one = all.remove(0);
+            (one.rows[0].values.clone(), one.is_broken(), one.verdicts())
+        };
+        let texts = |text: &str| text.to_owned();
+        assert_eq!(
+            measure(setup(2)),
+            (vec![3.0], false, texts("1 faithful, 2 broken"))
+        );
+        assert_eq!(
+            measure(setup(4)),
+            (vec![5.0], false, texts("1 faithful, 4 broken"))
+        );
+        assert_eq!(measure(setup(9)), (Vec::new(), true, texts("5 broken")));
+        let overloaded = measure(setup(9).overload());
+        assert_eq!(overloaded, (vec![1.0, 2.0, 3.0], false, texts("3 broken")));
     }
 }
