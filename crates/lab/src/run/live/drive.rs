@@ -15,7 +15,7 @@
 //! Once a second it hands a [`Report`] to the run.
 
 mod changes;
-mod door;
+mod ingress;
 mod offload;
 mod overload;
 mod overrun;
@@ -44,7 +44,7 @@ use crate::measure::Sampler;
 use crate::pace::{Now, Pace};
 use crate::run::ledger::{Network, Report};
 pub(super) use changes::Command;
-use door::Door;
+use ingress::Ingress;
 use overload::Overload;
 pub(super) use platform::{LinuxPlatform, Outcome, Platform};
 
@@ -104,7 +104,7 @@ impl Load {
     }
 
     /// Arrivals since t = 0 that waited in the receive ring for longer than their first pipe would
-    /// have delayed them anyway (up to `BACKLOG` of `door.rs`) plus half of the tolerance, while the
+    /// have delayed them anyway (up to `BACKLOG` of `ingress.rs`) plus half of the tolerance, while the
     /// loop was not catching up with a stall (`overrun.rs`).
     pub(super) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
@@ -213,7 +213,7 @@ pub(super) struct Drive<P> {
     /// How long a frame of each host may wait in the receive ring without leaving its first pipe
     /// later for it ([`lead`](longhaul_core::engine::Engine::lead)).
     leads: Vec<Span>,
-    door: Door,
+    ingress: Ingress,
     /// `NEIGHBOURS` in experiment time.
     neighbours: Span,
     meter: Meter,
@@ -290,7 +290,7 @@ impl<P: Platform> Drive<P> {
             nodes: parts.nodes,
             hosts,
             leads,
-            door: Door::new(parts.tolerance, pace),
+            ingress: Ingress::new(parts.tolerance, pace),
             neighbours: pace.span(NEIGHBOURS),
             meter: Meter::new(parts.tolerance, pace, measured),
             asked_until: began,

@@ -35,7 +35,7 @@ const STAMP_AHEAD_MAX: Duration = Duration::from_millis(1);
 /// The bounds on a frame's wait in the ring. Frames are stamped in experiment time, so the bounds above,
 /// in machine time, are converted to it here; how far the loop is behind is machine time.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Ingress {
     pace: Pace,
     /// How late packets may be.
     tolerance: Span,
@@ -45,7 +45,7 @@ pub(super) struct Door {
     overrun: Overrun,
 }
 
-impl Door {
+impl Ingress {
     pub(super) fn new(tolerance: Span, pace: Pace) -> Self {
         Self {
             pace,
@@ -98,7 +98,7 @@ impl<P: Platform> Drive<P> {
                 self.caught_up();
                 return work;
             };
-            let stamp = self.door.stamp(arrival.stamp, now);
+            let stamp = self.ingress.stamp(arrival.stamp, now);
             if stamp > now {
                 self.caught_up();
                 return work;
@@ -115,12 +115,12 @@ impl<P: Platform> Drive<P> {
                 None => Span::ZERO,
             };
             let lead = self.leads.get(arrival.host).copied().unwrap_or_default() + waits;
-            if self.door.is_overrun(age, lead, at) {
+            if self.ingress.is_overrun(age, lead, at) {
                 add(&self.load.stale, 1);
             }
             let waiting = Waiting {
                 came: self.pace.moment_of(stamp),
-                stale: self.door.stale(age, lead),
+                stale: self.ingress.stale(age, lead),
                 is_tcp: is_tcp(arrival.frame),
             };
             work += 1;
@@ -142,7 +142,7 @@ impl<P: Platform> Drive<P> {
 
     /// No arrival waits in the rings.
     fn caught_up(&mut self) {
-        self.door.caught_up();
+        self.ingress.caught_up();
         self.overload.caught_up();
     }
 
@@ -212,11 +212,11 @@ mod tests {
     use crate::pace::Dilation;
 
     /// Without dilation, and with a dilation of 10; both tolerate 200 us of machine time.
-    fn doors() -> [(Door, Pace); 2] {
+    fn ingresses() -> [(Ingress, Pace); 2] {
         [1, 10].map(|factor| {
             let pace = Pace::new(MachineTime::from_ns(1 << 40), Dilation::by(factor));
             let tolerance = pace.span(us(200));
-            (Door::new(tolerance, pace), pace)
+            (Ingress::new(tolerance, pace), pace)
         })
     }
 
@@ -225,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn a_millisecond_at_the_door_is_a_backlog_though_it_loses_nothing() {
-        for (mut door, pace) in doors() {
+    fn a_wait_of_a_millisecond_is_a_backlog_though_it_loses_nothing() {
+        for (mut ingress, pace) in ingresses() {
             let (lead, now) = (pace.span(us(50_000)), pace.begin().at + us(100_000));
-            let mut is_overrun = |age| door.is_overrun(pace.span(age), lead, now);
+            let mut is_overrun = |age| ingress.is_overrun(pace.span(age), lead, now);
             assert!(!is_overrun(us(1_100)));
             assert!(is_overrun(us(1_101)));
         }
@@ -236,9 +236,9 @@ mod tests {
 
     #[test]
     fn a_stall_is_no_overrun_while_it_is_made_good() {
-        for (mut door, pace) in doors() {
+        for (mut ingress, pace) in ingresses() {
             let (lead, now) = (pace.span(us(50_000)), pace.begin().at + us(100_000));
-            let mut is_overrun = |age, now| door.is_overrun(pace.span(age), lead, now);
+            let mut is_overrun = |age, now| ingress.is_overrun(pace.span(age), lead, now);
             assert!(!is_overrun(us(6_000), now));
             assert!(!is_overrun(us(2_000), now + us(40_000)));
             assert!(is_overrun(us(2_000), now + us(40_001)));
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn nothing_may_wait_for_longer_than_rings_hold() {
-        for (door, pace) in doors() {
-            let stale = |age, lead| door.stale(pace.span(us(age)), pace.span(us(lead)));
+        for (ingress, pace) in ingresses() {
+            let stale = |age, lead| ingress.stale(pace.span(us(age)), pace.span(us(lead)));
             assert_eq!(stale(4_000, 5_000), us(0));
             assert_eq!(stale(10_210, 50_000), us(210));
         }
@@ -256,11 +256,11 @@ mod tests {
 
     #[test]
     fn what_is_stamped_far_ahead_arrives_now() {
-        for (door, pace) in doors() {
+        for (ingress, pace) in ingresses() {
             let now = Time::ZERO + Span::from_s(1);
             for (ahead, arrives) in [(us(1_000), us(1_000)), (us(1_001), us(0))] {
                 let stamp = now + pace.span(ahead);
-                assert_eq!(door.stamp(stamp, now), now + pace.span(arrives));
+                assert_eq!(ingress.stamp(stamp, now), now + pace.span(arrives));
             }
         }
     }
