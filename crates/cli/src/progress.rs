@@ -60,7 +60,7 @@ impl Reporter {
             is_virtual: plan.clock == RunClock::Virtual,
             reports: 0,
         };
-        reporter.look("{wide_msg}");
+        reporter.set_template("{wide_msg}");
         reporter
     }
 
@@ -76,7 +76,7 @@ impl Reporter {
         }
     }
 
-    fn look(&self, template: &str) {
+    fn set_template(&self, template: &str) {
         if let (Way::Bar(bar), Ok(style)) = (&self.way, ProgressStyle::with_template(template)) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -204,7 +204,7 @@ impl Observer for Reporter {
         match progress {
             Progress::Hosts { up, total } => {
                 if *up == 0 {
-                    self.look("[{bar:20}] {wide_msg}");
+                    self.set_template("[{bar:20}] {wide_msg}");
                 }
                 self.hosts(*up, *total);
             }
@@ -221,14 +221,14 @@ impl Observer for Reporter {
             }
             Progress::Running { duration, .. } => {
                 if duration.is_none() {
-                    self.look("{wide_msg}");
+                    self.set_template("{wide_msg}");
                 }
                 self.running(progress);
             }
             Progress::Simulating { duration, .. } => {
                 match duration {
-                    Some(_) => self.look("[{bar:20}] {wide_msg}"),
-                    None => self.look("{wide_msg}"),
+                    Some(_) => self.set_template("[{bar:20}] {wide_msg}"),
+                    None => self.set_template("{wide_msg}"),
                 }
                 self.simulating(progress);
             }

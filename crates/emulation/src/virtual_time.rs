@@ -30,10 +30,10 @@ use lane::Lane;
 
 pub use control::{GRID, Stop};
 
-/// Rounds between two looks at whether the caller wants to pause. A look reads the machine's clock,
+/// Rounds between two checks of whether the caller wants to pause. A check reads the machine's clock,
 /// some 30 ns; a round takes up to a large part of a second where look-ahead and load are large, and
 /// an interrupted run must not go on for many of these.
-const ROUNDS_PER_LOOK: u64 = 16;
+const ROUNDS_PER_CHECK: u64 = 16;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,7 +232,7 @@ fn run_alone(
     pauses: &mut dyn FnMut() -> bool,
 ) -> Outcome {
     for round in 0_u64.. {
-        if round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK) && pauses() {
+        if round > 0 && round.is_multiple_of(ROUNDS_PER_CHECK) && pauses() {
             return Outcome::More;
         }
         let next = lane.next();

@@ -83,12 +83,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Spends `looks` comparisons.
+    /// Spends `comparisons` comparisons.
     ///
     /// # Errors
     /// None are left.
-    pub(crate) fn take(&self, looks: usize) -> Result<(), SelectError> {
-        let left = self.left.get().saturating_sub(looks as u64);
+    pub(crate) fn take(&self, comparisons: usize) -> Result<(), SelectError> {
+        let left = self.left.get().saturating_sub(comparisons as u64);
         self.left.set(left);
         if left > 0 {
             return Ok(());
@@ -126,9 +126,9 @@ pub(crate) fn find<U: Universe>(
 ) -> Result<Vec<U::Id>, SelectError> {
     budget.take(0)?;
     let [one, many] = universe.what();
-    let mut looks = 0;
+    let mut comparisons = 0;
     let mut filtered = |fits: &dyn Fn(&str) -> bool| -> Vec<U::Id> {
-        let all = universe.names().inspect(|_| looks += 1);
+        let all = universe.names().inspect(|_| comparisons += 1);
         all.filter(|(_, name)| fits(name))
             .map(|(id, _)| id)
             .collect()
@@ -136,7 +136,7 @@ pub(crate) fn find<U: Universe>(
     let (found, problem) = if let Some((key, value)) = text.split_once('=') {
         let (key, value) = label(text, key, value)?;
         let mut found = universe.labels().find(key, &value);
-        looks += found.len();
+        comparisons += found.len();
         let others = found.len();
         found.retain(|id| universe.has(*id));
         let problem = format!("no {one} has the label `{}`", shown(text));
@@ -164,7 +164,7 @@ pub(crate) fn find<U: Universe>(
         }
         (found, format!("there is no {one} called `{}`", shown(text)))
     };
-    budget.take(looks)?;
+    budget.take(comparisons)?;
     if !found.is_empty() {
         return Ok(found);
     }

@@ -73,8 +73,8 @@ use timers::Owner;
 use wire::Envelope;
 use world::World;
 
-/// How many packets to give to [`Traffic::look_ahead`] at once.
-pub const LOOK_AHEAD: usize = 32;
+/// How many packets to give to [`Traffic::prefetch`] at once.
+pub const PREFETCH_BATCH: usize = 32;
 
 /// Modelled hosts of a run, and the ends of its flows there.
 #[derive(Debug)]
@@ -173,8 +173,8 @@ impl Traffic {
     /// Prefetches the endpoints of the next packets, each given by its host, headers and IP length. Changes
     /// nothing. With many flows under way, each step to an endpoint (key, slot, end) is a cache miss; done
     /// for many packets together the misses overlap, and the packets then find everything in the cache.
-    pub fn look_ahead<'a>(&self, coming: impl Iterator<Item = (NodeId, &'a [u8], u32)>) {
-        let mut slots = [None; LOOK_AHEAD];
+    pub fn prefetch<'a>(&self, coming: impl Iterator<Item = (NodeId, &'a [u8], u32)>) {
+        let mut slots = [None; PREFETCH_BATCH];
         for (slot, (host, headers, ip_len)) in slots.iter_mut().zip(coming) {
             let key = Envelope::read(headers, ip_len).map(|envelope| key_of(host, &envelope));
             *slot = key.and_then(|key| self.slots.find(&key));
@@ -184,7 +184,7 @@ impl Traffic {
             _ => None,
         });
         let ends = ends.into_iter().flatten();
-        std::hint::black_box(ends.fold(0, |seen, end| seen ^ end.look()));
+        std::hint::black_box(ends.fold(0, |seen, end| seen ^ end.prefetch()));
     }
 
     /// Handles everything that is due at or before `now`, each at its own time.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use longhaul_lab::control::{Control, ControlError, Order, Reply, Request, Top};
 
 /// Interval of requests: short enough that a second is shown soon after its end.
-const LOOK: Duration = Duration::from_millis(500);
+const REFRESH: Duration = Duration::from_millis(500);
 
 /// What to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn ask(control: &Control, mut wish: Wish, wishes: &Receiver<Wish>, news: &Sender
         if news.send(said).is_err() || !answered {
             return;
         }
-        match wishes.recv_timeout(LOOK) {
+        match wishes.recv_timeout(REFRESH) {
             Ok(new) => wish = new,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -375,7 +375,7 @@ impl Engine {
             events: std::mem::take(&mut window.events),
             ends: &mut window.ends,
         };
-        scanner.look(&window.pipes, window.is_far, &mut window.scans);
+        scanner.scan(&window.pipes, window.is_far, &mut window.scans);
         let all_plain = scanner.all_plain;
         window.events = scanner.events;
         all_plain

@@ -101,10 +101,10 @@ proptest! {
                     begun += applied.begun.len();
                     known.take(applied);
                     for pipe in pipes.clone() {
-                        let look = emulation.pipe_state(pipe);
-                        prop_assert_eq!(known.is_up(pipe), look.up);
-                        prop_assert_eq!(emulation.engine().is_up(pipe), look.up);
-                        prop_assert_eq!(known.params(&plan.topology, pipe), &look.params);
+                        let state = emulation.pipe_state(pipe);
+                        prop_assert_eq!(known.is_up(pipe), state.up);
+                        prop_assert_eq!(emulation.engine().is_up(pipe), state.up);
+                        prop_assert_eq!(known.params(&plan.topology, pipe), &state.params);
                     }
                 }
             }

@@ -23,7 +23,7 @@ use longhaul_core::{Span, Time};
 
 use super::control::{Control, Joint, Move, Stop};
 use super::lane::Lane;
-use super::{Clocks, Outcome, ROUNDS_PER_LOOK, Watch};
+use super::{Clocks, Outcome, ROUNDS_PER_CHECK, Watch};
 
 /// How often a waiting thread polls the gate before it yields its CPU, where there is a CPU for every
 /// thread: the others are about to come.
@@ -97,7 +97,7 @@ struct Published {
     is_done: AtomicBool,
     is_stuck: AtomicBool,
     is_full: AtomicBool,
-    /// Whether the caller wants to look.
+    /// Whether the caller wants to pause.
     pauses: AtomicBool,
     /// By core: when the first packet comes out there.
     exits: Box<[AtomicU64]>,
@@ -276,8 +276,8 @@ impl<'a> Worker<'a> {
         self.publish_direct_delays();
         let mut horizons = None;
         for round in 0_u64.. {
-            let looks = round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK);
-            self.publish(looks && pauses());
+            let checks = round > 0 && round.is_multiple_of(ROUNDS_PER_CHECK);
+            self.publish(checks && pauses());
             if !self.wait() {
                 return Outcome::More; // the thread that broke it panics
             }

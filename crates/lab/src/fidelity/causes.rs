@@ -89,7 +89,7 @@ pub(crate) enum Cause {
 /// Detects stalls from the loop's readings of the clock.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    looked: Now,
+    last: Now,
     rested: MachineTime,
     excused_until: MachineTime,
     sheds_until: MachineTime,
@@ -101,7 +101,7 @@ impl Watch {
     /// For a loop that begins now.
     pub(crate) fn new(begin: Now) -> Self {
         Self {
-            looked: begin,
+            last: begin,
             rested: begin.at,
             excused_until: begin.at,
             sheds_until: begin.at,
@@ -111,8 +111,8 @@ impl Watch {
 
     /// The loop has read its clock, in the middle of work.
     #[inline]
-    pub(crate) fn look(&mut self, now: Now) {
-        let before = std::mem::replace(&mut self.looked, now);
+    pub(crate) fn observe(&mut self, now: Now) {
+        let before = std::mem::replace(&mut self.last, now);
         if now.at > before.at + HELD_UP {
             self.stood_still(now.at, before.at);
         }
@@ -120,17 +120,17 @@ impl Watch {
 
     /// The loop has done something other than handle packets, which is no stall.
     pub(crate) fn resume(&mut self, now: Now) {
-        self.looked = now;
+        self.last = now;
     }
 
     /// The loop's last reading of the clock.
-    pub(crate) fn looked(&self) -> Now {
-        self.looked
+    pub(crate) fn last(&self) -> Now {
+        self.last
     }
 
     /// The loop is back from a wait that was to end at `wanted` at the latest.
     pub(crate) fn woken(&mut self, now: Now, wanted: MachineTime) {
-        (self.looked, self.rested) = (now, now.at);
+        (self.last, self.rested) = (now, now.at);
         if now.at > wanted + WOKEN_LATE {
             self.stood_still(now.at, wanted);
         }
@@ -138,12 +138,12 @@ impl Watch {
 
     /// Whether the loop is still catching up with the last stall.
     pub(crate) fn is_excused(&self) -> bool {
-        self.looked.at <= self.excused_until
+        self.last.at <= self.excused_until
     }
 
     /// The loop has shed an arrival.
     pub(crate) fn shed(&mut self) {
-        self.sheds_until = self.looked.at + SHED_LATELY;
+        self.sheds_until = self.last.at + SHED_LATELY;
     }
 
     fn stood_still(&mut self, now: MachineTime, since: MachineTime) {
@@ -155,10 +155,10 @@ impl Watch {
 
     /// Why a packet is late that was due at `due`.
     pub(crate) fn cause(&self, due: MachineTime) -> Cause {
-        let looked = self.looked.at;
+        let last = self.last.at;
         if due <= self.excused_until {
             Cause::Stall
-        } else if looked.since(self.rested) > OVERLOAD || looked < self.sheds_until {
+        } else if last.since(self.rested) > OVERLOAD || last < self.sheds_until {
             Cause::Overload
         } else {
             Cause::Other
@@ -187,11 +187,11 @@ mod tests {
     fn late_wake_ups_and_long_turns_are_stalls() {
         let mut watch = Watch::new(now(0));
         watch.woken(now(1_100), at_us(1_000));
-        watch.look(now(1_900));
+        watch.observe(now(1_900));
         assert_eq!(watch.stalls, Stalls::default());
         assert_eq!(watch.cause(at_us(1_800)), Cause::Other);
         watch.woken(now(2_500), at_us(2_000));
-        watch.look(now(7_500));
+        watch.observe(now(7_500));
         let stalls = Stalls {
             count: 2,
             total_ns: 5_500_000,
@@ -209,10 +209,10 @@ mod tests {
         let mut watch = Watch::new(now(0));
         watch.woken(now(1_000), at_us(1_000));
         for us in (1_000..11_000).step_by(100) {
-            watch.look(now(us));
+            watch.observe(now(us));
             assert_eq!(watch.cause(at_us(us)), Cause::Other);
         }
-        watch.look(now(11_001));
+        watch.observe(now(11_001));
         assert_eq!(watch.cause(at_us(11_000)), Cause::Overload);
         watch.woken(now(11_010), at_us(12_000));
         assert_eq!(watch.cause(at_us(11_010)), Cause::Other);

@@ -13,11 +13,11 @@ mod drive_thread;
 #[cfg(debug_assertions)]
 mod faults;
 mod govern;
+mod host_samples;
 mod hosts;
 mod hosts_now;
 mod links;
 mod logs;
-mod looks;
 mod nic;
 mod placement;
 mod programs;

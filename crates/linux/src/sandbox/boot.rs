@@ -96,7 +96,7 @@ pub(super) fn main(
     drop((go, report));
     sys::close_all_but(3, &mut []);
     match &mut meminfo {
-        Some(meminfo) => sys::reap_forever(Some(identity::LOOK), || meminfo.refresh()),
+        Some(meminfo) => sys::reap_forever(Some(identity::REFRESH), || meminfo.refresh()),
         None => sys::reap_forever(None, || {}),
     }
 }

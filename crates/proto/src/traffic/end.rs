@@ -141,8 +141,8 @@ impl End {
     }
 
     /// Reads a little of each part that a segment will need; see
-    /// [`Traffic::look_ahead`](super::Traffic::look_ahead).
-    pub(super) fn look(&self) -> u64 {
+    /// [`Traffic::prefetch`](super::Traffic::prefetch).
+    pub(super) fn prefetch(&self) -> u64 {
         let (nxt, awaited) = self.endpoint.next_numbers();
         let (cwnd, _) = self.endpoint.window();
         let timer = self.endpoint.poll_timeout().map_or(0, Time::as_ns);
@@ -205,7 +205,7 @@ impl End {
         }
     }
 
-    /// Gives up where a response is awaited and nothing has come for too long; else looks again.
+    /// Gives up where a response is awaited and nothing has come for too long; else checks again later.
     fn watch_silence(&mut self, world: &mut World, now: Time) {
         let Work::Ask(ask) = &self.work else { return };
         let Some(since) = ask.waits_since() else {
@@ -213,8 +213,8 @@ impl End {
         };
         let until = since + self.longest_silence();
         if until > now {
-            let next_look = until.min(now + SILENCE_STEP);
-            return self.arm(world, Timer::Silence, next_look);
+            let next_check = until.min(now + SILENCE_STEP);
+            return self.arm(world, Timer::Silence, next_check);
         }
         self.fail(world, Outcome::TimedOut, now);
         self.endpoint.abort();

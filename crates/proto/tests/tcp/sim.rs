@@ -276,12 +276,12 @@ impl Sim {
         self.now = self.now.max(until);
     }
 
-    /// Runs to `until` and looks every `every`.
-    pub(crate) fn watch(&mut self, until: Time, every: Span, mut look: impl FnMut(&mut Self)) {
+    /// Runs to `until` and calls `sample` every `every`.
+    pub(crate) fn watch(&mut self, until: Time, every: Span, mut sample: impl FnMut(&mut Self)) {
         while self.now < until {
             let next = (self.now + every).min(until);
             self.run(next);
-            look(self);
+            sample(self);
         }
     }
 }

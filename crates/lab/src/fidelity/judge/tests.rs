@@ -89,7 +89,7 @@ fn the_line_follows_the_worst_pair() {
     for _ in 0..2 {
         run.meter.watch.woken(moment(run.now), moment(run.now).at);
         run.now += Span::from_ms(5);
-        run.meter.watch.look(moment(run.now));
+        run.meter.watch.observe(moment(run.now));
         run.packets([1, 0], 3, Span::from_ms(2));
         run.now += Span::from_ms(100);
     }
@@ -146,7 +146,7 @@ fn each_cause_has_a_line() {
     run.meter.watch.woken(moment(run.now), moment(run.now).at);
     for _ in 0..22 {
         run.now += Span::from_us(500);
-        run.meter.watch.look(moment(run.now));
+        run.meter.watch.observe(moment(run.now));
     }
     run.packets([0, 1], 20, Span::from_us(400));
     run.second(|second| {

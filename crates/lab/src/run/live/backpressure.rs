@@ -151,7 +151,7 @@ impl Backpressure {
 
     /// Takes a sample: the core's load, and what has come from each host so far. Returns the buckets
     /// that have to change.
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
         strain: Strain,
         seen: impl Fn(usize) -> Seen,
@@ -178,7 +178,7 @@ impl Backpressure {
         if came.is_empty() {
             return Vec::new();
         }
-        self.allowance.look(&strain, &wanted);
+        self.allowance.adapt(&strain, &wanted);
         self.change(&came)
     }
 
@@ -214,8 +214,8 @@ impl Backpressure {
     /// The part of their links' rates that the machine left to hosts that wanted all of it, on
     /// average since this was called last; of several hosts in a sample the worst counts.
     pub(crate) fn left(&mut self) -> Option<f64> {
-        let (sum, looks) = std::mem::take(&mut self.left);
-        (looks > 0).then(|| sum / f64::from(looks))
+        let (sum, samples) = std::mem::take(&mut self.left);
+        (samples > 0).then(|| sum / f64::from(samples))
     }
 }
 
@@ -296,7 +296,8 @@ impl Allowance {
         }
     }
 
-    fn look(&mut self, strain: &Strain, wanted: &Wanted) {
+    /// Adapts the allowance to a sample.
+    fn adapt(&mut self, strain: &Strain, wanted: &Wanted) {
         let is_behind = strain.behind > BEHIND && strain.load > BUSY;
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {

@@ -330,7 +330,7 @@ impl<P: Platform> Drive<P> {
             let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
             let halt = Some(halt).filter(|at| *at <= now.time);
             let taken = self.take_arrivals(now, halt);
-            // The extra look at the clock tells reading from sending; it is spared without overload.
+            // The extra reading of the clock tells reading from sending; it is spared without overload.
             if self.overload.is_learning() {
                 self.overload.has_read(self.platform.now().at);
             }
@@ -366,11 +366,11 @@ impl<P: Platform> Drive<P> {
         })
     }
 
-    /// Reads the clock, and checks for a stall of the machine since the last look.
+    /// Reads the clock, and checks for a stall of the machine since the last reading.
     #[inline]
     fn read_clock(&mut self) -> Now {
         let now = self.platform.now();
-        self.meter.watch.look(now);
+        self.meter.watch.observe(now);
         now
     }
 
@@ -417,7 +417,7 @@ impl<P: Platform> Drive<P> {
     /// Which of a call's frames the kernel is asked about: a token bucket of stamp requests.
     fn question(&mut self, frames: u64) -> Ask {
         let price = |questions: u64| Duration::from_nanos(questions * 1_000_000_000 / ASKED_PER_S);
-        let now = self.meter.watch.looked().at;
+        let now = self.meter.watch.last().at;
         let paid_until = self.asked_until.max(now) + price(frames);
         if paid_until > now + price(ASKED_AT_ONCE) {
             return Ask::Last;
@@ -428,7 +428,7 @@ impl<P: Platform> Drive<P> {
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
     fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
-        let began = self.meter.watch.looked().time;
+        let began = self.meter.watch.last().time;
         let Now {
             at: ended_at,
             time: ended,

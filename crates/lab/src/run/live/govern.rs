@@ -33,7 +33,7 @@ impl Supervisor<'_> {
         };
         let changes = self
             .backpressure
-            .look(strain, |host| seen(counts, pace, host));
+            .sample(strain, |host| seen(counts, pace, host));
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
                 // The host has died, and its event says so.
@@ -49,7 +49,7 @@ impl Supervisor<'_> {
         let Some(steering) = &mut self.steering else {
             return Ok(());
         };
-        for (host, steered) in steering.look(now, elapsed, |host| self.core.load.bulk(host)) {
+        for (host, steered) in steering.sample(now, elapsed, |host| self.core.load.bulk(host)) {
             match self.sandbox.steer(host, steered) {
                 // `Setup` is a host that has died.
                 Ok(true) | Err(SandboxError::Setup(_)) => {}

@@ -130,10 +130,10 @@ impl Supervisor<'_> {
             Err(refusal) => return refusal,
         };
         let (done, answer) = sync_channel(1);
-        self.core.command(Command::Look { pipes, done });
+        self.core.command(Command::ReadState { pipes, done });
         match wait(&answer) {
-            Some((at, looks)) => Reply::Get {
-                pipes: looks.iter().map(|look| self.shown(look)).collect(),
+            Some((at, states)) => Reply::Get {
+                pipes: states.iter().map(|state| self.shown(state)).collect(),
                 at_s: at.as_s(),
             },
             None => silence(),
@@ -146,27 +146,27 @@ impl Supervisor<'_> {
             return Some(Vec::new());
         }
         let (done, answer) = sync_channel(1);
-        self.core.command(Command::Look { pipes, done });
-        let (_, looks) = wait(&answer)?;
-        Some(looks.iter().map(|look| look.waiting.1).collect())
+        self.core.command(Command::ReadState { pipes, done });
+        let (_, states) = wait(&answer)?;
+        Some(states.iter().map(|state| state.waiting.1).collect())
     }
 
-    fn shown(&self, look: &PipeState) -> PipeNow {
-        let pipe = self.plan.topology.pipe(look.pipe);
-        let params = described::unusual(&look.params).into_iter();
+    fn shown(&self, state: &PipeState) -> PipeNow {
+        let pipe = self.plan.topology.pipe(state.pipe);
+        let params = described::unusual(&state.params).into_iter();
         PipeNow {
             name: pipe.name.clone(),
             link: pipe.link.clone(),
-            up: look.up,
-            rate_bps: look.params.rate.map(|rate| rate.bits_per_s()),
-            delay_ns: look.params.delay.as_ns(),
-            loss: look.params.loss.mean(),
+            up: state.up,
+            rate_bps: state.params.rate.map(|rate| rate.bits_per_s()),
+            delay_ns: state.params.delay.as_ns(),
+            loss: state.params.loss.mean(),
             params: params
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
-            waiting_packets: look.waiting.0,
-            waiting_bytes: look.waiting.1,
-            counters: PipeCounts::from(&look.counters),
+            waiting_packets: state.waiting.0,
+            waiting_bytes: state.waiting.1,
+            counters: PipeCounts::from(&state.counters),
         }
     }
 

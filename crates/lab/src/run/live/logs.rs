@@ -77,7 +77,7 @@ impl LogStream {
             };
             total += read;
             self.keep(&buffer[..read])?;
-            matched |= pattern.is_some_and(|pattern| self.look(&buffer[..read], pattern));
+            matched |= pattern.is_some_and(|pattern| self.finds(&buffer[..read], pattern));
         }
         Ok(matched)
     }
@@ -94,7 +94,7 @@ impl LogStream {
     }
 
     /// Whether a line that `bytes` completes, or the prompt at its end, matches.
-    fn look(&mut self, bytes: &[u8], pattern: &Regex) -> bool {
+    fn finds(&mut self, bytes: &[u8], pattern: &Regex) -> bool {
         let mut found = false;
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let room = LINE_MAX.saturating_sub(self.line.len());

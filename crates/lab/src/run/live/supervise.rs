@@ -28,8 +28,8 @@ use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::backpressure::Backpressure;
 use crate::run::live::drive::Totals;
+use crate::run::live::host_samples::HostSampler;
 use crate::run::live::hosts_now::Used;
-use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
 use crate::run::live::resources::Watch;
 use crate::run::live::steering::Steering;
@@ -97,7 +97,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) phase: Phase,
     pub(super) experiment_dir: PathBuf,
     pub(super) recorder: Recorder,
-    pub(super) looks: Looks,
+    pub(super) host_sampler: HostSampler,
     pub(super) resources: Watch<'a>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Supervisor<'a> {
         let offload = super::hosts::offloads(plan);
         let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
-        let looks = Looks::new(plan, core.pace);
+        let host_sampler = HostSampler::new(plan, core.pace);
         let mut judge = Judge::new(plan.tolerance, hosts, names);
         judge.oversubscribed(resources.excess());
         let warnings = warnings(plan, &options.experiment_dir).into_iter();
@@ -170,7 +170,7 @@ impl<'a> Supervisor<'a> {
             phase: Phase::Running,
             experiment_dir: options.experiment_dir.clone(),
             recorder,
-            looks,
+            host_sampler,
             resources,
         })
     }
@@ -222,7 +222,7 @@ impl<'a> Supervisor<'a> {
             ];
             fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
             fds.extend(self.programs.readiness());
-            let tick = self.looks.due_in(self.core.now().at);
+            let tick = self.host_sampler.due_in(self.core.now().at);
             let tick = tick.map_or(TICK, |tick| tick.min(TICK));
             wait_readable(&fds, Some(tick)).map_err(io_error("waiting"))?
         };
@@ -253,7 +253,7 @@ impl<'a> Supervisor<'a> {
         while let Some(report) = self.next_report()? {
             self.take_report(report)?;
         }
-        self.look()?;
+        self.sample_hosts()?;
         self.decide(observer)
     }
 
@@ -524,7 +524,7 @@ impl<'a> Supervisor<'a> {
         for warning in self.resources.warnings() {
             self.ledger.warn(warning);
         }
-        for warning in self.looks.warnings(self.core.pace) {
+        for warning in self.host_sampler.warnings(self.core.pace) {
             self.ledger.warn(warning);
         }
         let core = CoreEnd {

@@ -11,16 +11,16 @@ use crate::calibrate::MachineCosts;
 use crate::control::{Order, Reply, Request};
 use crate::summary::{self, CoreFacts};
 
-/// A machine whose clocks move when somebody looks at them.
+/// A machine whose clocks move when they are read.
 #[derive(Debug, Default)]
 pub(super) struct TestMachine {
     memory: Option<u64>,
     refuses: bool,
-    /// How far each look moves its clock.
+    /// How far each reading moves its clock.
     step: Duration,
     now: Arc<AtomicU64>,
-    /// Looks at the CPU time, of which each moves it by a millisecond.
-    looks: Arc<AtomicU32>,
+    /// Readings of the CPU time, of which each moves it by a millisecond.
+    cpu_reads: Arc<AtomicU32>,
     /// Asked so often, it has been interrupted.
     interrupted_at: Option<u32>,
     asked: u32,
@@ -57,13 +57,13 @@ impl Machine for TestMachine {
 
     fn clock(&self) -> Clock {
         let (now, step) = (Arc::clone(&self.now), self.step.as_nanos() as u64);
-        let look = move || now.fetch_add(step, Ordering::Relaxed) + step;
-        Arc::new(move || Duration::from_nanos(look()))
+        let read = move || now.fetch_add(step, Ordering::Relaxed) + step;
+        Arc::new(move || Duration::from_nanos(read()))
     }
 
     fn cpu_clock(&self) -> Clock {
-        let looks = Arc::clone(&self.looks);
-        Arc::new(move || MS * (looks.fetch_add(1, Ordering::Relaxed) + 1))
+        let reads = Arc::clone(&self.cpu_reads);
+        Arc::new(move || MS * (reads.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
     fn listen(&mut self, socket: &Path) -> io::Result<()> {
@@ -157,8 +157,8 @@ fn figures_of_its_cost_are_the_machines() {
     let mut machine = TestMachine::default();
     let (summary, told) = simulate("cost", &mut machine);
     let summary = summary.expect("nothing goes wrong");
-    // Two looks for each piece of work, a millisecond apart.
-    let cpu = f64::from(machine.looks.load(Ordering::Relaxed) / 2) / 1e3;
+    // Two readings for each piece of work, a millisecond apart.
+    let cpu = f64::from(machine.cpu_reads.load(Ordering::Relaxed) / 2) / 1e3;
     assert!(cpu >= 0.02, "{cpu} s: less than a piece for each second");
     assert_eq!(summary.hops_per_s, summary.packets.hops as f64 / cpu);
     assert_eq!(summary.cores[0].busy, cpu / 20.0);

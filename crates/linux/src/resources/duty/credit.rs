@@ -85,7 +85,12 @@ impl Credit {
 
     /// Decides by what the host's processes have used so far. `waited_ns` says how long its tasks
     /// have waited for a CPU since it was last asked, in sum; it is asked only where that matters.
-    pub fn look(&mut self, now_ns: u64, used_ns: u64, waited_ns: impl FnOnce() -> u64) -> Decision {
+    pub fn decide(
+        &mut self,
+        now_ns: u64,
+        used_ns: u64,
+        waited_ns: impl FnOnce() -> u64,
+    ) -> Decision {
         let span = now_ns.saturating_sub(self.at_ns) as f64;
         let used = used_ns.saturating_sub(self.used_ns) as f64;
         self.at_ns = self.at_ns.max(now_ns);
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A machine with one host, whose tasks want so many CPUs at a time, and looks that come late.
+    /// A machine with one host, whose tasks want so many CPUs at a time, and samples that come late.
     struct Machine {
         credit: Credit,
         now_ns: u64,
@@ -172,15 +177,15 @@ mod tests {
             }
         }
 
-        /// The next look, `late_ns` after it was due; the host has used `wants` CPUs until then.
+        /// The next sample, `late_ns` after it was due; the host has used `wants` CPUs until then.
         fn step(&mut self, late_ns: u64, wants: f64) {
             let then = self.next_ns + late_ns;
             if !self.stopped {
                 self.used_ns += ((then - self.now_ns) as f64 * wants) as u64;
             }
             self.now_ns = then;
-            let decision = self.credit.look(then, self.used_ns, || 0);
-            assert!(decision.next_ns > then, "time passes between looks");
+            let decision = self.credit.decide(then, self.used_ns, || 0);
+            assert!(decision.next_ns > then, "time passes between samples");
             (self.stopped, self.next_ns) = (decision.stopped, decision.next_ns);
         }
     }
@@ -206,7 +211,7 @@ mod tests {
                 worst_ns = worst_ns.max(late_ns);
             }
             let error = machine.used_ns as f64 - machine.now_ns as f64 * share;
-            // What it may be ahead: a look, late, with all CPUs; or behind: a period and a late look.
+            // What it may be ahead: a sample, late, with all CPUs; or behind: a period and a late sample.
             let ahead = (QUANTUM_NS + worst_ns) as f64 * cpus as f64 + QUANTUM_NS as f64 * share;
             let period = (LEAST_ON_NS * cpus as f64).max(QUANTUM_NS as f64 * share);
             let behind = period + share * worst_ns as f64;
@@ -218,11 +223,11 @@ mod tests {
         fn nobody_gets_more_and_nobody_stays_stopped(
             share in 0.01f64..2.0,
             cpus in 2usize..9,
-            looks in prop::collection::vec((lateness(), prop_oneof![Just(0.0), 0.0f64..1.0, Just(1.0)]), 3000),
+            samples in prop::collection::vec((lateness(), prop_oneof![Just(0.0), 0.0f64..1.0, Just(1.0)]), 3000),
         ) {
             let mut machine = Machine::new(share, cpus);
             let (mut worst_ns, mut stopped_ns) = (0, 0);
-            for (late_ns, wants) in looks {
+            for (late_ns, wants) in samples {
                 let before = (machine.stopped, machine.now_ns);
                 machine.step(late_ns, wants * cpus as f64);
                 worst_ns = worst_ns.max(late_ns);
@@ -231,7 +236,7 @@ mod tests {
                 if machine.stopped {
                     prop_assert!(machine.credit.credit_ns < machine.credit.mark(),
                         "within its credit");
-                    // The next look, if it is in time, lets it go on.
+                    // The next sample, if it is in time, lets it go on.
                     let goes_on = debt + machine.credit.mark();
                     let wait = (machine.next_ns - machine.now_ns) as f64;
                     prop_assert!(wait <= goes_on / share + LEAST_NS);
@@ -243,7 +248,7 @@ mod tests {
             let most = machine.now_ns as f64 * share + share * LATE_NS
                 + (QUANTUM_NS + worst_ns) as f64 * (cpus as f64 + share);
             prop_assert!(machine.used_ns as f64 <= most);
-            // Looks that were late, or rounding: no other look finds a host stopped twice.
+            // Samples that were late, or rounding: no other finds a host stopped twice.
             prop_assert!(stopped_ns as f64 <= 0.01 * machine.now_ns as f64, "{stopped_ns}");
         }
 
@@ -275,7 +280,7 @@ mod tests {
         while !machine.stopped {
             machine.step(0, 4.0);
         }
-        // A quantum's credit and one look.
+        // A quantum's credit and one sample.
         assert!(machine.now_ns - began <= 2 * QUANTUM_NS);
         assert!(machine.used_ns - used <= 8 * QUANTUM_NS);
     }
@@ -297,7 +302,7 @@ mod tests {
             }
             if now >= next {
                 let mut asked = 0;
-                let decision = credit.look(now, used, || {
+                let decision = credit.decide(now, used, || {
                     asked = std::mem::take(&mut told);
                     asked
                 });

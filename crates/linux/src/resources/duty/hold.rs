@@ -18,7 +18,7 @@ use crate::resources::census::{Arrival, Stat, StatFile};
 
 /// How long parents get to stop before their children are stopped, and how often that is checked.
 const PARENTS_NS: u64 = 20_000_000;
-const PARENTS_LOOK_NS: u64 = 100_000;
+const PARENTS_CHECK_NS: u64 = 100_000;
 /// A host that forks is sampled again this long after a stop, to stop children that it has missed.
 const FORKS_NS: u64 = 300_000;
 /// How long a host counts as one that forks.
@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// Measures, decides, and stops or continues. Returns the processes that have ended.
-    pub(super) fn look(&mut self) -> Vec<i32> {
+    pub(super) fn step(&mut self) -> Vec<i32> {
         let gone = self.measure(monotonic_ns());
         // Read after measuring: if others take this thread's CPU in between, the host must not seem to
         // have used more CPU time than has passed.
@@ -173,7 +173,7 @@ impl Host {
         }
         let members = &mut self.members;
         let waited = || members.iter_mut().map(|member| member.waited(now_ns)).sum();
-        let decision = self.credit.look(now_ns, self.used_ns, waited);
+        let decision = self.credit.decide(now_ns, self.used_ns, waited);
         self.due_ns = decision.next_ns;
         if !decision.stopped {
             self.go_on();
@@ -186,7 +186,7 @@ impl Host {
         }
         if let Phase::Parents(until_ns) = self.phase {
             if now_ns < until_ns && self.any_runs(&parents) {
-                self.due_ns = now_ns + PARENTS_LOOK_NS;
+                self.due_ns = now_ns + PARENTS_CHECK_NS;
                 return gone;
             }
             self.phase = Phase::Holds;

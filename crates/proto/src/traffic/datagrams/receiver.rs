@@ -62,7 +62,7 @@ impl Receiver {
         })
     }
 
-    /// Looks whether all is over, and when to look again.
+    /// Ends the flow where all is over; else sets when to check again.
     pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
         let Some(departures) = &mut self.departures else {
             return;

@@ -12,7 +12,7 @@ const TICK: Duration = Duration::from_millis(20);
 const GIGABIT: f64 = 125e6;
 const LENGTHS: (u32, u32) = (1500, 1514);
 
-/// A look at a core that was busy for part of the time, and behind with part of its arrivals.
+/// A sample of a core that was busy for part of the time, and behind with part of its arrivals.
 fn strain(load: f64, behind: f64) -> Strain {
     Strain {
         elapsed: TICK,
@@ -38,7 +38,7 @@ fn settle(capacity: f64, frame: u32, behind_above: f64) -> f64 {
             bytes: (frames * f64::from(frame)) as u64,
             waited: Duration::ZERO,
         };
-        for (_, shaper) in backpressure.look(strain(load.min(1.0), behind), |_| seen) {
+        for (_, shaper) in backpressure.sample(strain(load.min(1.0), behind), |_| seen) {
             allowed = shaper.bytes_per_s as f64;
         }
     }
@@ -72,12 +72,12 @@ fn a_modest_host_is_left_alone() {
             bytes: tick * 100,
             waited: Duration::ZERO,
         };
-        assert!(backpressure.look(strain(0.1, 0.0), |_| seen).is_empty());
+        assert!(backpressure.sample(strain(0.1, 0.0), |_| seen).is_empty());
     }
 }
 
 /// Hosts that always send, some of them behind a link of that many bytes a second, and a core that is
-/// behind above a load of `full`. Each look: the load, and what each host's bucket lets through.
+/// behind above a load of `full`. Each sample: the load, and what each host's bucket lets through.
 fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, Vec<f64>)> {
     let mut backpressure = Backpressure::default();
     let limits = std::iter::repeat_n(Limit::Machine, machine);
@@ -88,7 +88,7 @@ fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, V
         .map(|(host, limit)| backpressure.follow(host, limit, lengths, Seen::default()))
         .collect();
     let mut seen = vec![Seen::default(); buckets.len()];
-    let mut looks = Vec::new();
+    let mut samples = Vec::new();
     for _ in 0..2000 {
         let rates: Vec<f64> = buckets.iter().map(|b| b.bytes_per_s as f64).collect();
         let load = rates.iter().sum::<f64>() / capacity;
@@ -104,12 +104,12 @@ fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, V
             seen.waited += Duration::from_secs_f64(frames as f64 * middle);
         }
         let strain = strain(load.min(1.0), if load > full { 0.3 } else { 0.0 });
-        for (host, shaper) in backpressure.look(strain, |host| seen[host]) {
+        for (host, shaper) in backpressure.sample(strain, |host| seen[host]) {
             buckets[host] = shaper;
         }
-        looks.push((load, rates));
+        samples.push((load, rates));
     }
-    looks
+    samples
 }
 
 proptest! {
@@ -123,17 +123,17 @@ proptest! {
     ) {
         prop_assume!(machine + links.len() > 0);
         let capacity = each * (machine + links.len()) as f64;
-        let looks = flood(machine, &links, capacity, full);
-        let late = &looks[1000..];
+        let samples = flood(machine, &links, capacity, full);
+        let late = &samples[1000..];
         let mean = late.iter().map(|(load, _)| load).sum::<f64>() / late.len() as f64;
         let behind = late.iter().filter(|(load, _)| *load > full).count();
-        prop_assert!(behind * 3 < late.len(), "behind at {behind} of {} looks", late.len());
+        prop_assert!(behind * 3 < late.len(), "behind at {behind} of {} samples", late.len());
         prop_assert!(late.iter().all(|(load, _)| *load < 1.2 * full), "overrun");
         let all = links.iter().map(|bits| *bits as f64 / 8.0).sum::<f64>() / capacity;
         let reached = if machine == 0 { all.min(full) } else { full.min(FULL) };
         prop_assert!(mean > 0.75 * reached, "{mean} of {reached}");
         // A link has what it claims until the core has been behind.
-        let was_behind = looks.windows(2).any(|two| two.iter().all(|(load, _)| *load > full));
+        let was_behind = samples.windows(2).any(|two| two.iter().all(|(load, _)| *load > full));
         prop_assert!(was_behind || reached < full, "never behind");
         if !was_behind {
             return Ok(());
@@ -147,22 +147,22 @@ proptest! {
     }
 }
 
-/// The machine stood still once: at the next look it has caught up.
+/// The machine stood still once: at the next sample it has caught up.
 #[test]
 fn a_core_is_behind_the_second_time_in_a_row() {
     let mut backpressure = Backpressure::default();
     backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());
     let mut sent = Seen::default();
-    let mut look = |behind| {
+    let mut sample = |behind| {
         sent.packets += 1;
         sent.bytes += 1 << 30;
-        backpressure.look(strain(0.99, behind), |_| sent);
+        backpressure.sample(strain(0.99, behind), |_| sent);
         backpressure.allowance.speed
     };
     for behind in [0.9, 0.0, 0.9, 0.0, 0.9] {
-        assert_eq!(look(behind), SPEED_START, "{behind}");
+        assert_eq!(sample(behind), SPEED_START, "{behind}");
     }
-    assert!(look(0.9) < SPEED_START);
+    assert!(sample(0.9) < SPEED_START);
 }
 
 /// Hosts without and with a link get the same, once the core has been behind.
@@ -176,7 +176,7 @@ fn the_machine_allows_all_hosts_the_same() {
     for _ in 0..3 {
         sent.packets += 1000;
         sent.bytes += 1 << 30;
-        for (host, shaper) in backpressure.look(strain(0.99, 0.9), |_| sent) {
+        for (host, shaper) in backpressure.sample(strain(0.99, 0.9), |_| sent) {
             applied[host] = shaper.bytes_per_s;
         }
     }
@@ -246,7 +246,7 @@ impl Greedy {
         }
     }
 
-    /// A look later, of a core that carries so many bytes per second.
+    /// One sample later, of a core that carries so many bytes per second.
     fn tick(&mut self, capacity: f64) {
         let load = self.bucket / capacity;
         let behind = if load > 1.0 { 0.5 } else { 0.0 };
@@ -264,7 +264,7 @@ impl Greedy {
         self.waits = (self.waits + came - sent).max(0.0);
         let changes = self
             .backpressure
-            .look(strain(load.min(1.0), behind), |_| self.seen);
+            .sample(strain(load.min(1.0), behind), |_| self.seen);
         for (host, shaper) in changes {
             assert_eq!(host, 0);
             self.bucket = shaper.bytes_per_s as f64;
@@ -326,7 +326,7 @@ fn a_host_that_is_not_held_back_says_nothing() {
             bytes: tick * 66,
             waited: Duration::ZERO,
         };
-        backpressure.look(strain(1.0, 0.9), |_| seen);
+        backpressure.sample(strain(1.0, 0.9), |_| seen);
     }
     assert_eq!(backpressure.left(), None);
 }
@@ -339,7 +339,11 @@ fn only_hosts_with_super_packets_and_a_link_follow_it() {
         ..Seen::default()
     };
     backpressure.follow(0, limit(1_000_000_000), LENGTHS, Seen::default());
-    let mut changes = |packets| backpressure.look(strain(0.1, 0.0), |_| seen(packets)).len();
+    let mut changes = |packets| {
+        backpressure
+            .sample(strain(0.1, 0.0), |_| seen(packets))
+            .len()
+    };
     assert_eq!(changes(1), 1);
     assert_eq!(changes(2), 0, "as before");
     backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());

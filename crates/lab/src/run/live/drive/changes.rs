@@ -49,7 +49,7 @@ pub(crate) enum Command {
         done: SyncSender<Time>,
     },
     /// Asks for the present state of pipes; answers with it and its time.
-    Look {
+    ReadState {
         /// The pipes.
         pipes: Vec<PipeId>,
         /// Where the answer goes.
@@ -87,11 +87,11 @@ impl<P: Platform> Drive<P> {
                     self.sampler.begin_capture(number, wanted, emulation);
                     let _ = done.try_send(self.emulation.now());
                 }
-                Ok(Command::Look { pipes, done }) => {
-                    let looks = pipes
+                Ok(Command::ReadState { pipes, done }) => {
+                    let states = pipes
                         .into_iter()
                         .map(|pipe| self.emulation.pipe_state(pipe));
-                    let _ = done.try_send((self.emulation.now(), looks.collect()));
+                    let _ = done.try_send((self.emulation.now(), states.collect()));
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,

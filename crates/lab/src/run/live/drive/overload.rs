@@ -111,7 +111,7 @@ impl Overload {
     }
 
     /// Whether costs are being learnt: only then must the loop call [`has_read`](Self::has_read),
-    /// which takes another look at the clock.
+    /// which takes another reading of the clock.
     pub(super) const fn is_learning(&self) -> bool {
         self.service.is_some()
     }

@@ -164,7 +164,7 @@ fn lost_packets_are_counted_where_they_were_lost() {
 
 #[test]
 fn many_packets_are_bounded_by_the_last_stamp_of_their_call() {
-    // 100,000 a second, on a machine whose looks take as long as the gaps: calls of several frames.
+    // 100,000 a second, on a machine whose clock readings take as long as the gaps: calls of several frames.
     let mut machine = Machine::new(every(1, Span::from_us(10)));
     machine.send_cost = us(2);
     machine.fault = |number| match number % 20_000 {

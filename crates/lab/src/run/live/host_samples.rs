@@ -20,9 +20,9 @@ use crate::pace::Pace;
 /// Sampling may take one part in this many of a CPU.
 const SHARE: u32 = 100;
 
-/// The schedule of one kind of sample.
+/// How often one kind of sample is taken, and what that costs.
 #[derive(Debug)]
-struct Look {
+struct Interval {
     /// What is sampled.
     what: &'static str,
     /// How often the file asks for it, where it does.
@@ -30,11 +30,11 @@ struct Look {
     /// How often it is sampled.
     every: Duration,
     next: MachineTime,
-    looks: u32,
+    samples: u32,
     cost: Duration,
 }
 
-impl Look {
+impl Interval {
     fn new(what: &'static str, asked: Option<Span>, pace: Pace) -> Self {
         let every = asked.map_or(Duration::MAX, |span| pace.duration(span));
         Self {
@@ -42,7 +42,7 @@ impl Look {
             asked,
             every,
             next: pace.begin().at,
-            looks: 0,
+            samples: 0,
             cost: Duration::ZERO,
         }
     }
@@ -65,10 +65,10 @@ impl Look {
 
     /// Accounts for the cost of a sample, and lengthens the interval where the mean is too high.
     fn paid(&mut self, cost: Duration) {
-        self.looks += 1;
+        self.samples += 1;
         self.cost += cost;
         // The mean: a single sample includes whatever else the machine did.
-        let mean = self.cost / self.looks;
+        let mean = self.cost / self.samples;
         while self.every < mean * SHARE {
             self.every *= 2;
         }
@@ -77,7 +77,7 @@ impl Look {
     fn warning(&self, pace: Pace) -> Option<String> {
         let asked = self.asked?;
         let done = pace.span(self.every);
-        let mean = self.cost.checked_div(self.looks)?;
+        let mean = self.cost.checked_div(self.samples)?;
         (done > asked).then(|| {
             format!(
                 "{} were looked at every {done} instead of every {asked}: a look took {:.1} ms, and \
@@ -91,21 +91,21 @@ impl Look {
 
 /// What the last samples said of hosts.
 #[derive(Debug)]
-pub(super) struct Looks {
-    hosts: Look,
-    connections: Look,
+pub(super) struct HostSampler {
+    hosts: Interval,
+    connections: Interval,
     used: Vec<HostUsage>,
     since: Time,
     /// Connections that did not fit into a sample.
     more: u64,
 }
 
-impl Looks {
+impl HostSampler {
     pub(super) fn new(plan: &Plan, pace: Pace) -> Self {
         let measure = &plan.measure;
         Self {
-            hosts: Look::new("hosts", measure.hosts, pace),
-            connections: Look::new("TCP connections", measure.connections, pace),
+            hosts: Interval::new("hosts", measure.hosts, pace),
+            connections: Interval::new("TCP connections", measure.connections, pace),
             used: vec![HostUsage::default(); plan.hosts.len()],
             since: Time::ZERO,
             more: 0,
@@ -115,13 +115,13 @@ impl Looks {
     /// How long until the next sample.
     pub(super) fn due_in(&self, now: MachineTime) -> Option<Duration> {
         let all = [&self.hosts, &self.connections];
-        all.iter().filter_map(|look| look.due_in(now)).min()
+        all.iter().filter_map(|kind| kind.due_in(now)).min()
     }
 
     /// What is worth knowing at the end.
     pub(super) fn warnings(&self, pace: Pace) -> Vec<String> {
         let all = [&self.hosts, &self.connections];
-        let mut warnings: Vec<String> = all.iter().filter_map(|look| look.warning(pace)).collect();
+        let mut warnings: Vec<String> = all.iter().filter_map(|kind| kind.warning(pace)).collect();
         if self.more > 0 {
             let more = self.more;
             warnings.push(format!(
@@ -157,22 +157,22 @@ impl Looks {
 
 impl Supervisor<'_> {
     /// Takes the samples that are due.
-    pub(super) fn look(&mut self) -> Result<(), SandboxError> {
+    pub(super) fn sample_hosts(&mut self) -> Result<(), SandboxError> {
         let now = self.core.now();
         let doublings = self.recorder.doublings();
-        if self.looks.hosts.is_due(now.at, doublings) {
+        if self.host_sampler.hosts.is_due(now.at, doublings) {
             let usage = self.sandbox.usage()?;
-            self.looks.hosts.paid(usage.cost);
-            let rows = self.looks.host_rows(&usage, now.time, self.plan);
+            self.host_sampler.hosts.paid(usage.cost);
+            let rows = self.host_sampler.host_rows(&usage, now.time, self.plan);
             // The first sample includes what hosts used before t = 0.
-            if rows.iter().any(|row| row.end > row.start) && self.looks.hosts.looks > 1 {
+            if rows.iter().any(|row| row.end > row.start) && self.host_sampler.hosts.samples > 1 {
                 self.recorder.hosts(rows);
             }
         }
-        if self.looks.connections.is_due(now.at, doublings) {
+        if self.host_sampler.connections.is_due(now.at, doublings) {
             self.sandbox.request_connections()?;
         }
-        if self.looks.connections.asked.is_some()
+        if self.host_sampler.connections.asked.is_some()
             && let Some(connections) = self.sandbox.poll_connections()?
         {
             self.take_connections(&connections);
@@ -181,13 +181,13 @@ impl Supervisor<'_> {
     }
 
     fn take_connections(&mut self, connections: &Connections) {
-        self.looks.connections.paid(connections.cost);
+        self.host_sampler.connections.paid(connections.cost);
         let mut rows = Vec::new();
         for of in &connections.hosts {
             let Some(host) = self.plan.hosts.get(of.host) else {
                 continue;
             };
-            self.looks.more += of.more;
+            self.host_sampler.more += of.more;
             let at = self.core.pace.time_at(of.at).unwrap_or(Time::ZERO);
             let list = of.list.iter();
             let row = |of| {
@@ -209,29 +209,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_that_cost_too_much_become_rare() {
+    fn samples_that_cost_too_much_become_rarer() {
         let begin = MachineTime::from_ns(1_000_000_000);
         let pace = Pace::new(begin, Dilation::of(RunClock::Real));
-        let mut look = Look::new("hosts", Some(Span::from_ms(100)), pace);
+        let mut samples = Interval::new("hosts", Some(Span::from_ms(100)), pace);
         let after = |ms: u64| begin + Duration::from_millis(ms);
-        assert!(look.is_due(begin, 0));
-        look.paid(Duration::from_micros(900)); // 0.9 % of 100 ms
-        assert!(!look.is_due(after(99), 0) && look.is_due(after(100), 0));
-        assert_eq!(look.warning(pace), None);
-        look.paid(Duration::from_micros(2_900)); // the mean is 1.9 %
-        assert!(look.is_due(after(200), 0));
-        assert!(!look.is_due(after(399), 0) && look.is_due(after(400), 0));
-        let warning = look.warning(pace).unwrap();
+        assert!(samples.is_due(begin, 0));
+        samples.paid(Duration::from_micros(900)); // 0.9 % of 100 ms
+        assert!(!samples.is_due(after(99), 0) && samples.is_due(after(100), 0));
+        assert_eq!(samples.warning(pace), None);
+        samples.paid(Duration::from_micros(2_900)); // the mean is 1.9 %
+        assert!(samples.is_due(after(200), 0));
+        assert!(!samples.is_due(after(399), 0) && samples.is_due(after(400), 0));
+        let warning = samples.warning(pace).unwrap();
         assert!(
             warning.contains("every 200 ms instead of every 100 ms"),
             "{warning}"
         );
         // Little room on the disk makes them rarer, too.
-        assert!(look.is_due(after(600), 2) && !look.is_due(after(1399), 2));
+        assert!(samples.is_due(after(600), 2) && !samples.is_due(after(1399), 2));
         // What was missed is not made up for.
-        assert!(look.is_due(after(5000), 0));
-        assert!(!look.is_due(after(4999), 0));
-        let mut never = Look::new("hosts", None, pace);
+        assert!(samples.is_due(after(5000), 0));
+        assert!(!samples.is_due(after(4999), 0));
+        let mut never = Interval::new("hosts", None, pace);
         assert!(!never.is_due(after(1_000_000), 0) && never.due_in(begin).is_none());
     }
 }
