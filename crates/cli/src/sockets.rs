@@ -237,7 +237,7 @@ impl Common {
                 threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
             })
         })??;
-        Ok(told(&flows))
+        Ok(print_flows(&flows))
     }
 }
 
@@ -321,7 +321,7 @@ fn send(args: &DatagramArgs, gaps: &Gaps) -> std::io::Result<Exit> {
 }
 
 /// Prints flows; whether all of them came to their end.
-fn told(flows: &[Flow]) -> Exit {
+fn print_flows(flows: &[Flow]) -> Exit {
     for flow in flows {
         if let Some(problem) = &flow.problem {
             style::problem(format_args!("{}: {problem}", flow.name));

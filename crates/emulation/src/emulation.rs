@@ -49,7 +49,7 @@ pub struct Emulation {
     /// The pipes behind cards, and what they are like but for that.
     cards: HashMap<PipeId, (Card, PipeParams)>,
     applied: Applied,
-    tells_network: bool,
+    reports_network: bool,
 }
 
 /// The modelled hosts of a plan, which the emulations of all cores share as far as nothing changes
@@ -96,7 +96,7 @@ impl Modelled {
             hosts,
             cards: HashMap::new(),
             applied: Applied::default(),
-            tells_network: false,
+            reports_network: false,
         }
     }
 }
@@ -148,7 +148,7 @@ impl Emulation {
         self.engine.take_queue_use(pipe)
     }
 
-    /// Adds a witness, which is told of packet events from now on.
+    /// Adds a witness, which sees packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.engine.watch(witness)
     }
@@ -246,14 +246,14 @@ impl Emulation {
     }
 
     fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
-        if self.tells_network {
+        if self.reports_network {
             self.applied.up.insert(pipe, up);
         }
         self.engine.set_up(pipe, up, keep_queue);
     }
 
     fn reroute(&mut self, at: Time) {
-        if self.tells_network {
+        if self.reports_network {
             self.applied.rerouted = Some(at);
         }
         self.engine.reroute();
@@ -262,7 +262,7 @@ impl Emulation {
     /// From now on [`take_applied`](Self::take_applied) also reports changes of the network: parameters,
     /// failures and repairs, routes.
     pub fn report_network_changes(&mut self) {
-        self.tells_network = true;
+        self.reports_network = true;
     }
 
     /// The changes applied since the last call, if any.
@@ -278,7 +278,7 @@ impl Emulation {
     /// Changes a pipe now.
     pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
         let params = patch.apply(self.params(pipe));
-        if self.tells_network {
+        if self.reports_network {
             self.applied.params.insert(pipe, params.clone());
         }
         self.set_params(pipe, params);

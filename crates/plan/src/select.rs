@@ -66,8 +66,8 @@ pub(crate) trait Universe {
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u64>,
-    /// Whether the file's author has been told that the budget is used up.
-    told: Cell<bool>,
+    /// Whether an error has said that the budget is used up.
+    reported: Cell<bool>,
 }
 
 /// A few seconds at the very worst; 25 patterns of links in a network of two million.
@@ -77,7 +77,7 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             left: Cell::new(LOOKS_MAX),
-            told: Cell::new(false),
+            reported: Cell::new(false),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Budget {
 
     /// Reports an error; a budget that is used up is reported once.
     pub(crate) fn refuse(&self, at: Pos, error: SelectError, faults: &mut Faults) {
-        if self.left.get() > 0 || !self.told.replace(true) {
+        if self.left.get() > 0 || !self.reported.replace(true) {
             faults.add(at, error.problem, error.remedy);
         }
     }

@@ -7,7 +7,7 @@
 
 use longhaul_core::{Span, Time};
 
-/// How finely the end of a run is told.
+/// The precision of a run's end.
 pub const GRID: Span = Span::from_ms(10);
 
 /// Why a virtual run came to an end.

@@ -83,9 +83,9 @@ impl CoreCosts {
     pub(super) fn measure(
         tries: u32,
         cpus: usize,
-        tell: &mut dyn FnMut(&str),
+        report: &mut dyn FnMut(&str),
     ) -> Result<Self, CalibrateError> {
-        tell("costs of hops and ends");
+        report("costs of hops and ends");
         let far = Run::new(&experiment(Pairs::Far, "congestion: cubic", (SHORT_US, 20)))?;
         let near = Run::new(&experiment(
             Pairs::Near,
@@ -101,7 +101,7 @@ impl CoreCosts {
             between: None,
         };
         if cpus > 1 {
-            tell("costs of crossings and windows");
+            report("costs of crossings and windows");
             costs.between = Some(Self::between(tries)?);
         }
         Ok(costs)

@@ -40,7 +40,7 @@ impl Part {
         }
     }
 
-    fn told(&self) -> WorstPair {
+    fn worst_pair(&self) -> WorstPair {
         WorstPair {
             from: self.from.clone(),
             to: self.to.clone(),
@@ -246,7 +246,9 @@ impl Judge {
             lost_share: rule::lost_share(self.drops.total(), self.run.packets),
             percentile_shift: worst.map_or(0.0, Part::shift).min(1.0),
             rate_share: self.rate_share(),
-            worst_pair: worst.filter(|worst| worst.shift() > 0.0).map(Part::told),
+            worst_pair: worst
+                .filter(|worst| worst.shift() > 0.0)
+                .map(Part::worst_pair),
             episodes: self.run.episodes,
             by_cause: self.by_cause,
             stalls: self.stalls,

@@ -180,7 +180,7 @@ impl Recorder {
 
     /// Waits until everything is written. The loop's side must be gone.
     pub(crate) fn finish(&mut self) -> Outcome {
-        self.messages = channel().0; // the thread ends when nobody can tell it more
+        self.messages = channel().0; // the thread ends when nobody can send to it
         let thread = self.thread.take();
         let outcome = thread.and_then(|thread| thread.join().ok());
         let mut outcome = outcome.unwrap_or_else(|| Outcome {

@@ -148,7 +148,7 @@ impl Sampler {
     }
 
     /// Adds a live loop's own figures to the open bin.
-    pub(crate) fn tell(&mut self, bin: CoreBin) {
+    pub(crate) fn add(&mut self, bin: CoreBin) {
         // A bin for which there was no sample goes on.
         self.bin.get_or_insert_default().merge(&bin);
     }

@@ -2,7 +2,7 @@
 //!
 //! Where two rings share arrivals by length, the kernel still delivers them one after the other:
 //! once a frame is visible in one ring, all older ones are visible in the other, but only to a read
-//! taken afterwards. So the stamps tell which of the two heads is older, and a ring that was found
+//! taken afterwards. So the stamps show which of the two heads is older, and a ring that was found
 //! empty before the other was found full is inspected once more.
 
 use std::io;

@@ -359,12 +359,12 @@ impl End {
             (Side::Opener, Some(_)) => info.acknowledged,
             (Side::Opener, None) => info.received,
         };
-        let is_told = self.id.side() == Side::Opener && !self.is_settled;
+        let has_trips = self.id.side() == Side::Opener && !self.is_settled;
         let trips = || RttFigures::pack(self.earlier.with(self.endpoint.round_trips()));
         Totals {
             bytes,
             retransmissions: info.retransmitted,
-            trips: is_told.then(trips),
+            trips: has_trips.then(trips),
             datagrams: None,
         }
     }

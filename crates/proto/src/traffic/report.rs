@@ -129,7 +129,7 @@ impl<'a> FlowResult<'a> {
     }
 }
 
-/// What has become of a flow, and since when it is over; `finishes` is the end that tells when all
+/// What has become of a flow, and since when it is over; `finishes` is the end that knows when all
 /// has arrived. Later news of the other end never changes it.
 fn outcome_of(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
     let ends = [Some(opener), acceptor].into_iter().flatten();

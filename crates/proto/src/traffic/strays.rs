@@ -131,7 +131,7 @@ impl Traffic {
         let mut frame = headers.to_vec();
         frame.resize(ETHERNET_LEN + ip_len as usize, 0);
         if let Some(quoted) = Quoted::read(&frame)
-            && self.tell_flow(now, host, quoted)
+            && self.pass_error(now, host, quoted)
         {
             self.strays.errors += 1;
             return;
@@ -168,7 +168,7 @@ impl Traffic {
     }
 
     /// Passes an error to the flow under way that sent the quoted packet from `host`, if there is one.
-    fn tell_flow(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
+    fn pass_error(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
         let sender = self.world.table.find(quoted.from);
         if sender != Some(host) {
             return false; // it never sent that

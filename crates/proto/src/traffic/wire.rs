@@ -384,7 +384,7 @@ impl Envelope {
             ..Segment::default()
         };
         if let Some(syn) = &mut segment.syn {
-            syn.mss = 536; // where none is told (RFC 9293 §3.7.1)
+            syn.mss = 536; // where none is announced (RFC 9293 §3.7.1)
         }
         read_options(options, &mut segment, count, next.0, ticks);
         if let Some(syn) = segment.syn {

@@ -192,7 +192,7 @@ fn recovery_halves_in_proportion() {
 }
 
 /// RFC 8985 §7: the last two segments are lost; two round trips and 2 ms after the last news the
-/// last one is sent again, and its selective acknowledgement tells of the other.
+/// last one is sent again, and its selective acknowledgement reports the other.
 #[test]
 fn a_tail_loss_is_probed_for() {
     let mut sim = flow(&wide(), 10, vec![8, 9]);

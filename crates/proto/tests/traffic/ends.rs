@@ -51,7 +51,7 @@ fn a_client_that_gives_up_leaves_its_server_waiting() {
     let [client, server] = [Side::Opener, Side::Acceptor].map(|side| part(&wires, side));
     assert_eq!(client.outcome, Outcome::TimedOut);
     assert!(client.finish > Some(at(400)), "{client:?}");
-    // No packet has told it.
+    // No packet has shown it.
     assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
     assert!(server.bytes > 0);
     let result = &wires.results()[0];
@@ -82,8 +82,8 @@ fn a_server_that_never_had_a_connection_listens_again_when_it_is_reset() {
     wires.run(at(60_000));
     // The first SYN-ACK that arrives is answered with a reset, and no other is sent: the server
     // listens again, which says nothing of the flow.
-    let told = wires.sent[1].iter().filter(|sent| sent.at >= at(5000));
-    assert_eq!((told.count(), wires.next()), (1, None));
+    let sent = wires.sent[1].iter().filter(|sent| sent.at >= at(5000));
+    assert_eq!((sent.count(), wires.next()), (1, None));
     let server = part(&wires, Side::Acceptor);
     assert_eq!((server.outcome, server.finish), (Outcome::Running, None));
     let result = &wires.results()[0];
@@ -155,8 +155,8 @@ fn a_client_that_hears_no_more_gives_up_after_its_server() {
         wires.run(heard + patience + Span::from_s(1));
         let client = part(&wires, Side::Opener);
         if is_cut_for_good {
-            let told = (client.outcome, client.finish);
-            assert_eq!(told, (Outcome::TimedOut, Some(heard + patience)));
+            let ended = (client.outcome, client.finish);
+            assert_eq!(ended, (Outcome::TimedOut, Some(heard + patience)));
             assert_eq!((wires.progress(), wires.next()), ((1, 1), None));
         } else {
             assert_eq!(client.outcome, Outcome::Running, "the server sends again");
@@ -407,7 +407,7 @@ fn a_fin_that_comes_again_is_acknowledged_without_an_end() {
     }
 }
 
-/// Which of two ends was made first, and so has the lower slot, is not told by what they do.
+/// Which of two ends was made first, and so has the lower slot, does not show in what they do.
 #[test]
 fn timers_at_one_time_follow_host_flow_and_side() {
     let rate = Rate::from_bits_per_s(800_000).unwrap();

@@ -92,7 +92,7 @@ fn bad(loss: u64, twice: u64, late: u64) -> PipeParams {
     }
 }
 
-/// Everything that a run can be told by.
+/// Everything that distinguishes a run.
 fn outcome(net: &Net) -> String {
     let flows: Vec<_> = net.traffic.flows().collect();
     format!(

@@ -109,13 +109,13 @@ fn fate(seed: u64, (loss, twice): (u64, u64)) -> Fate {
     })
 }
 
-/// Everything that a run can be told by, at several times of it.
+/// Everything that distinguishes a run, at several times of it.
 fn outcome(wires: &mut Wires) -> Vec<String> {
     let times = [50, 200, 500, 1500, 20_000, 1_000_000];
-    let mut told = Vec::new();
+    let mut record = Vec::new();
     for ms in times {
         wires.run(Time::ZERO + Span::from_ms(ms));
-        told.push(format!(
+        record.push(format!(
             "{:?} {:?} {:?} {:?}",
             wires.results(),
             wires.strays(),
@@ -123,8 +123,8 @@ fn outcome(wires: &mut Wires) -> Vec<String> {
             wires.progress()
         ));
     }
-    told.extend(wires.sent.iter().flatten().map(|sent| format!("{sent:?}")));
-    told
+    record.extend(wires.sent.iter().flatten().map(|sent| format!("{sent:?}")));
+    record
 }
 
 pub(crate) fn part<'a>(wires: &'a Wires, side: Side) -> Part<'a> {

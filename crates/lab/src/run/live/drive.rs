@@ -330,7 +330,7 @@ impl<P: Platform> Drive<P> {
             let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
             let halt = Some(halt).filter(|at| *at <= now.time);
             let taken = self.take_arrivals(now, halt);
-            // The extra reading of the clock tells reading from sending; it is spared without overload.
+            // The extra reading of the clock separates reading from sending; it is spared without overload.
             if self.overload.is_learning() {
                 self.overload.has_read(self.platform.now().at);
             }
@@ -352,9 +352,9 @@ impl<P: Platform> Drive<P> {
             }
         }
         let now = self.platform.now();
-        self.tell();
+        self.report_changes();
         self.close_second(now, true);
-        self.tell_bin();
+        self.complete_bin();
         let end = self.emulation.now();
         self.sampler
             .finish(std::iter::once(&mut self.emulation), end);
@@ -561,7 +561,7 @@ impl<P: Platform> Drive<P> {
         } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
             self.meter.reopen(report.second);
         }
-        self.tell();
+        self.report_changes();
         self.second_began = now.at;
         let now = self.platform.now();
         self.meter.watch.resume(now);

@@ -29,7 +29,7 @@ pub(super) struct Lacked {
 struct Seen {
     throttled_ns: u64,
     /// Kills for want of memory that have been reported for programs.
-    told_kills: u64,
+    reported_kills: u64,
     /// Kills that the watchdog has reported.
     watchdog_kills: u64,
 }
@@ -123,11 +123,11 @@ impl<'a> Watch<'a> {
     pub(super) fn killed(&mut self, host: usize) -> Option<String> {
         let kills = self.usage(host).oom_kills;
         let limit = self.allotment.hosts.get(host)?.limits.memory?;
-        let told = &mut self.seen[host].told_kills;
-        if kills <= *told {
+        let reported = &mut self.seen[host].reported_kills;
+        if kills <= *reported {
             return None;
         }
-        *told += 1;
+        *reported += 1;
         Some(format!(
             "it was ended: {} had used up its {} of memory",
             self.names[host],
@@ -154,7 +154,7 @@ impl<'a> Watch<'a> {
     }
 
     /// What the summary says.
-    pub(super) fn told(&self, counters: &[HostCounters]) -> Option<ResourcesSummary> {
+    pub(super) fn summary(&self, counters: &[HostCounters]) -> Option<ResourcesSummary> {
         let been = counters.iter().enumerate();
         let been: Vec<_> = been
             .map(|(host, now)| (self.usage(host), now.cpu_ns))

@@ -182,7 +182,7 @@ impl<'a> Supervisor<'a> {
         machine: Machine,
     ) -> Result<Summary, RunError> {
         observer.progress(&Progress::Started);
-        let mut told = self.core.pace.begin().at;
+        let mut reported = self.core.pace.begin().at;
         loop {
             match self.step(observer) {
                 Ok(true) => {}
@@ -193,8 +193,8 @@ impl<'a> Supervisor<'a> {
                 }
             }
             let now = self.core.now();
-            if now.at.since(told) >= PROGRESS {
-                told = now.at;
+            if now.at.since(reported) >= PROGRESS {
+                reported = now.at;
                 let (ended, programs) = self.programs.progress();
                 observer.progress(&Progress::Running {
                     time: now.time,
@@ -545,7 +545,7 @@ impl<'a> Supervisor<'a> {
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
             measured: self.recorder.finish(),
-            resources: self.resources.told(&self.host_counters),
+            resources: self.resources.summary(&self.host_counters),
         });
         drop(self.listener);
         drop(self.callers);

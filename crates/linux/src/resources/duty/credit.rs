@@ -290,20 +290,20 @@ mod tests {
         // Others have the CPU for 40 ms of 50; the host is content with a tenth on the whole.
         let share = 0.1;
         let mut credit = Credit::new(share, 1, 0, 0);
-        let (mut used, mut told, mut stopped) = (0u64, 0u64, false);
+        let (mut used, mut counted, mut stopped) = (0u64, 0u64, false);
         let mut waited = 0u64;
         let mut next = 0;
         for now in (0..20_000_000_000u64).step_by(100_000) {
             if now % 50_000_000 >= 40_000_000 {
                 used += if stopped { 0 } else { 100_000 };
-                told = waited;
+                counted = waited;
             } else {
                 waited += if stopped { 0 } else { 100_000 };
             }
             if now >= next {
                 let mut asked = 0;
                 let decision = credit.decide(now, used, || {
-                    asked = std::mem::take(&mut told);
+                    asked = std::mem::take(&mut counted);
                     asked
                 });
                 waited -= asked.min(waited);

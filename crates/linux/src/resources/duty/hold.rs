@@ -301,10 +301,10 @@ impl Host {
 
     /// Whether one of these that has been signalled has not stopped yet.
     fn any_runs(&self, pids: &HashSet<i32>) -> bool {
-        let told = |member: &&Member| member.held && pids.contains(&member.pid);
+        let signalled = |member: &&Member| member.held && pids.contains(&member.pid);
         let runs = |stat: Stat| !matches!(stat.state, b'T' | b't' | b'Z' | b'X');
-        let mut told = self.members.iter().filter(told);
-        told.any(|member| member.stat.read().is_some_and(runs))
+        let mut signalled = self.members.iter().filter(signalled);
+        signalled.any(|member| member.stat.read().is_some_and(runs))
     }
 
     /// Continues the processes that we have stopped, children before their parents.

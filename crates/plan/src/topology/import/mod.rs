@@ -260,7 +260,7 @@ fn is_row(line: Piece<'_>) -> bool {
             .all(|f| known(f) || f.text.eq_ignore_ascii_case("na"))
 }
 
-/// The format that a file's name tells.
+/// The format that a file's name implies.
 fn by_name(name: &str) -> Option<Format> {
     let name = name.to_ascii_lowercase();
     let endings = [

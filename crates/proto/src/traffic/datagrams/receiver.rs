@@ -27,7 +27,7 @@ pub(in crate::traffic) struct Receiver {
     armed: Time,
     seen: Seen,
     figures: DatagramFigures,
-    /// Of those received, how many came too late to tell them from copies.
+    /// Of those received, how many came too late to distinguish them from copies.
     uncertain: u64,
     /// Payload received.
     received: u64,

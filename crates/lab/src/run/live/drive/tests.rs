@@ -1,11 +1,11 @@
 //! The loop on a clock that a test winds: stalls, losses and overload of known size must give
 //! the shares, causes and grades that are worked out by hand.
 
+mod applied;
 mod dilated;
 mod flood;
 mod harness;
 mod machine;
-mod told;
 
 use std::time::Duration;
 
@@ -244,7 +244,7 @@ fn more_than_the_machine_carries_is_overload() {
     assert!(!verdict.blames_noise());
     assert!(drops.shed > run.sent / 3, "{drops:?}");
     assert_eq!(run.delivered + drops.total(), run.sent);
-    // What is inside keeps its time but for the first moments, and of them the first 10 ms tell nobody
+    // What is inside keeps its time but for the first moments, and of them the first 10 ms show nobody
     // yet that they are the first of many.
     assert!(verdict.late_share < 0.03, "{}", verdict.late_share);
     let causes = verdict.by_cause;

@@ -1,4 +1,4 @@
-//! What has changed is told, however late somebody listens.
+//! Changes are reported, however late somebody listens.
 
 use std::sync::mpsc::sync_channel;
 
@@ -25,16 +25,18 @@ events:
     let topology = setup.plan.topology.clone();
     let run = setup.run();
     // One found room; all that came later waited together.
-    assert_eq!(run.told.len(), 2);
+    assert_eq!(run.applied.len(), 2);
     let begun: Vec<_> = run
-        .told
+        .applied
         .iter()
-        .flat_map(|told| told.begun.clone())
+        .flat_map(|applied| applied.begun.clone())
         .collect();
     let at = |ms| Time::ZERO + Span::from_ms(ms);
     assert_eq!(begun, [(at(1000), 0), (at(2000), 1), (at(3000), 2)]);
     let mut known = Known::default();
-    run.told.into_iter().for_each(|told| known.take(told));
+    run.applied
+        .into_iter()
+        .for_each(|applied| known.take(applied));
     let pipes = topology.pipes().iter().zip(0..);
     for (pipe, number) in pipes {
         let id = PipeId(number);
@@ -49,7 +51,7 @@ events:
 }
 
 #[test]
-fn what_a_caller_switches_is_told() {
+fn what_a_caller_switches_is_reported() {
     let plan = Setup::plan("");
     let pipes = plan.find_pipes("a-g").expect("a link");
     let (done, answer) = sync_channel(1);
@@ -71,8 +73,8 @@ fn what_a_caller_switches_is_told() {
     let (_, changed) = nothing.try_recv().expect("an answer");
     assert_eq!(changed, []);
     // Routes follow a second later.
-    let first = &run.told[0];
+    let first = &run.applied[0];
     assert!(pipes.iter().all(|pipe| !first.up[pipe]) && first.rerouted.is_none());
-    assert!(run.told[1].up.is_empty() && run.told[1].rerouted.is_some());
+    assert!(run.applied[1].up.is_empty() && run.applied[1].rerouted.is_some());
     assert_eq!(run.delivered, 0);
 }

@@ -21,16 +21,16 @@ pub struct ResourcesSummary {
     /// What hosts asked for beyond what the machine has, where the caller insisted.
     pub excess: Vec<String>,
     /// The hosts that are kept to anything.
-    pub hosts: Vec<HostTold>,
+    pub hosts: Vec<HostResources>,
 }
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HostTold {
+pub struct HostResources {
     /// Its name.
     pub name: String,
     /// Its CPU time.
-    pub cpu: Option<CpuTold>,
+    pub cpu: Option<CpuResources>,
     /// Its memory in bytes.
     pub memory_bytes: Option<u64>,
     /// The most that it had at once; `null` without control groups.
@@ -47,7 +47,7 @@ pub struct HostTold {
 
 /// The CPU time of a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CpuTold {
+pub struct CpuResources {
     /// What it may use at most, in CPUs.
     pub quota: f64,
     /// How many CPUs it sees.
@@ -93,9 +93,9 @@ impl ResourcesSummary {
         let hosts = hosts.filter(|((share, _), _)| !share.limits.is_empty());
         let hosts = hosts.map(|((share, name), (usage, cpu_ns))| {
             let limits = share.limits;
-            HostTold {
+            HostResources {
                 name: (*name).to_owned(),
-                cpu: limits.cpu.map(|cpu| CpuTold {
+                cpu: limits.cpu.map(|cpu| CpuResources {
                     quota: f64::from(cpu.quota) / 1_000.0,
                     count: cpu.count,
                     cpus: share.cpus.clone(),
