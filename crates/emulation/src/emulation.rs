@@ -15,7 +15,7 @@ use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
 use longhaul_core::witness::{Witness, WitnessId};
 use longhaul_core::{NodeId, Time};
-use longhaul_plan::card::Card;
+use longhaul_plan::early_release::EarlyRelease;
 use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
@@ -46,8 +46,8 @@ pub struct Emulation {
     pub(crate) engine: Engine,
     timeline: Timeline,
     pub(crate) hosts: Option<ModelledHosts>,
-    /// The pipes behind cards, and what they are like but for that.
-    cards: HashMap<PipeId, (Card, PipeParams)>,
+    /// The pipes to which a shaper releases packets early, and their own parameters.
+    early_releases: HashMap<PipeId, (EarlyRelease, PipeParams)>,
     applied: Applied,
     reports_network: bool,
 }
@@ -94,7 +94,7 @@ impl Modelled {
             engine,
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
-            cards: HashMap::new(),
+            early_releases: HashMap::new(),
             applied: Applied::default(),
             reports_network: false,
         }
@@ -223,8 +223,8 @@ impl Emulation {
     pub fn take_steps(&mut self, at: Time) {
         self.engine.advance_before(at);
         loop {
-            let (engine, cards) = (&self.engine, &self.cards);
-            let present = |pipe| own_params(engine, cards, pipe).clone();
+            let (engine, early_releases) = (&self.engine, &self.early_releases);
+            let present = |pipe| own_params(engine, early_releases, pipe).clone();
             let Some(step) = self.timeline.pop(at, present) else {
                 return;
             };
@@ -286,26 +286,26 @@ impl Emulation {
 
     /// Gives a pipe other parameters than the plan's, before anything has happened.
     pub fn set_params(&mut self, pipe: PipeId, params: PipeParams) {
-        let params = match self.cards.get_mut(&pipe) {
-            Some((card, own)) => {
+        let params = match self.early_releases.get_mut(&pipe) {
+            Some((early, own)) => {
                 *own = params;
-                card.before(own)
+                early.lengthen(own)
             }
             None => params,
         };
         self.engine.set(pipe, params);
     }
 
-    /// Puts a host's card before a pipe, before anything has happened.
-    pub fn put_card(&mut self, pipe: PipeId, card: Card) {
+    /// Lengthens a pipe's queue by what its host's shaper releases early, before anything has happened.
+    pub fn set_early_release(&mut self, pipe: PipeId, early: EarlyRelease) {
         let params = self.params(pipe).clone();
-        self.cards.insert(pipe, (card, params.clone()));
+        self.early_releases.insert(pipe, (early, params.clone()));
         self.set_params(pipe, params);
     }
 
-    /// What a pipe does to packets now, without the room that a card's packets have in its queue.
+    /// What a pipe does to packets now, without the room for packets released early.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
-        own_params(&self.engine, &self.cards, pipe)
+        own_params(&self.engine, &self.early_releases, pipe)
     }
 
     /// Takes pipes down or up now, at a caller's request; returns those that changed.
@@ -369,11 +369,13 @@ impl Emulation {
     }
 }
 
-/// What a pipe is like but for a card before it.
+/// A pipe's parameters without the room for packets released early.
 fn own_params<'a>(
     engine: &'a Engine,
-    cards: &'a HashMap<PipeId, (Card, PipeParams)>,
+    early_releases: &'a HashMap<PipeId, (EarlyRelease, PipeParams)>,
     pipe: PipeId,
 ) -> &'a PipeParams {
-    cards.get(&pipe).map_or(engine.params(pipe), |(_, own)| own)
+    early_releases
+        .get(&pipe)
+        .map_or(engine.params(pipe), |(_, own)| own)
 }

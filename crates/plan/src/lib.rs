@@ -8,8 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod assign;
-pub mod card;
 pub mod described;
+pub mod early_release;
 pub mod elements;
 pub mod fields;
 pub mod file;

@@ -40,7 +40,7 @@ use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
-use crate::card::Card;
+use crate::early_release::EarlyRelease;
 use crate::elements::Elements;
 use crate::file::link::ChangeSpec;
 use crate::file::spec::Experiment;
@@ -303,10 +303,10 @@ impl Plan {
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
 
-    /// The pipes that are hosts' network cards, for hosts that hand over super-packets.
-    pub fn cards(&self) -> impl Iterator<Item = (PipeId, Card)> {
+    /// What hosts' shapers release early, by the pipe that leaves the host, if hosts hand over super-packets.
+    pub fn early_releases(&self) -> impl Iterator<Item = (PipeId, EarlyRelease)> {
         let nics = self.hosts.iter().flat_map(|host| &host.nic);
-        nics.map(|&pipe| (pipe, Card::default()))
+        nics.map(|&pipe| (pipe, EarlyRelease::default()))
     }
 
     /// How many super-packets may be in flight whole: enough for the pool's packets at 16 to each.

@@ -1,10 +1,11 @@
-//! Network cards of hosts that hand over super-packets.
+//! Packets that a host's shaper releases before their turn, where the host hands over super-packets.
 //!
-//! Such a card hands packets to its link ahead of their turn: what its token bucket passes at once,
-//! a super-packet, and what has accumulated during a stall of the machine. A real card would keep
-//! these packets in its host's queue and drop none, so the link gets that much room beside what its
-//! queue holds. This concerns live hosts and is no property of the network, so pipes do not know
-//! it: [`Card::before`] lengthens a pipe's queue, and the caller keeps the pipe's own parameters.
+//! These are what its token bucket passes at once, a super-packet, and what has accumulated during a
+//! stall of the machine. A real network card would
+//! keep these packets in its host's queue and drop none, so the link gets that much room beside what
+//! its queue holds. This concerns live hosts and is no property of the network, so pipes do not know
+//! it: [`EarlyRelease::lengthen`] lengthens a pipe's queue, and the caller keeps the pipe's own
+//! parameters.
 //!
 //! Left out: links where packets wait for more than a constant rate. How much waits there is
 //! unknown, so their hosts hand over packets one by one.
@@ -15,17 +16,17 @@ use longhaul_core::units::{QueueLimit, Rate};
 
 use crate::plan::bytes;
 
-/// Bytes in each packet when what a card hands over early is counted in packets.
+/// Bytes in each packet when what is released early is counted in packets.
 const PACKET_BYTES: u64 = 1000;
 
-/// A network card that hands over packets ahead of their turn.
+/// How much a host's shaper releases before its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Card {
-    /// How much it hands over early, as time at the link's rate.
+pub struct EarlyRelease {
+    /// As time at the link's rate.
     pub ahead: Span,
 }
 
-impl Default for Card {
+impl Default for EarlyRelease {
     /// A bucket of 2 ms, a super-packet of half a millisecond, and a short stall of the machine.
     fn default() -> Self {
         Self {
@@ -34,8 +35,8 @@ impl Default for Card {
     }
 }
 
-impl Card {
-    /// How many packets it hands over early to a link of this rate.
+impl EarlyRelease {
+    /// How many packets are released early to a link of this rate.
     pub fn packets(self, rate: Rate) -> u64 {
         self.bytes(rate) / PACKET_BYTES
     }
@@ -44,9 +45,9 @@ impl Card {
         bytes(rate.bits_per_s(), self.ahead.as_ns())
     }
 
-    /// The queue limit of a link behind this card: the pipe's own, plus what the card may hand over
-    /// early where packets wait for the rate alone.
-    pub fn room(self, params: &PipeParams) -> QueueLimit {
+    /// The queue limit of a link behind such a shaper: the pipe's own, plus what may be released early
+    /// where packets wait for the rate alone.
+    pub fn queue_limit(self, params: &PipeParams) -> QueueLimit {
         let Some(rate) = params.rate.filter(|_| params.sends_steadily()) else {
             return params.queue;
         };
@@ -60,10 +61,10 @@ impl Card {
         }
     }
 
-    /// A pipe behind this card.
-    pub fn before(self, params: &PipeParams) -> PipeParams {
+    /// A pipe behind such a shaper.
+    pub fn lengthen(self, params: &PipeParams) -> PipeParams {
         PipeParams {
-            queue: self.room(params),
+            queue: self.queue_limit(params),
             ..params.clone()
         }
     }
@@ -85,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn a_card_makes_room_for_what_it_hands_over() {
-        let card = Card::default();
+    fn the_queue_has_room_for_what_is_released_early() {
+        let early = EarlyRelease::default();
         for (queue, room) in [
             (QueueLimit::Packets(2), QueueLimit::Packets(7)),
             (QueueLimit::Packets(u32::MAX), QueueLimit::Packets(u32::MAX)),
@@ -98,20 +99,20 @@ mod tests {
             ),
         ] {
             let params = pipe(queue);
-            let before = card.before(&params);
-            assert_eq!(before.queue, room);
+            let longer = early.lengthen(&params);
+            assert_eq!(longer.queue, room);
             assert_eq!(
-                PipeParams { queue, ..before },
+                PipeParams { queue, ..longer },
                 params,
                 "nothing else changes"
             );
-            assert_eq!(before_nothing(&params), params);
+            assert_eq!(lengthened_by_nothing(&params), params);
         }
     }
 
-    fn before_nothing(params: &PipeParams) -> PipeParams {
-        let none = Card { ahead: Span::ZERO };
-        none.before(params)
+    fn lengthened_by_nothing(params: &PipeParams) -> PipeParams {
+        let none = EarlyRelease { ahead: Span::ZERO };
+        none.lengthen(params)
     }
 
     #[test]
@@ -130,7 +131,11 @@ mod tests {
             ..pipe(queue)
         };
         for params in [burst, managed, unlimited] {
-            assert_eq!(Card::default().room(&params), queue, "{params:?}");
+            assert_eq!(
+                EarlyRelease::default().queue_limit(&params),
+                queue,
+                "{params:?}"
+            );
         }
     }
 }

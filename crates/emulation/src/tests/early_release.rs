@@ -1,26 +1,29 @@
-//! A card before a pipe: more may wait, and nobody else sees it.
+//! Packets released early: more may wait, and only the engine sees it.
 
 use longhaul_core::packet::sum16;
 use longhaul_core::segment::Offload;
 use longhaul_core::units::{Bytes, QueueLimit, Rate};
 use longhaul_core::{PipeId, Span};
-use longhaul_plan::card::Card;
+use longhaul_plan::early_release::EarlyRelease;
 use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 
 use crate::Emulation;
 
-/// A pipe of 8 Mbit/s, whose card hands over 5 packets of 1000 bytes in 5 ms, and a queue.
-fn emulation(queue: &str, card: Option<Card>) -> (Emulation, PipeId) {
+/// A pipe of 8 Mbit/s, to which 5 packets of 1000 bytes, 5 ms of them, are released early, and a queue.
+fn emulation(queue: &str, early: Option<EarlyRelease>) -> (Emulation, PipeId) {
     let text = format!(
         "topology: {{ nodes: {{ a: {{}}, b: {{}} }}, links: [{{ ends: [a, b], rate: 8 Mbit/s, \
          delay: 1 ms, queue: {queue} }}] }}\n"
     );
     let plan = Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
     let mut emulation = Emulation::new(&plan, Emulation::engine_config(&plan)).unwrap();
-    let (pipe, _) = plan.cards().next().expect("the card of `a`");
-    if let Some(card) = card {
-        emulation.put_card(pipe, card);
+    let (pipe, _) = plan
+        .early_releases()
+        .next()
+        .expect("the pipe that leaves `a`");
+    if let Some(early) = early {
+        emulation.set_early_release(pipe, early);
     }
     (emulation, pipe)
 }
@@ -51,9 +54,9 @@ fn dropped(emulation: &mut Emulation, pipe: PipeId) -> u64 {
 }
 
 #[test]
-fn a_card_hands_over_more_than_the_queue_holds() {
+fn more_is_released_than_the_queue_holds() {
     let dropped = |queue: &str| {
-        let (mut emulation, pipe) = emulation(queue, Some(Card::default()));
+        let (mut emulation, pipe) = emulation(queue, Some(EarlyRelease::default()));
         dropped(&mut emulation, pipe)
     };
     // One in service, 2 and 5 in the queue.
@@ -69,7 +72,7 @@ fn a_card_hands_over_more_than_the_queue_holds() {
 /// The room follows the rate, and goes where nobody knows what waits.
 #[test]
 fn a_change_of_the_pipe_changes_the_room() {
-    let (mut emulation, pipe) = emulation("2 packets", Some(Card::default()));
+    let (mut emulation, pipe) = emulation("2 packets", Some(EarlyRelease::default()));
     let change = |emulation: &mut Emulation, patch: Patch| {
         emulation.set(pipe, &patch);
         let own = QueueLimit::Packets(2);
