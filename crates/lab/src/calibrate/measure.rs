@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(limit(&far[..2], nothing), Some((1_000.0, LimitedBy::Noise)));
         assert_eq!(limit(&far[..1], nothing), Some((1_000.0, nothing)));
         assert_eq!(limit(&far[1..], core), None);
-        // Held back at its own card, and faithful: the last step is the limit.
+        // Held back by its own shaper, and faithful: the last step is the limit.
         assert_eq!(limit(&near[..1], core), Some((100_000.0, core)));
         // Late where the sender can do no more is an end, too.
         let spent = Step {

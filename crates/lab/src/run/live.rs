@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and reports progress to the observer.
 
 mod backpressure;
+mod bottleneck;
 mod callers;
 mod captures;
 mod clock;
@@ -18,7 +19,6 @@ mod hosts;
 mod hosts_now;
 mod links;
 mod logs;
-mod nic;
 mod placement;
 mod programs;
 mod resources;

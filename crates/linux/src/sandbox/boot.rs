@@ -325,7 +325,7 @@ pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<u64> {
     shaper::set_shaper(&mut Netlink::open()?, index, shaper)
 }
 
-/// Makes the host send single packets from now on. A link's bucket counts a super-packet wrong, and
+/// Makes the host send single packets from now on. A link's shaper counts a super-packet wrong, and
 /// one that shrinks below a waiting super-packet never sends again. A connection reads the
 /// interface's features from its route once (`sk_setup_caps` in `net/core/sock.c`), so the routes
 /// are replaced, which makes every connection look again.

@@ -17,9 +17,10 @@ use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
+use super::bottleneck;
 use super::callers::Caller;
 use super::drive_thread::Core;
-use super::govern::{backpressure, card};
+use super::govern::backpressure;
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
@@ -80,8 +81,8 @@ pub(super) struct Supervisor<'a> {
     used_at: MachineTime,
     /// CPU time that the hypervisor had taken by the last second.
     pub(super) stolen_seen_ns: u64,
-    /// The host whose network card a pipe is.
-    pub(super) cards: HashMap<PipeId, usize>,
+    /// The host that a pipe leaves, of the pipes that leave hosts.
+    pub(super) host_of_nic: HashMap<PipeId, usize>,
     /// Whether hosts may hand over super-packets.
     pub(super) offload: bool,
     pub(super) backpressure: Backpressure,
@@ -127,7 +128,7 @@ impl<'a> Supervisor<'a> {
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
         let nodes = plan.topology.nodes().iter();
         let names = nodes.map(|node| node.name.to_string()).collect();
-        let cards = plan
+        let nics = plan
             .hosts
             .iter()
             .zip(0..)
@@ -159,7 +160,7 @@ impl<'a> Supervisor<'a> {
             used: Used::default(),
             used_at: began,
             stolen_seen_ns: cpu::stolen_ns(),
-            cards: cards.collect(),
+            host_of_nic: nics.collect(),
             backpressure: backpressure(plan, offload),
             offload,
             governed: (began, Duration::ZERO, [0; 2]),
@@ -373,8 +374,9 @@ impl<'a> Supervisor<'a> {
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
             // A lost frame counts as all the packets that it may have held.
-            let segments = card(self.plan, host, &self.known, self.offload).segments();
-            let sent = self.segments[host].max(segments.into());
+            let of_plan = &self.plan.hosts[host];
+            let bottleneck = bottleneck::of_host(self.plan, of_plan, &self.known, self.offload);
+            let sent = self.segments[host].max(bottleneck.segments().into());
             self.segments[host] = sent;
             let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
             let received = if self.offload { SEGMENTS_MAX } else { 1 };

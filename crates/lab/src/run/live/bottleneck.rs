@@ -1,18 +1,18 @@
-//! The backpressure of a host's network card.
+//! The bottleneck of what a host sends, its link or the machine, and the shaper that stands for it.
 //!
-//! A real card makes its host wait: programs that send UDP block, and TCP's small queues work.
-//! A token bucket on the host's interface does the same here.
+//! A real network card makes its host wait: programs that send UDP block, and TCP's small queues
+//! work. A shaper on the host's interface, a token bucket, does the same here.
 //!
-//! - Where a host's first link has a rate, the bucket has the same: the backlog in the engine stays
+//! - Where a host's first link has a rate, the shaper has the same: the backlog in the engine stays
 //!   below the bucket's depth, and exact spacing stays with the engine. Of super-packets the kernel
-//!   counts a few bytes too little or too much, so `backpressure/link.rs` corrects their bucket's
+//!   counts a few bytes too little or too much, so `backpressure/link.rs` corrects their shaper's
 //!   rate.
 //! - Where a queue discipline manages the link's queue, the backlog must build up where the
-//!   discipline sees it, in the engine: then the bucket has the machine's rate.
-//! - Where the link is unlimited, or faster than the machine carries single packets, the bucket has
+//!   discipline sees it, in the engine: then the shaper has the machine's rate.
+//! - Where the link is unlimited, or faster than the machine carries single packets, the shaper has
 //!   the machine's rate too: see `backpressure.rs`.
 //!
-//! Links run in experiment time, buckets in machine time: dilation divides a bucket's rate.
+//! Links run in experiment time, shapers in machine time: dilation divides a shaper's rate.
 
 use std::time::Duration;
 
@@ -20,13 +20,14 @@ use longhaul_core::Span;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
 use longhaul_core::segment::MAX_SUPER_LEN;
-use longhaul_core::topology::PipeParams;
+use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{Framing, Rate};
+use longhaul_emulation::Known;
 use longhaul_linux::sandbox::{SEGMENTS_MAX, Shaper, Traffic};
 
 use crate::pace::Dilation;
-use longhaul_plan::plan::{bytes, queue_bytes};
+use longhaul_plan::plan::{HostPlan, Plan, bytes, queue_bytes};
 
 /// From this link rate on, the machine limits a host that hands over packets one by one: what a
 /// core carries at the usual MTU, and at jumbo frames.
@@ -41,10 +42,10 @@ const LINK_DEPTH: Duration = Duration::from_millis(2);
 /// The most that it holds of super-packets, which come at the speed of the machine's memory.
 const SUPER_DEPTH_BYTES: u64 = 750_000;
 /// The most that it holds of single packets, as a part of the link's queue limit: with more, the
-/// link would drop packets that a card would have made wait.
+/// link would drop packets that a network card would have made wait.
 const QUEUE_PART: (u64, u64) = (3, 4);
-/// A super-packet occupies its link for at most this much experiment time, as on a card with a
-/// short ring: its segments leave one after the other, and other programs' packets wait behind
+/// A super-packet occupies its link for at most this much experiment time, as on a network card
+/// with a short ring: its segments leave one after the other, and other programs' packets wait behind
 /// them.
 const SUPER_PACKET: Span = Span::from_us(500);
 /// The depth of the machine's bucket, less than a link's because its rate is all that the core
@@ -69,9 +70,9 @@ pub(crate) fn longest_frame(mtu: u32, offload: bool) -> u32 {
     }
 }
 
-/// What limits a host's card.
+/// What limits how fast a host sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub(crate) enum Bottleneck {
     /// Its link, until that changes.
     Link {
         shaper: Shaper,
@@ -82,7 +83,7 @@ pub(crate) enum Limit {
     Machine,
 }
 
-impl Limit {
+impl Bottleneck {
     /// The most segments that the host hands over as one, if it may.
     pub(crate) const fn segments(self) -> u32 {
         match self {
@@ -92,9 +93,16 @@ impl Limit {
     }
 }
 
-/// What limits a host whose outgoing pipes are `nic`; `offload` where it may hand over
+/// The bottleneck of a host of the plan, given the changes of its links since then.
+pub(crate) fn of_host(plan: &Plan, host: &HostPlan, known: &Known, offload: bool) -> Bottleneck {
+    let now = |pipe: &PipeId| known.params(&plan.topology, *pipe).clone();
+    let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
+    of(&nic, host.mtu, offload, Dilation::of(plan.clock))
+}
+
+/// The bottleneck of a host whose outgoing pipes are `nic`; `offload` where it may hand over
 /// super-packets.
-pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilation) -> Limit {
+pub(crate) fn of(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilation) -> Bottleneck {
     let rates: Option<Vec<u64>> = nic.iter().map(highest_rate).collect();
     let machine = if mtu >= JUMBO_MTU {
         MACHINE_JUMBO_BITS_PER_S
@@ -105,7 +113,7 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
         Some(rates) if !rates.is_empty() => {
             rates.iter().fold(0u64, |sum, r| sum.saturating_add(*r))
         }
-        _ => return Limit::Machine,
+        _ => return Bottleneck::Machine,
     };
     let framing = nic.first().map_or(Framing::Ethernet, |pipe| pipe.framing);
     // The kernel counts the Ethernet header but no frame check sequence.
@@ -125,12 +133,12 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
         let depth = depth.min(SUPER_DEPTH_BYTES);
         let shaper = Shaper {
             traffic: Traffic::SuperPackets,
-            ..bucket(bytes_per_s, depth, overhead, frame.into())
+            ..shaper(bytes_per_s, depth, overhead, frame.into())
         };
-        return Limit::Link { shaper, segments };
+        return Bottleneck::Link { shaper, segments };
     }
     if machine_bits_per_s >= machine {
-        return Limit::Machine;
+        return Bottleneck::Machine;
     }
     let (part, of) = QUEUE_PART;
     let may_wait = |pipe: &PipeParams| {
@@ -139,19 +147,19 @@ pub(crate) fn limit(nic: &[PipeParams], mtu: u32, offload: bool, dilation: Dilat
     };
     let most = nic.iter().map(may_wait).min();
     let depth = most.map_or(depth, |most| depth.min(most / of * part));
-    let mut shaper = bucket(bytes_per_s, depth, overhead, frame.into());
+    let mut shaper = shaper(bytes_per_s, depth, overhead, frame.into());
     // The link passes a burst at once only if the bucket lets it arrive at once.
     for burst in nic.iter().filter_map(|pipe| pipe.burst) {
         let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
         shaper.burst_bytes = shaper.burst_bytes.max(burst);
     }
-    Limit::Link {
+    Bottleneck::Link {
         shaper,
         segments: 1,
     }
 }
 
-/// The highest rate in bits per second that a pipe ever lets through; `None` where a bucket cannot
+/// The highest rate in bits per second that a pipe ever lets through; `None` where a shaper cannot
 /// impose it.
 fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     if pipe.discipline != Discipline::DropTail {
@@ -182,7 +190,7 @@ pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     let frame = u64::from(frame) + PACKET_COST_BYTES;
     Shaper {
         traffic: Traffic::Tcp,
-        ..bucket(
+        ..shaper(
             bytes_per_s,
             bytes(
                 bytes_per_s.saturating_mul(8),
@@ -194,8 +202,8 @@ pub(crate) fn machine_shaper(speed: f64, frame: u32) -> Shaper {
     }
 }
 
-/// A bucket of `depth` bytes.
-fn bucket(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
+/// A shaper whose bucket is `depth` bytes deep.
+fn shaper(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
     Shaper {
         bytes_per_s,
         overhead,
@@ -207,11 +215,11 @@ fn bucket(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
 
 #[cfg(test)]
 mod tests {
-    use super::{limit as dilated_limit, *};
+    use super::{of as dilated, *};
     use longhaul_core::units::QueueLimit;
 
-    fn limit(nic: &[PipeParams], mtu: u32, offload: bool) -> Limit {
-        dilated_limit(nic, mtu, offload, Dilation::NONE)
+    fn bottleneck(nic: &[PipeParams], mtu: u32, offload: bool) -> Bottleneck {
+        dilated(nic, mtu, offload, Dilation::NONE)
     }
 
     fn pipe(rate: u64, framing: Framing) -> PipeParams {
@@ -223,8 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_gets_a_bucket_of_its_own_rate() {
-        let Limit::Link { shaper, .. } = limit(&[pipe(10_000_000, Framing::Ethernet)], 1500, false)
+    fn a_slow_link_gets_a_shaper_of_its_own_rate() {
+        let Bottleneck::Link { shaper, .. } =
+            bottleneck(&[pipe(10_000_000, Framing::Ethernet)], 1500, false)
         else {
             panic!("a link of 10 Mbit/s is slower than any machine");
         };
@@ -234,7 +243,8 @@ mod tests {
             (shaper.burst_bytes, shaper.limit_bytes),
             (2 * 1518, 1000 * 1518)
         );
-        let Limit::Link { shaper: ip, .. } = limit(&[pipe(1_000_000, Framing::Ip)], 1500, false)
+        let Bottleneck::Link { shaper: ip, .. } =
+            bottleneck(&[pipe(1_000_000, Framing::Ip)], 1500, false)
         else {
             panic!()
         };
@@ -247,7 +257,7 @@ mod tests {
             burst: Some(longhaul_core::units::Bytes(64_000)),
             ..pipe(10_000_000, Framing::Ethernet)
         };
-        let Limit::Link { shaper, .. } = limit(&[burst], 1500, false) else {
+        let Bottleneck::Link { shaper, .. } = bottleneck(&[burst], 1500, false) else {
             panic!("a link of 10 Mbit/s is slower than any machine");
         };
         assert_eq!(
@@ -263,7 +273,7 @@ mod tests {
                 queue,
                 ..pipe(rate, Framing::Ethernet)
             };
-            let Limit::Link { shaper, .. } = limit(&[pipe], 1500, false) else {
+            let Bottleneck::Link { shaper, .. } = bottleneck(&[pipe], 1500, false) else {
                 panic!("a link of {rate} bit/s is slower than any machine");
             };
             u64::from(shaper.burst_bytes)
@@ -281,9 +291,9 @@ mod tests {
 
     #[test]
     fn super_packets_are_short_on_slow_links() {
-        let of = |pipe: PipeParams| match limit(&[pipe], 1500, true) {
-            Limit::Link { shaper, segments } => (shaper.traffic, segments, shaper.burst_bytes),
-            Limit::Machine => panic!("a link with a rate is its host's card"),
+        let of = |pipe: PipeParams| match bottleneck(&[pipe], 1500, true) {
+            Bottleneck::Link { shaper, segments } => (shaper.traffic, segments, shaper.burst_bytes),
+            Bottleneck::Machine => panic!("a link with a rate is its host's bottleneck"),
         };
         let link = |mbit: u64| pipe(mbit * 1_000_000, Framing::Ethernet);
         let whole = Traffic::SuperPackets;
@@ -292,7 +302,7 @@ mod tests {
         assert_eq!(of(link(1_000)), (whole, 41, 250_000));
         assert_eq!(of(link(10_000)), (whole, SEGMENTS_MAX, 750_000));
         assert_eq!(of(link(40)), (Traffic::Packets, 1, 10_000));
-        // Whatever may wait: a card drops nothing.
+        // Whatever may wait: a network card drops nothing.
         let short = PipeParams {
             queue: QueueLimit::Packets(5),
             ..link(1_000)
@@ -306,7 +316,7 @@ mod tests {
             ..link(1_000)
         };
         assert_eq!(of(burst).0, Traffic::Packets);
-        let two = limit(&[link(1_000), link(1_000)], 1500, true);
+        let two = bottleneck(&[link(1_000), link(1_000)], 1500, true);
         assert_eq!(two.segments(), 1);
     }
 
@@ -316,11 +326,11 @@ mod tests {
             discipline: Discipline::CoDel(Default::default()),
             ..pipe(10_000_000, Framing::Ethernet)
         };
-        assert_eq!(limit(&[managed], 1500, false), Limit::Machine);
+        assert_eq!(bottleneck(&[managed], 1500, false), Bottleneck::Machine);
     }
 
     #[test]
-    fn a_bucket_has_the_highest_rate_of_a_trace() {
+    fn a_shaper_has_the_highest_rate_of_a_trace() {
         use longhaul_core::trace::{Sample, Trace};
         let sample = |s, bits| Sample {
             at: Span::from_s(s),
@@ -340,36 +350,39 @@ mod tests {
             ..PipeParams::default()
         };
         let two = trace(vec![sample(0, 8_000_000), sample(1, 80_000_000)]);
-        let Limit::Link { shaper, .. } = limit(&[two], 1500, false) else {
+        let Bottleneck::Link { shaper, .. } = bottleneck(&[two], 1500, false) else {
             panic!("a link of at most 80 Mbit/s is slower than any machine");
         };
         assert_eq!(shaper.bytes_per_s, 10_000_000);
         let mut open = sample(1, 1);
         open.rate = None;
         let unlimited = trace(vec![sample(0, 8_000_000), open]);
-        assert_eq!(limit(&[unlimited], 1500, false), Limit::Machine);
+        assert_eq!(bottleneck(&[unlimited], 1500, false), Bottleneck::Machine);
     }
 
     #[test]
     fn unlimited_and_fast_links_are_the_machines() {
-        assert_eq!(limit(&[PipeParams::default()], 1500, false), Limit::Machine);
-        assert_eq!(limit(&[], 1500, false), Limit::Machine);
         assert_eq!(
-            limit(&[pipe(10_000_000_000, Framing::Ip)], 1500, false),
-            Limit::Machine
+            bottleneck(&[PipeParams::default()], 1500, false),
+            Bottleneck::Machine
+        );
+        assert_eq!(bottleneck(&[], 1500, false), Bottleneck::Machine);
+        assert_eq!(
+            bottleneck(&[pipe(10_000_000_000, Framing::Ip)], 1500, false),
+            Bottleneck::Machine
         );
     }
     /// A tenth of the rate: of the link nothing changes but the pace.
     #[test]
     fn a_bucket_fills_by_the_machines_clock() {
-        let shaper = |nic: PipeParams, offload, factor| match dilated_limit(
+        let shaper = |nic: PipeParams, offload, factor| match dilated(
             &[nic],
             1500,
             offload,
             Dilation::by(factor),
         ) {
-            Limit::Link { shaper, segments } => (shaper, segments),
-            Limit::Machine => panic!("its link limits it"),
+            Bottleneck::Link { shaper, segments } => (shaper, segments),
+            Bottleneck::Machine => panic!("its link limits it"),
         };
         let gigabit = pipe(1_000_000_000, Framing::Ethernet);
         let (bucket, one) = shaper(gigabit.clone(), false, 10);
@@ -392,14 +405,14 @@ mod tests {
 
     /// Slowed down by ten, a link of 10 Gbit/s sends 1 Gbit in a second of the machine.
     #[test]
-    fn the_machine_is_the_card_of_less_where_the_clock_is_slow() {
+    fn the_machine_limits_fewer_hosts_where_the_clock_is_slow() {
         let fast = pipe(10_000_000_000, Framing::Ip);
         assert_eq!(
-            limit(std::slice::from_ref(&fast), 1500, false),
-            Limit::Machine
+            bottleneck(std::slice::from_ref(&fast), 1500, false),
+            Bottleneck::Machine
         );
-        let slow = dilated_limit(&[fast], 1500, false, Dilation::by(10));
-        let Limit::Link { shaper, .. } = slow else {
+        let slow = dilated(&[fast], 1500, false, Dilation::by(10));
+        let Bottleneck::Link { shaper, .. } = slow else {
             panic!("the machine carries that");
         };
         assert_eq!(shaper.bytes_per_s, 125_000_000);
