@@ -20,7 +20,7 @@ use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
 use longhaul_proto::RouterReplies;
-use longhaul_proto::traffic::{self, FlowTable, Traffic};
+use longhaul_proto::modelled::{self, FlowTable, Traffic};
 
 use crate::applied::Applied;
 use crate::endpoints::Endpoints;
@@ -62,7 +62,7 @@ pub(crate) struct Modelled {
 impl Modelled {
     /// # Errors
     /// They could not be made.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, traffic::Error> {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, modelled::Error> {
         let endpoints = Endpoints::new(plan);
         let flows = Arc::new(endpoints.table(plan)?);
         Ok(Self { endpoints, flows })
@@ -128,7 +128,7 @@ impl Emulation {
     ///
     /// # Errors
     /// The modelled hosts could not be made.
-    pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, traffic::Error> {
+    pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, modelled::Error> {
         let split = Arc::new(Split::whole(plan.topology.clone()));
         Ok(Modelled::new(plan)?.emulation(plan, &split, CoreId(0), config))
     }

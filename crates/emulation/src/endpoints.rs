@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use longhaul_core::NodeId;
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Amount, Application, Error, FlowSpec, FlowTable, Host, IpVersion, Name, Peer, Transport,
 };
+use longhaul_proto::tcp::Config;
 
 use longhaul_plan::plan::{Plan, TcpProfile};
 use longhaul_plan::traffic::{Carrier, Flow, FlowGroup, Gaps, TcpChoice, Work};

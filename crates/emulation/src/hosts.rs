@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use longhaul_core::engine::{Egress, Engine, Modelled, Parcel, Refused};
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::traffic::{PREFETCH_BATCH, Traffic};
+use longhaul_proto::modelled::{PREFETCH_BATCH, Traffic};
 
 use crate::Emulation;
 

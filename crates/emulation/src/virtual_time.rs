@@ -21,7 +21,7 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
-use longhaul_proto::traffic;
+use longhaul_proto::modelled;
 
 use crate::emulation::Modelled;
 use crate::{Applied, Emulation};
@@ -105,7 +105,7 @@ impl VirtualRun {
         plan: &Plan,
         split: Arc<Split>,
         config: VirtualConfig,
-    ) -> Result<Self, traffic::Error> {
+    ) -> Result<Self, modelled::Error> {
         let modelled = Modelled::new(plan)?;
         let lane = |core| {
             let engine = EngineConfig {
@@ -201,8 +201,8 @@ impl VirtualRun {
     }
 
     /// What modelled flows have done so far, in the order of the plan.
-    pub fn flows(&self) -> impl Iterator<Item = traffic::FlowResult<'_>> {
-        traffic::results(self.emulations().filter_map(Emulation::traffic))
+    pub fn flows(&self) -> impl Iterator<Item = modelled::FlowResult<'_>> {
+        modelled::results(self.emulations().filter_map(Emulation::traffic))
     }
 
     /// How many packets modelled hosts have received.

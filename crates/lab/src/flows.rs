@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use longhaul_core::{Span, Time};
-use longhaul_proto::traffic::WindowPoint;
+use longhaul_proto::modelled::WindowPoint;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RunFolder;

@@ -5,7 +5,7 @@
 //! What is random about a flow (when it starts, how much it carries) is drawn from a stream of
 //! its pair of hosts: other entries and other pairs change nothing about it.
 //!
-//! Left out: what endpoints do (`longhaul_proto::traffic`).
+//! Left out: what endpoints do (`longhaul_proto::modelled`).
 
 mod draw;
 mod read;

@@ -5,7 +5,7 @@ use std::io;
 use longhaul_core::Time;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::traffic::{Carrier, Work};
-use longhaul_proto::traffic::{self, FlowResult, Outcome, Traffic};
+use longhaul_proto::modelled::{self, FlowResult, Outcome, Traffic};
 
 use super::{DatagramSummary, FlowBook, FlowRecord, Flows, RequestSummary};
 use crate::folder::RunFolder;
@@ -20,7 +20,7 @@ pub(crate) fn write_down(
 ) -> io::Result<Flows> {
     let mut book = FlowBook::create(folder, end)?;
     let flows = plan.traffic.flows(&plan.topology, plan.seed);
-    for (flow, result) in flows.zip(traffic::results(shares.iter().copied())) {
+    for (flow, result) in flows.zip(modelled::results(shares.iter().copied())) {
         if result.outcome == Outcome::Waiting {
             continue;
         }

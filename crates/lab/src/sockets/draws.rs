@@ -11,7 +11,7 @@
 use longhaul_core::rng::Stream;
 use longhaul_core::units::Rate;
 use longhaul_core::{Span, Time};
-use longhaul_proto::traffic::{Application, Source as Clocked};
+use longhaul_proto::modelled::{Application, Source as Clocked};
 
 use super::datagrams::Departure;
 use super::stream::{Exchange, HEADER};

@@ -4,7 +4,7 @@
 use longhaul_core::Span;
 use longhaul_core::params::Distribution;
 use longhaul_core::units::Bytes;
-use longhaul_proto::traffic::Amount;
+use longhaul_proto::modelled::Amount;
 use serde::Deserialize;
 
 use super::Draw;

@@ -36,7 +36,7 @@ use longhaul_core::{NodeId, Span, Time};
 use longhaul_emulation::{Applied, Emulation, Out};
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
-use longhaul_proto::traffic::Traffic;
+use longhaul_proto::modelled::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};

@@ -5,7 +5,7 @@
 
 use longhaul_core::Span;
 use longhaul_core::units::Bytes;
-use longhaul_proto::traffic::MIN_PAYLOAD;
+use longhaul_proto::modelled::MIN_PAYLOAD;
 
 use super::{Context, draw, tcp};
 use crate::file::traffic::{ConnectionSpec, GapsSpec, ModelSpec, TrafficSpec, Varying};

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use longhaul_core::time::{Span, Time};
 
 use super::*;
+use crate::modelled::tests::{WAY, host, run_until, spec};
+use crate::modelled::{Application, FlowSpec, IpVersion, Transport};
 use crate::tcp::{Config, Phase, State};
-use crate::traffic::tests::{WAY, host, run_until, spec};
-use crate::traffic::{Application, FlowSpec, IpVersion, Transport};
 
 /// MTU 1500 less headers and timestamps.
 const MSS: u32 = 1448;

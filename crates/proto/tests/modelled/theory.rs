@@ -4,8 +4,8 @@ use longhaul_core::params::Distribution;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{QueueLimit, Rate};
 use longhaul_core::{Span, Time};
+use longhaul_proto::modelled::{Amount, Application, IpVersion, Transport};
 use longhaul_proto::tcp::{Algorithm, Config};
-use longhaul_proto::traffic::{Amount, Application, IpVersion, Transport};
 
 use super::harness::{Net, dumbbell, flow, pipe, tcp};
 

@@ -5,8 +5,10 @@ use longhaul_core::params::{LossModel, Reorder, Which};
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Probability, Rate};
 use longhaul_core::{Span, Time};
+use longhaul_proto::modelled::{
+    Amount, Application, FlowSpec, IpVersion, Outcome, Peer, Transport,
+};
 use longhaul_proto::tcp::{Algorithm, Config};
-use longhaul_proto::traffic::{Amount, Application, FlowSpec, IpVersion, Outcome, Peer, Transport};
 use proptest::prelude::*;
 
 use super::harness::{Net, dumbbell, flow, pipe, tcp};

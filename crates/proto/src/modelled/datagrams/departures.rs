@@ -4,10 +4,10 @@
 use longhaul_core::rng::Stream;
 use longhaul_core::time::Time;
 
-use crate::traffic::draws::Draws;
-use crate::traffic::source::Source;
-use crate::traffic::spec::MIN_PAYLOAD;
-use crate::traffic::table::FlowTable;
+use crate::modelled::draws::Draws;
+use crate::modelled::source::Source;
+use crate::modelled::spec::MIN_PAYLOAD;
+use crate::modelled::table::FlowTable;
 
 /// See the module's first lines.
 #[derive(Debug)]

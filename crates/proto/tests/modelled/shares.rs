@@ -6,10 +6,10 @@ use std::sync::Arc;
 use longhaul_core::rng::Stream;
 use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Amount, Application, FlowSpec, IpVersion, Part, Peer, Side, Transport,
 };
+use longhaul_proto::tcp::Config;
 use proptest::prelude::*;
 
 use super::wires::{Fate, Packet, Wires};

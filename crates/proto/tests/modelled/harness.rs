@@ -8,8 +8,8 @@ use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{QueueLimit, Rate};
 use longhaul_core::{Engine, EngineConfig, NodeId, Span, Time, Topology};
 use longhaul_proto::RouterReplies;
+use longhaul_proto::modelled::{Application, FlowSpec, Host, IpVersion, Peer, Traffic, Transport};
 use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{Application, FlowSpec, Host, IpVersion, Peer, Traffic, Transport};
 
 /// The network, and the traffic on it.
 pub(crate) struct Net {

@@ -119,8 +119,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::modelled::spec::{Application, FlowSpec, IpVersion, Peer, Transport};
     use crate::tcp::Config;
-    use crate::traffic::spec::{Application, FlowSpec, IpVersion, Peer, Transport};
 
     fn dialogue(amounts: [Amount; 3], new_connection: bool) -> Kind {
         let [request, response, think] = amounts;

@@ -8,10 +8,10 @@ use longhaul_core::router::{PuntReason, Responder};
 use longhaul_core::units::Rate;
 use longhaul_core::{PipeId, Span, Time, Topology};
 use longhaul_proto::RouterReplies;
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Application, FIRST_PORT, FlowSpec, IpVersion, Outcome, Traffic, Transport,
 };
+use longhaul_proto::tcp::Config;
 
 use super::harness::{Net, dumbbell, flow, hosts, node, pipe};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use longhaul_core::packet::fold;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::traffic::{FlowResult, FlowSpec, FlowTable, Host, Strays, Traffic, results};
+use longhaul_proto::modelled::{FlowResult, FlowSpec, FlowTable, Host, Strays, Traffic, results};
 
 /// A packet on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use longhaul_core::engine::Modelled;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Probability, Rate};
 use longhaul_core::{Span, Time};
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Application, Error, FIRST_PORT, FlowSpec, IpVersion, Name, Outcome, Peer, Traffic, Transport,
 };
+use longhaul_proto::tcp::Config;
 
 use super::harness::{Net, dumbbell, flow, hosts, node, pipe, tcp};
 

@@ -11,14 +11,14 @@ use longhaul_core::rng::Stream;
 use longhaul_core::time::Time;
 
 use super::End;
+use crate::modelled::draws::Draws;
+use crate::modelled::kind::Kind;
+use crate::modelled::report::Outcome;
+use crate::modelled::source::Source;
+use crate::modelled::spec::{Amount, Application};
+use crate::modelled::timers::Timer;
+use crate::modelled::world::World;
 use crate::tcp::RoundTrips;
-use crate::traffic::draws::Draws;
-use crate::traffic::kind::Kind;
-use crate::traffic::report::Outcome;
-use crate::traffic::source::Source;
-use crate::traffic::spec::{Amount, Application};
-use crate::traffic::timers::Timer;
-use crate::traffic::world::World;
 
 /// What the application has still to do.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Work {
 
 /// The opener's side of a dialogue.
 #[derive(Debug, Clone)]
-pub(in crate::traffic) struct Ask {
+pub(in crate::modelled) struct Ask {
     draws: Draws,
     /// How many requests are still to begin.
     left: u64,
@@ -176,7 +176,7 @@ impl Answer {
 
 impl End {
     /// The application's time has come, or may have.
-    pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
         self.is_open |= match &self.work {
             Work::Ask(ask) => ask.next_at <= now,
             _ => true,

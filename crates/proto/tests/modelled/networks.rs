@@ -8,8 +8,8 @@ use longhaul_core::params::{CoDel, Discipline, Red};
 use longhaul_core::topology::{Link, Node, NodeKind, PipeParams};
 use longhaul_core::units::{Probability, QueueLimit};
 use longhaul_core::{PipeId, Span, Time, Topology};
+use longhaul_proto::modelled::{Application, Outcome, Traffic};
 use longhaul_proto::tcp::{Algorithm, Config, EcnMode};
-use longhaul_proto::traffic::{Application, Outcome, Traffic};
 
 use super::harness::{Net, dumbbell, flow, hosts, node, pipe, tcp};
 

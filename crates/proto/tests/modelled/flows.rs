@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::units::Rate;
 use longhaul_core::{Span, Time};
+use longhaul_proto::modelled::{Application, IpVersion, Outcome, Transport};
 use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{Application, IpVersion, Outcome, Transport};
 
 use super::harness::{Net, dumbbell, flow, pipe, tcp};
 

@@ -5,19 +5,19 @@ use longhaul_core::time::Time;
 
 use super::{Departures, LINGER};
 use crate::ip::PROTOCOL_UDP;
-use crate::traffic::draws::Draws;
-use crate::traffic::outbox::Ends;
-use crate::traffic::parts::Totals;
-use crate::traffic::report::{DatagramFigures, Outcome};
-use crate::traffic::side::{EndId, Side};
-use crate::traffic::table::FlowTable;
-use crate::traffic::timers::{Owner, Timer};
-use crate::traffic::wire::Template;
-use crate::traffic::world::World;
+use crate::modelled::draws::Draws;
+use crate::modelled::outbox::Ends;
+use crate::modelled::parts::Totals;
+use crate::modelled::report::{DatagramFigures, Outcome};
+use crate::modelled::side::{EndId, Side};
+use crate::modelled::table::FlowTable;
+use crate::modelled::timers::{Owner, Timer};
+use crate::modelled::wire::Template;
+use crate::modelled::world::World;
 
 /// See the module's first lines.
 #[derive(Debug)]
-pub(in crate::traffic) struct Sender {
+pub(in crate::modelled) struct Sender {
     id: EndId,
     slot: u32,
     template: Template,
@@ -32,7 +32,7 @@ pub(in crate::traffic) struct Sender {
 
 impl Sender {
     /// A sender in a slot; `None` where the flow does not send by the clock.
-    pub(in crate::traffic) fn new(
+    pub(in crate::modelled) fn new(
         table: &FlowTable,
         (id, slot): (EndId, u32),
         draws: &Draws,
@@ -56,7 +56,7 @@ impl Sender {
     }
 
     /// Sends what is due, and waits for the next.
-    pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
         while let Some(at) = self.departures.next().filter(|&at| at <= now) {
             let number = self.departures.count();
             let (template, len) = (&self.template, self.departures.len(number));
@@ -77,7 +77,7 @@ impl Sender {
     }
 
     /// A timer's place has come.
-    pub(in crate::traffic) fn handle_timer(&mut self, world: &mut World, at: Time) {
+    pub(in crate::modelled) fn handle_timer(&mut self, world: &mut World, at: Time) {
         if self.armed == at {
             self.armed = Time::MAX;
             self.act(world, at);
@@ -85,17 +85,17 @@ impl Sender {
     }
 
     /// A router has reported a datagram.
-    pub(in crate::traffic) fn handle_error(&mut self) {
+    pub(in crate::modelled) fn handle_error(&mut self) {
         self.errors += 1;
     }
 
     /// Whether nothing more can happen.
-    pub(in crate::traffic) fn is_over(&self) -> bool {
+    pub(in crate::modelled) fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// What it has done so far.
-    pub(in crate::traffic) fn totals(&self) -> Totals {
+    pub(in crate::modelled) fn totals(&self) -> Totals {
         let sent = self.departures.count();
         Totals {
             bytes: if self.is_received {

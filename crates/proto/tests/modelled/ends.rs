@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use longhaul_core::units::Rate;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Application, FIRST_PORT, FlowSpec, IpVersion, Outcome, Peer, Side, Traffic, Transport,
 };
+use longhaul_proto::tcp::Config;
 
 use super::shares::{hasty, part};
 use super::wires::{Packet, Wires, hosts};

@@ -7,17 +7,17 @@ use longhaul_core::time::{Span, Time};
 
 use super::seen::{Arrival, Seen};
 use super::{Departures, LINGER};
-use crate::traffic::draws::Draws;
-use crate::traffic::parts::Totals;
-use crate::traffic::report::{DatagramFigures, Outcome};
-use crate::traffic::side::EndId;
-use crate::traffic::table::FlowTable;
-use crate::traffic::timers::{Owner, Timer};
-use crate::traffic::world::World;
+use crate::modelled::draws::Draws;
+use crate::modelled::parts::Totals;
+use crate::modelled::report::{DatagramFigures, Outcome};
+use crate::modelled::side::EndId;
+use crate::modelled::table::FlowTable;
+use crate::modelled::timers::{Owner, Timer};
+use crate::modelled::world::World;
 
 /// See the module's first lines.
 #[derive(Debug)]
-pub(in crate::traffic) struct Receiver {
+pub(in crate::modelled) struct Receiver {
     id: EndId,
     slot: u32,
     /// Of a flow that ends by itself.
@@ -38,7 +38,7 @@ pub(in crate::traffic) struct Receiver {
 
 impl Receiver {
     /// A receiver in a slot; `None` where the flow does not send by the clock.
-    pub(in crate::traffic) fn new(
+    pub(in crate::modelled) fn new(
         table: &FlowTable,
         (id, slot): (EndId, u32),
         draws: &Draws,
@@ -63,7 +63,7 @@ impl Receiver {
     }
 
     /// Ends the flow where all is over; else sets when to check again.
-    pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
         let Some(departures) = &mut self.departures else {
             return;
         };
@@ -77,7 +77,7 @@ impl Receiver {
     }
 
     /// A timer's place has come.
-    pub(in crate::traffic) fn handle_timer(&mut self, world: &mut World, at: Time) {
+    pub(in crate::modelled) fn handle_timer(&mut self, world: &mut World, at: Time) {
         if self.armed == at {
             self.armed = Time::MAX;
             self.act(world, at);
@@ -85,7 +85,7 @@ impl Receiver {
     }
 
     /// A datagram has arrived; returns whether it is one of the flow.
-    pub(in crate::traffic) fn handle(
+    pub(in crate::modelled) fn handle(
         &mut self,
         world: &mut World,
         now: Time,
@@ -142,12 +142,12 @@ impl Receiver {
     }
 
     /// Whether nothing more can happen.
-    pub(in crate::traffic) fn is_over(&self) -> bool {
+    pub(in crate::modelled) fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// What it has done so far.
-    pub(in crate::traffic) fn totals(&self) -> Totals {
+    pub(in crate::modelled) fn totals(&self) -> Totals {
         Totals {
             bytes: self.received,
             datagrams: Some(self.figures.clone()),
