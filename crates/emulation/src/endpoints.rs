@@ -14,8 +14,8 @@ use longhaul_proto::modelled::{
 };
 use longhaul_proto::tcp::Config;
 
+use longhaul_plan::flow_groups::{Carrier, Flow, FlowGroup, Gaps, TcpChoice, Work};
 use longhaul_plan::plan::{Plan, TcpProfile};
-use longhaul_plan::traffic::{Carrier, Flow, FlowGroup, Gaps, TcpChoice, Work};
 
 /// The endpoints of a plan.
 pub(crate) struct Endpoints {

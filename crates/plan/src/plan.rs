@@ -15,6 +15,7 @@
 mod addresses;
 mod clock;
 mod events;
+mod flows;
 mod hosts;
 mod lans;
 mod links;
@@ -28,7 +29,6 @@ mod programs;
 mod queues;
 mod resources;
 mod sketch;
-mod traffic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,7 @@ use crate::file::link::ChangeSpec;
 use crate::file::spec::Experiment;
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::flow_groups::TrafficPlan;
 use crate::limits::Limits;
 use crate::measure::Measure;
 use crate::names::{NAME_HINT, check_name};
@@ -53,7 +54,6 @@ use crate::patch::Patch;
 use crate::schedule::Schedule;
 use crate::select::{Budget, SelectError};
 use crate::text::error::{Errors, Faults, shown};
-use crate::traffic::TrafficPlan;
 
 pub use crate::limits::{MAX_FLOWS, MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 use network::Network;
@@ -453,9 +453,9 @@ fn lower(
     let measure = measure::lower(spec.measure.as_ref(), &network, faults);
     warnings.extend(measure::warning(&measure, limits.clock));
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
-    let traffic = traffic::lower(
+    let traffic = flows::lower(
         &spec.traffic,
-        &traffic::Context {
+        &flows::Context {
             limits,
             network,
             topology: &topology,

@@ -3,8 +3,8 @@
 use std::io;
 
 use longhaul_core::Time;
+use longhaul_plan::flow_groups::{Carrier, Work};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::{Carrier, Work};
 use longhaul_proto::modelled::{self, FlowResult, Outcome, Traffic};
 
 use super::{DatagramSummary, FlowBook, FlowRecord, Flows, RequestSummary};

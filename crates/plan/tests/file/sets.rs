@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use longhaul_plan::flow_groups::Pairs;
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::Pairs;
 
 use crate::wrong;
 

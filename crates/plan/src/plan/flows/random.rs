@@ -11,8 +11,8 @@ use longhaul_core::rng::Stream;
 
 use super::Context;
 use super::ends::below;
+use crate::flow_groups::Pairs;
 use crate::text::error::{Faults, Pos};
-use crate::traffic::Pairs;
 
 /// The pairs of the traffic `name`: each of `from` with `count` others of `to`.
 pub(super) fn pairs(

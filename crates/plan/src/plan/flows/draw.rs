@@ -8,9 +8,9 @@ use longhaul_core::units::{Bytes, UnitError};
 
 use crate::file::traffic::{DrawSpec, SpreadSpec, Varying};
 use crate::file::wrap::{At, Either, Quantity};
+use crate::flow_groups::Draw;
 use crate::plan::pipe::only_one;
 use crate::text::error::{Faults, Pos, shown};
-use crate::traffic::Draw;
 
 /// The heaviest and the lightest tail: at an exponent of 1 there is no mean.
 const SHAPES: std::ops::RangeInclusive<f64> = 1.001..=1000.0;

@@ -1,7 +1,7 @@
-//! Modelled traffic as `check` shows it.
+//! The flow groups of an experiment as `check` shows them.
 
+use longhaul_plan::flow_groups::{Carrier, Each, FlowGroup, Gaps, Work};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::{Carrier, Each, FlowGroup, Gaps, Work};
 use serde_json::{Value, json};
 
 use crate::style;

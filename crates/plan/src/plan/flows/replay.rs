@@ -8,11 +8,11 @@ use longhaul_core::{NodeId, Time};
 use super::Context;
 use crate::file::traffic::{ModelSpec, TrafficSpec};
 use crate::file::wrap::At;
+use crate::flow_groups::{Pairs, Recorded};
 use crate::limits::MAX_FLOWS;
 use crate::select::Budget;
 use crate::text::error::{Faults, Pos};
 use crate::trace_file::{FlowRow, read_flows};
-use crate::traffic::{Pairs, Recorded};
 
 /// The flows of a file.
 pub(super) fn ends(

@@ -10,11 +10,11 @@ use super::Context;
 use super::random;
 use crate::file::traffic::{PatternSpec, TrafficSpec};
 use crate::file::wrap::{At, OneOrMany};
+use crate::flow_groups::Pairs;
 use crate::limits::MAX_FLOWS;
 use crate::plan::RunClock;
 use crate::plan::nodes::Among;
 use crate::text::error::{Faults, Pos, shown};
-use crate::traffic::Pairs;
 
 /// The pairs of an entry, and the port of a program at their other end.
 pub(super) fn read(

@@ -18,10 +18,10 @@ use super::network::Network;
 use super::nodes::Nodes;
 use crate::file::traffic::TrafficSpec;
 use crate::file::wrap::{At, Checked, Named};
+use crate::flow_groups::{Draw, Each, FlowGroup, Pairs, TrafficPlan, at};
 use crate::limits::Limits;
 use crate::names::{NAME_HINT, check_name, natural};
 use crate::text::error::{Faults, Pos, shown};
-use crate::traffic::{Draw, Each, FlowGroup, Pairs, TrafficPlan, at};
 
 /// The most flows whose state is recorded over time.
 const MAX_SERIES: u64 = 1000;

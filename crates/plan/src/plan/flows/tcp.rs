@@ -9,8 +9,8 @@ use longhaul_proto::tcp::{Algorithm, Config};
 use super::Context;
 use crate::file::traffic::{FlowTcp, TrafficSpec};
 use crate::file::wrap::{At, Quantity};
+use crate::flow_groups::{TcpChoice, algorithm};
 use crate::text::error::{Faults, Pos, near_miss, shown};
-use crate::traffic::{TcpChoice, algorithm};
 
 /// Buffers, as those of hosts.
 const BUFFER: RangeInclusive<u64> = super::super::TCP_BUFFER;

@@ -10,8 +10,8 @@ use longhaul_proto::modelled::MIN_PAYLOAD;
 use super::{Context, draw, tcp};
 use crate::file::traffic::{ConnectionSpec, GapsSpec, ModelSpec, TrafficSpec, Varying};
 use crate::file::wrap::{At, Either, Quantity};
+use crate::flow_groups::{Carrier, Draw, Gaps, TcpChoice, Work};
 use crate::text::error::{Faults, Pos};
-use crate::traffic::{Carrier, Draw, Gaps, TcpChoice, Work};
 
 /// The shortest time between two packets of a flow on average, 10 million a second.
 const GAP_MIN: Span = Span::from_ns(100);

@@ -11,8 +11,8 @@
 
 use longhaul_core::NodeId;
 use longhaul_partition::matrix::{Block, Pair, TrafficMatrix, receives, sends};
+use longhaul_plan::flow_groups::{Carrier, Draw, Each, FlowGroup, Pairs, Work};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::{Carrier, Draw, Each, FlowGroup, Pairs, Work};
 
 /// The length of a run that nothing bounds, in seconds.
 const RUN_S: f64 = 60.0;
@@ -25,7 +25,7 @@ const MOST_PAIRS: usize = 2_000_000;
 
 /// Expected traffic.
 #[derive(Debug, Clone)]
-pub struct Expected {
+pub struct ExpectedTraffic {
     /// Who sends how much to whom.
     pub matrix: TrafficMatrix,
     /// The hosts, where of all traffic nothing but its hosts is known.
@@ -43,7 +43,7 @@ enum Volume {
     Links(f64),
 }
 
-impl Expected {
+impl ExpectedTraffic {
     /// The expected traffic of a plan.
     pub fn of(plan: &Plan) -> Self {
         let topology = &plan.topology;
