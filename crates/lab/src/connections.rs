@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_and_a_model_in_one_state_are_told_alike() {
+    fn a_kernel_and_a_model_in_one_state_are_described_alike() {
         let kernel = Connection::of_kernel(NodeId(5), &kernel(), Dilation::NONE);
         let model = Connection::of_model(&model());
         assert_eq!(model.flow, Some("bulk".into()));

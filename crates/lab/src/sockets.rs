@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_to_stop_does_not_sleep_on() {
+    fn what_is_stopped_does_not_sleep_on() {
         let stop = Stop::default();
         let origin = Origin::now();
         assert!(stop.sleep(origin, Span::from_ns(1)));

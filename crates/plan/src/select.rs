@@ -71,12 +71,12 @@ pub(crate) struct Budget {
 }
 
 /// A few seconds at the very worst; 25 patterns of links in a network of two million.
-const LOOKS_MAX: u64 = 50_000_000;
+const COMPARISONS_MAX: u64 = 50_000_000;
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            left: Cell::new(LOOKS_MAX),
+            left: Cell::new(COMPARISONS_MAX),
             reported: Cell::new(false),
         }
     }
@@ -96,7 +96,7 @@ impl Budget {
         Err(SelectError {
             problem: format!(
                 "the names and patterns of this file stand for, or are compared with, more than \
-                 {LOOKS_MAX} names in all"
+                 {COMPARISONS_MAX} names in all"
             ),
             remedy: "write fewer of them: one label or pattern for what several entries say"
                 .to_owned(),

@@ -53,7 +53,7 @@ fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
 }
 
 #[test]
-fn a_run_that_stood_still_is_repeated_until_it_is_good_enough() {
+fn a_run_that_stalled_is_repeated_until_it_is_good_enough() {
     let lab = Lab::new();
     let stalls = "stall:5ms/100ms";
     let came = run(&lab, FLOW, stalls, &["--attempts", "3"]);

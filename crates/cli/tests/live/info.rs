@@ -18,7 +18,7 @@ pub(crate) fn check_inside(lab: &Lab) {
 }
 
 #[test]
-fn programs_are_told_which_hosts_there_are() {
+fn programs_learn_which_hosts_there_are() {
     check_inside(&Lab::new());
 }
 
@@ -34,7 +34,7 @@ fn hostile_clients_get_nothing_and_cost_others_nothing() {
 }
 
 #[test]
-fn the_command_tells_the_same_outside() {
+fn the_command_shows_the_same_outside() {
     let lab = Lab::new();
     let hold = "  hold:
     on: a

@@ -198,7 +198,7 @@ fn a_host_stops_when_a_link_is_its_card() {
 
 /// What waits in a shaper that becomes a link's is let out, and later changes are made in place.
 #[test]
-fn a_card_loses_nothing_when_its_link_changes() {
+fn a_shaper_loses_nothing_when_its_link_changes() {
     const SENT: u64 = 8000;
     let lab = Lab::new();
     let outcome = lab.succeed(&format!(

@@ -97,7 +97,7 @@ fn a_host_has_no_more_of_a_cpu_than_it_asked_for_and_sees_it() {
 }
 
 #[test]
-fn a_program_without_memory_is_ended_and_told_by_its_name() {
+fn a_program_without_memory_is_ended_and_named() {
     const LIMIT: u64 = 64 << 20;
     let Some(lab) = lab_with("memory: 64 MiB") else {
         return;
@@ -305,7 +305,7 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
 }
 
 #[test]
-fn killing_what_keeps_an_ordinary_users_hosts_is_told_and_leaves_nothing() {
+fn killing_what_keeps_an_ordinary_users_hosts_is_reported_and_leaves_nothing() {
     let lab = Lab::unprivileged();
     let victims = [
         Victim::Warden,

@@ -70,7 +70,7 @@ fn a_terminal_gets_colours_unless_it_wants_none() {
 }
 
 #[test]
-fn a_run_under_way_or_cut_off_is_told_with_what_it_has_left() {
+fn a_run_under_way_or_cut_off_is_shown_with_what_it_has_left() {
     let scratch = Scratch::new("cut-off");
     let run = scratch.begin();
     let report = || {

@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn who_is_told_knows_the_network(
+    fn reports_describe_the_network(
         events in prop::sample::subsequence(EVENTS, 0..=EVENTS.len()),
         steps in prop::collection::vec(step(), 1..40),
     ) {

@@ -1,6 +1,6 @@
 //! What work costs threads of this machine, by which virtual runs are split over them.
 //!
-//! The terms of [`longhaul_partition::costs`] are told apart by small virtual runs of one fat tree, of
+//! The terms of [`longhaul_partition::costs`] are separated by small virtual runs of one fat tree, of
 //! which each has more of one term than another:
 //!
 //! | run | what it has |
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_told_apart() {
+    fn terms_are_separated() {
         let measured = |hops: u64, ends: u64| Measured {
             wall_ns: 0.0,
             cpu_ns: hops as f64 * 80.0 + ends as f64 * 300.0,

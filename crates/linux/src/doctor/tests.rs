@@ -73,7 +73,7 @@ fn failing(step: Step, errno: i32) -> Facts {
 }
 
 #[test]
-fn resources_that_hosts_cannot_be_kept_to_are_told_with_a_remedy() {
+fn resources_that_hosts_cannot_be_limited_to_are_reported_with_a_remedy() {
     let mut facts = healthy();
     facts.support.disk = Err(Lack {
         reason: "no disks here".to_owned(),

@@ -1,5 +1,5 @@
 //! The table of link fields: every row is in the schema, in the reference, in what is set and in what
-//! is told.
+//! is shown.
 
 use std::path::Path;
 
@@ -136,7 +136,7 @@ fn other_value(field: &Field) -> &'static str {
 }
 
 #[test]
-fn every_field_is_set_and_told_alone() {
+fn every_field_is_set_and_described_alone() {
     let elements = Elements::new().with("idle", || Box::new(Nothing));
     for field in FIELDS {
         let values = [(field.name.to_owned(), other_value(field).to_owned())];

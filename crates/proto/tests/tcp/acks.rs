@@ -113,7 +113,7 @@ fn lone_segments_are_acknowledged_after_40_ms() {
 }
 
 #[test]
-fn what_comes_out_of_order_is_told_at_once_most_recent_first() {
+fn what_comes_out_of_order_is_acknowledged_at_once_most_recent_first() {
     let mut b = reader(Config {
         quickack: 0,
         timestamps: false,

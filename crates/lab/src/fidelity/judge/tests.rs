@@ -244,7 +244,7 @@ fn a_run_that_lost_everything_claims_nothing() {
 }
 
 #[test]
-fn time_that_the_machine_stood_still_is_a_reason_without_late_packets() {
+fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::ZERO);
     run.second(|second| {
@@ -331,7 +331,7 @@ fn overload_is_not_blamed_on_stalls() {
 }
 
 #[test]
-fn slow_receiving_stacks_are_told_of() {
+fn slow_receiving_stacks_are_reported() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::from_us(10));
     (0..1000).for_each(|_| run.meter.measured.after_call.record(Span::from_us(250)));

@@ -262,7 +262,7 @@ fn more_threads_than_pay_are_not_taken_and_the_user_is_warned() {
 }
 
 #[test]
-fn other_processes_are_told_how_it_is_doing_and_change_nothing() {
+fn other_processes_may_ask_for_progress_and_change_nothing() {
     let set = Request::Set {
         link: "a-g".to_owned(),
         values: Default::default(),

@@ -145,7 +145,7 @@ fn queries_are_answered_in_turn() {
 }
 
 #[test]
-fn clients_that_wait_are_told_what_the_run_says_once() {
+fn clients_that_wait_are_answered_with_the_runs_state_once() {
     let bench = Bench::new();
     let clients: Vec<_> = (0..5).map(|_| bench.client()).collect();
     for mut client in &clients {

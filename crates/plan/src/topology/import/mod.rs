@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_wrong_is_told_where() {
+    fn an_entry_that_is_wrong_is_reported_with_its_place() {
         let cases = [
             ("{ rate: 1 Gbit/s }", "x.yaml:1:1", "`file` is missing"),
             (

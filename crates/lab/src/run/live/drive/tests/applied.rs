@@ -10,7 +10,7 @@ use super::harness::Setup;
 use crate::run::live::drive::Command;
 
 #[test]
-fn what_has_changed_is_told_to_who_listens_at_the_end() {
+fn changes_are_reported_to_a_listener_at_the_end() {
     let events = "
 routing: { convergence: 100 ms }
 events:
