@@ -10,7 +10,7 @@ use std::io;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cpu_ns;
-use super::credit::Credit;
+use super::credit::{Credit, Tasks};
 use crate::clock::monotonic_ns;
 use crate::cpu::schedstat;
 use crate::procfs::{numbers_in, tick_ns};
@@ -171,9 +171,11 @@ impl Host {
         if self.missed && now_ns >= self.count_due_ns {
             self.count_children(now_ns);
         }
-        let members = &mut self.members;
-        let waited = || members.iter_mut().map(|member| member.waited(now_ns)).sum();
-        let decision = self.credit.decide(now_ns, self.used_ns, waited);
+        let mut tasks = Members {
+            list: &mut self.members,
+            now_ns,
+        };
+        let decision = self.credit.decide(now_ns, self.used_ns, &mut tasks);
         self.due_ns = decision.next_ns;
         if !decision.stopped {
             self.go_on();
@@ -322,15 +324,49 @@ impl Host {
     }
 }
 
+/// The processes of a host at a sample; those that have not run for [`RAN_NS`] are not asked.
+struct Members<'a> {
+    list: &'a mut [Member],
+    now_ns: u64,
+}
+
+impl Members<'_> {
+    fn recent(&mut self) -> impl Iterator<Item = &mut Member> {
+        let now_ns = self.now_ns;
+        let list = self.list.iter_mut();
+        list.filter(move |member| now_ns - member.ran_at_ns <= RAN_NS)
+    }
+}
+
+impl Tasks for Members<'_> {
+    fn waited_ns(&mut self) -> u64 {
+        self.recent().map(Member::waited_ns).sum()
+    }
+
+    fn any_is_runnable(&mut self) -> bool {
+        self.recent().any(|member| member.is_runnable())
+    }
+}
+
 impl Member {
-    /// How long its threads have waited for a CPU since this was called last.
-    fn waited(&mut self, now_ns: u64) -> u64 {
-        if now_ns - self.ran_at_ns > RAN_NS {
-            return 0;
-        }
+    /// Its threads, as files of this name below `/proc`.
+    fn threads(&self, file: &str) -> impl Iterator<Item = String> + use<> {
         let folder = format!("/proc/{}/task", self.pid);
-        let of = |thread| schedstat(&format!("{folder}/{thread}/schedstat"));
-        let threads = numbers_in(&folder).take(THREADS).filter_map(of);
+        let file = file.to_owned();
+        let threads = numbers_in(&folder).take(THREADS);
+        threads.map(move |thread| format!("{folder}/{thread}/{file}"))
+    }
+
+    /// Whether one of its threads runs or waits for a CPU.
+    fn is_runnable(&self) -> bool {
+        let mut files = self.threads("stat");
+        files.any(|path| StatFile::at(&path).is_some_and(|(_, stat)| stat.state == b'R'))
+    }
+
+    /// How long its threads have waited for a CPU since this was called last.
+    fn waited_ns(&mut self) -> u64 {
+        let threads = self.threads("schedstat");
+        let threads = threads.filter_map(|path| schedstat(&path));
         let waited_ns = threads.map(|stat| stat.waited_ns).sum();
         let before_ns = self.waited_ns.replace(waited_ns).unwrap_or(waited_ns);
         waited_ns.saturating_sub(before_ns)
