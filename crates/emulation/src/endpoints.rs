@@ -192,14 +192,14 @@ fn application(work: &Work, flow: &Flow) -> Application {
             response,
             think,
             count,
-            keep,
+            reuses_connection,
             ..
         } => Application::Requests {
             requests: *count,
             request: request.amount(),
             response: response.amount(),
             think: think.amount(),
-            new_connection: !keep,
+            new_connection: !reuses_connection,
         },
         Work::Paced { rate, gaps, .. } => {
             let (rate, bytes) = (flow.rate.unwrap_or(*rate), flow.bytes);

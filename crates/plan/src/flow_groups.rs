@@ -118,7 +118,7 @@ pub enum Work {
         /// How many; without end if absent.
         count: Option<u64>,
         /// Whether all use one connection.
-        keep: bool,
+        reuses_connection: bool,
     },
     /// Packets at a rate; of TCP full segments.
     Paced {

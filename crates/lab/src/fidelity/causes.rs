@@ -114,7 +114,7 @@ impl Watch {
     pub(crate) fn observe(&mut self, now: Now) {
         let before = std::mem::replace(&mut self.last, now);
         if now.at > before.at + HELD_UP {
-            self.stood_still(now.at, before.at);
+            self.note_stall(now.at, before.at);
         }
     }
 
@@ -132,7 +132,7 @@ impl Watch {
     pub(crate) fn woken(&mut self, now: Now, wanted: MachineTime) {
         (self.last, self.rested) = (now, now.at);
         if now.at > wanted + WOKEN_LATE {
-            self.stood_still(now.at, wanted);
+            self.note_stall(now.at, wanted);
         }
     }
 
@@ -146,7 +146,7 @@ impl Watch {
         self.sheds_until = self.last.at + SHED_LATELY;
     }
 
-    fn stood_still(&mut self, now: MachineTime, since: MachineTime) {
+    fn note_stall(&mut self, now: MachineTime, since: MachineTime) {
         let length = now.since(since);
         self.stalls.add(length);
         let made_good = length.saturating_mul(MADE_GOOD_IN);

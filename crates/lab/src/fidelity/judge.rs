@@ -210,13 +210,13 @@ impl Judge {
     }
 
     /// The share of the run for which the machine stalled.
-    fn stood_still_share(&self) -> f64 {
+    fn stalled_share(&self) -> f64 {
         share(self.stalls.total_ns, self.took.as_nanos() as u64).min(1.0)
     }
 
     /// The least part of their true values that mean rates have kept.
     fn rate_share(&self) -> f64 {
-        self.rate_left() * (1.0 - self.stood_still_share())
+        self.rate_left() * (1.0 - self.stalled_share())
     }
 
     /// The verdict.

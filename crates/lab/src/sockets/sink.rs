@@ -57,7 +57,7 @@ struct Books {
 }
 
 impl Books {
-    fn keep(&mut self, flow: Flow) {
+    fn record(&mut self, flow: Flow) {
         if self.flows.len() < FLOWS_MAX {
             self.flows.push(flow)
         } else {
@@ -219,7 +219,7 @@ fn take<'scope>(
         books.open -= 1;
         books.last = desk.origin.elapsed();
         if let Ok(flow) = flow {
-            books.keep(flow);
+            books.record(flow);
         }
     })?;
     Ok(())
@@ -348,7 +348,7 @@ impl Senders {
     fn close(self, books: &mut Books) {
         for (mut flow, last_s) in self.flows.into_values() {
             flow.end(last_s, None);
-            books.keep(flow);
+            books.record(flow);
         }
         books.unlisted += self.unlisted;
     }

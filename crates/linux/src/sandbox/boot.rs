@@ -112,8 +112,8 @@ fn boot(
     named.map_err(step("setting its name"))?;
     groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     let limits = config.limits;
-    let keep = &given.shared.keep;
-    mount_private(keep, limits.memory).map_err(step("mounting its private folders"))?;
+    let visible = &given.shared.visible;
+    mount_private(visible, limits.memory).map_err(step("mounting its private folders"))?;
     groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     let own_run = is_private(Path::new("/run"));
     let meminfo = identity::give(config, own_run);
@@ -185,15 +185,15 @@ fn is_private(folder: &Path) -> bool {
     folder.is_dir() && !folder.is_symlink()
 }
 
-/// Gives the host folders of its own and keeps `keep` visible below them. No folder holds more than
+/// Gives the host folders of its own and leaves those in `visible` there. No folder holds more than
 /// the host's `memory`, where no control group counts them.
-fn mount_private(keep: &[std::path::PathBuf], memory: Option<u64>) -> io::Result<()> {
+fn mount_private(visible: &[std::path::PathBuf], memory: Option<u64>) -> io::Result<()> {
     let inside = |folder: &Path, of: &str| folder.starts_with(of) && folder != Path::new(of);
     let below = |folder: &Path| {
         inside(folder, OVERLAID) || PRIVATE.iter().any(|(private, _)| inside(folder, private))
     };
     let mut kept = Vec::new();
-    for folder in keep.iter().filter(|folder| below(folder)) {
+    for folder in visible.iter().filter(|folder| below(folder)) {
         kept.push((folder, sys::clone_tree(folder)?));
     }
     for (folder, mode) in PRIVATE {

@@ -185,7 +185,7 @@ impl Sandbox {
     /// [`AsFd`](std::os::fd::AsFd) first. A second dump that arrives before the first is taken
     /// replaces it.
     pub fn poll_connections(&mut self) -> Result<Option<Connections>, SandboxError> {
-        let arrived = self.take_unasked(|sandbox| sandbox.dump.arrived.take())?;
+        let arrived = self.take_unrequested(|sandbox| sandbox.dump.arrived.take())?;
         let Some((hosts, cpu_ns, file)) = arrived else {
             return Ok(None);
         };

@@ -34,14 +34,14 @@ fn at(ms: u64) -> Time {
 
 /// Both ends apart, 5 ms each way, but for what host 1 sends between two times.
 fn mute(spec: FlowSpec, from: Time, to: Time) -> Wires {
-    let fate = move |packet: &mut Packet| {
+    let delays = move |packet: &mut Packet| {
         if packet.from.0 == 1 && (from..to).contains(&packet.at) {
             Vec::new()
         } else {
             vec![Span::from_ms(5)]
         }
     };
-    Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate))
+    Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays))
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn a_server_that_listens_again_takes_a_connection() {
     };
     // The server gives up 1 s after its SYN-ACK, which is lost. The client's second SYN, of 1 s, comes
     // 100 ms behind that.
-    let fate = |packet: &mut Packet| match (packet.from.0, packet.number) {
+    let delays = |packet: &mut Packet| match (packet.from.0, packet.number) {
         (1, 0) => Vec::new(),
         (0, 1) => vec![Span::from_ms(105)],
         _ => vec![Span::from_ms(5)],
     };
     let spec = bulk(config, Some(5000));
-    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
     wires.run(at(60_000));
     assert_eq!(wires.sent[1][1].at, at(1105));
     let result = &wires.results()[0];
@@ -175,7 +175,7 @@ fn wires_heard(wires: &mut Wires, cut: Time) -> Time {
 fn a_server_that_closes_before_its_response_is_out_fails_the_flow() {
     let spec = requests(Config::default(), [100, 10_000_000], Span::ZERO);
     let mut forged = false;
-    let fate = move |packet: &mut Packet| {
+    let delays = move |packet: &mut Packet| {
         // One segment of the response arrives as one without payload, and as the last one.
         let is_response = packet.from.0 == 1 && packet.at >= at(40);
         if is_response && !forged {
@@ -186,7 +186,7 @@ fn a_server_that_closes_before_its_response_is_out_fails_the_flow() {
         }
         vec![Span::from_ms(5)]
     };
-    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
     wires.run(at(60_000));
     let client = part(&wires, Side::Opener);
     assert_eq!(client.outcome, Outcome::Reset);
@@ -200,13 +200,13 @@ fn a_server_that_closes_before_its_response_is_out_fails_the_flow() {
 fn what_is_said_of_a_flow_stands() {
     // The handshake and the first segment pass; all others take 900 s, and no acknowledgement gets
     // through.
-    let fate = |packet: &mut Packet| match (packet.from.0, packet.at > at(8)) {
+    let delays = |packet: &mut Packet| match (packet.from.0, packet.at > at(8)) {
         (0, _) if packet.number > 1 => vec![Span::from_s(900)],
         (1, true) => Vec::new(),
         _ => vec![Span::from_ms(5)],
     };
     let spec = bulk(hasty(), Some(5000));
-    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
     wires.run(at(800_000));
     let client = part(&wires, Side::Opener).finish.expect("an end");
     let said = |wires: &Wires| (wires.results()[0].outcome, wires.results()[0].finish);
@@ -232,12 +232,12 @@ fn old_copies_do_not_stand_for_what_is_lost() {
         ..bulk(Config::default(), None)
     };
     // Number 7 is lost, and number 3 comes once more 2 s later; the last one leaves at 2.999 s.
-    let fate = |packet: &mut Packet| match packet.number {
+    let delays = |packet: &mut Packet| match packet.number {
         7 => Vec::new(),
         3 => vec![Span::from_ms(5), Span::from_s(2)],
         _ => vec![Span::from_ms(5)],
     };
-    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
     wires.run(at(12_990));
     assert_eq!(wires.awaited(), 1);
     wires.run(at(13_000));
@@ -267,7 +267,7 @@ fn requests(config: Config, [request, response]: [u64; 2], think: Span) -> FlowS
 fn a_server_that_sends_to_a_client_which_was_reset_is_reset() {
     let spec = requests(Config::default(), [100, 10_000_000], Span::ZERO);
     let mut forged = false;
-    let fate = move |packet: &mut Packet| {
+    let delays = move |packet: &mut Packet| {
         // One segment of the response arrives as a reset, with the number that is awaited.
         if packet.from.0 == 1 && packet.at >= at(40) && !forged {
             let words = &packet.headers[34 + 12..34 + 14];
@@ -277,7 +277,7 @@ fn a_server_that_sends_to_a_client_which_was_reset_is_reset() {
         }
         vec![Span::from_ms(5)]
     };
-    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+    let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
     wires.run(at(44));
     assert_eq!(part(&wires, Side::Opener).outcome, Outcome::Running);
     wires.run(at(60_000));
@@ -304,7 +304,7 @@ fn a_connection_that_dies_behind_its_response_is_nothing_to_its_flow() {
     // the server does not know that its response has arrived.
     for (cut, server_says) in [(25, Outcome::Running), (15, Outcome::TimedOut)] {
         let spec = requests(hasty(), [100, 1000], Span::from_s(20));
-        let fate = move |packet: &mut Packet| {
+        let delays = move |packet: &mut Packet| {
             let is_first = packet.from.0 == 0 && packet.port() == FIRST_PORT;
             if is_first && packet.at > at(cut) {
                 Vec::new()
@@ -312,7 +312,7 @@ fn a_connection_that_dies_behind_its_response_is_nothing_to_its_flow() {
                 vec![Span::from_ms(5)]
             }
         };
-        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
         wires.run(at(19_000));
         // It sends again, and gives up.
         let sent = wires.sent[1].len();
@@ -349,13 +349,13 @@ fn datagrams_that_were_never_sent_are_not_counted() {
         let mut spec = flow(gaps);
         spec.stop = Some(at(1000));
         // Of every third, the number is that of the next one.
-        let fate = |packet: &mut Packet| {
+        let delays = |packet: &mut Packet| {
             if packet.number.is_multiple_of(3) {
                 packet.set_word(6, 8 + 6, packet.number as u16 + 1);
             }
             vec![Span::from_us(10)]
         };
-        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
         wires.run(at(60_000));
         let result = &wires.results()[0];
         let figures = result.datagrams.as_ref().unwrap();
@@ -378,7 +378,7 @@ fn a_fin_that_comes_again_is_acknowledged_without_an_end() {
         spec.transport = Transport::Tcp(Arc::new(Config::default()), ip);
         // SYN, the acknowledgement of the SYN-ACK with data and FIN, that of the server's FIN.
         let mut lost = 0;
-        let fate = move |packet: &mut Packet| {
+        let delays = move |packet: &mut Packet| {
             let is_last = packet.from.0 == 0 && packet.at >= at(20);
             lost += u64::from(is_last);
             if is_last && lost <= 2 {
@@ -387,7 +387,7 @@ fn a_fin_that_comes_again_is_acknowledged_without_an_end() {
                 vec![Span::from_ms(5)]
             }
         };
-        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(fate));
+        let mut wires = Wires::new(vec![spec], 1, vec![0, 1], Box::new(delays));
         wires.run(at(60_000));
         let result = &wires.results()[0];
         assert_eq!((result.outcome, result.bytes), (Outcome::Finished, 1000));

@@ -12,7 +12,7 @@ use longhaul_proto::modelled::{
 use longhaul_proto::tcp::Config;
 use proptest::prelude::*;
 
-use super::wires::{Fate, Packet, Wires};
+use super::wires::{Delays, Packet, Wires};
 
 const HOSTS: u32 = 5;
 
@@ -92,7 +92,7 @@ fn spec(number: usize, &(from, to, kind, size, start): &Draft) -> FlowSpec {
 
 /// Delays of whole milliseconds, fixed for each pair of hosts; of the packets of a host, some are
 /// lost, some come twice, whatever else happens. Nothing passes between two of the hosts.
-fn fate(seed: u64, (loss, twice): (u64, u64)) -> Fate {
+fn delays(seed: u64, (loss, twice): (u64, u64)) -> Delays {
     let draw = move |name: &str| Stream::new(seed, name).draw();
     Box::new(move |packet: &mut Packet| {
         let Packet { from, to, .. } = &*packet;
@@ -151,9 +151,9 @@ proptest! {
         let specs: Vec<FlowSpec> =
             drafts.iter().enumerate().map(|(n, draft)| spec(n, draft)).collect();
         let alone = vec![0; HOSTS as usize];
-        let mut one = Wires::new(specs.clone(), seed, alone, fate(seed, bad));
+        let mut one = Wires::new(specs.clone(), seed, alone, delays(seed, bad));
         let expected = outcome(&mut one);
-        let mut many = Wires::new(specs.clone(), seed, owner, fate(seed, bad));
+        let mut many = Wires::new(specs.clone(), seed, owner, delays(seed, bad));
         many.width = Span::from_us(width_us);
         prop_assert_eq!(&outcome(&mut many), &expected);
         // What ends by itself has ended, and each flow that is over is counted.

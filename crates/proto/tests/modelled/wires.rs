@@ -22,19 +22,19 @@ pub(crate) struct Packet {
 }
 
 /// How long each copy of a packet takes; there may be none. Its bytes may be changed on the way.
-pub(crate) type Fate = Box<dyn FnMut(&mut Packet) -> Vec<Span>>;
+pub(crate) type Delays = Box<dyn FnMut(&mut Packet) -> Vec<Span>>;
 
 /// See the module's first lines.
 pub(crate) struct Wires {
     pub(crate) shares: Vec<Traffic>,
     /// Which share holds a host, by its number.
     owner: Vec<usize>,
-    fate: Fate,
+    delays: Delays,
     /// By arrival, receiver, sender, number, copy.
     coming: BTreeMap<(Time, NodeId, NodeId, u64, usize), Packet>,
     /// What each host has sent.
     pub(crate) sent: Vec<Vec<Packet>>,
-    /// How far each window goes; less than the shortest fate.
+    /// How far each window goes; less than the shortest delay.
     pub(crate) width: Span,
 }
 
@@ -80,7 +80,7 @@ impl Packet {
 
 impl Wires {
     /// `flows` among as many hosts as `owner` is long, each held by the share that it says.
-    pub(crate) fn new(flows: Vec<FlowSpec>, seed: u64, owner: Vec<usize>, fate: Fate) -> Self {
+    pub(crate) fn new(flows: Vec<FlowSpec>, seed: u64, owner: Vec<usize>, delays: Delays) -> Self {
         let hosts = hosts(owner.len() as u32);
         let table = Arc::new(FlowTable::new(hosts, flows).expect("sound flows"));
         let count = owner.iter().max().map_or(1, |most| most + 1);
@@ -92,7 +92,7 @@ impl Wires {
             shares: (0..count).map(share).collect(),
             sent: vec![Vec::new(); owner.len()],
             owner,
-            fate,
+            delays,
             coming: BTreeMap::new(),
             width: Span::ZERO,
         }
@@ -140,7 +140,7 @@ impl Wires {
                     ip_len: packet.ip_len,
                 };
                 sent.push(packet.clone());
-                for (copy, delay) in (self.fate)(&mut packet).into_iter().enumerate() {
+                for (copy, delay) in (self.delays)(&mut packet).into_iter().enumerate() {
                     assert!(delay > self.width, "a window is shorter than every delay");
                     let Packet {
                         from, to, number, ..

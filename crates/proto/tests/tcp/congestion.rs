@@ -3,7 +3,7 @@
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config, Phase};
 
-use crate::sim::{Bottleneck, Fate, Sim, ms, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Sim, ms, s, unlimited};
 
 /// A full segment's packet, in bits.
 const PACKET: f64 = 1500.0 * 8.0;
@@ -224,9 +224,9 @@ fn bic_searches_for_the_last_maximum() {
         let data = from_a && segment.len > 0;
         count += u64::from(data);
         if data && count == 5000 {
-            Fate::Drop
+            Impairment::Drop
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     });
     let config = Config {

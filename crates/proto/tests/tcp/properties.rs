@@ -12,7 +12,7 @@ use longhaul_proto::tcp::{
 };
 use proptest::prelude::*;
 
-use crate::sim::{Bottleneck, Fate, Sim, ms, s};
+use crate::sim::{Bottleneck, Impairment, Sim, ms, s};
 
 fn config() -> impl Strategy<Value = Config> {
     let switches = (
@@ -69,13 +69,13 @@ fn hostile(sim: &mut Sim, seed: u64, decisions: u64, percent: u64) -> Rc<Cell<u6
         left = left.saturating_sub(1);
         let draw = stream.draw();
         if left == 0 || draw % 100 >= percent {
-            return Fate::Pass;
+            return Impairment::Pass;
         }
         match draw / 100 % 5 {
-            0 | 1 => Fate::Drop,
-            2 => Fate::Twice,
-            3 if segment.ecn != Ecn::NotEct => Fate::Mark,
-            _ => Fate::Late(Span::from_us(draw / 500 % 80_000)),
+            0 | 1 => Impairment::Drop,
+            2 => Impairment::Duplicate,
+            3 if segment.ecn != Ecn::NotEct => Impairment::Mark,
+            _ => Impairment::Delay(Span::from_us(draw / 500 % 80_000)),
         }
     });
     edge

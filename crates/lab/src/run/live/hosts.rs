@@ -30,7 +30,7 @@ pub(super) fn sandbox_config(
     SandboxConfig {
         hosts_file: hosts_file(plan),
         domain: Some(DOMAIN.to_owned()),
-        keep: vec![options.experiment_dir.clone(), folder.path().to_owned()],
+        visible: vec![options.experiment_dir.clone(), folder.path().to_owned()],
         cpus: placement.programs.clone(),
         remove: folder.control_socket(),
         gateway_mac: GATEWAY_MAC,

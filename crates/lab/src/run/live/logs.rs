@@ -76,13 +76,14 @@ impl LogStream {
                 Err(error) => return Err(error),
             };
             total += read;
-            self.keep(&buffer[..read])?;
+            self.write(&buffer[..read])?;
             matched |= pattern.is_some_and(|pattern| self.finds(&buffer[..read], pattern));
         }
         Ok(matched)
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes to the log what still has room in it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = usize::try_from(LOG_MAX - self.written).unwrap_or(usize::MAX);
         let kept = bytes.len().min(room);
         if let Some((_, file)) = &mut self.ends {

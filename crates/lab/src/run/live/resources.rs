@@ -101,11 +101,11 @@ impl<'a> Watch<'a> {
             .get(host)
             .and_then(|share| share.limits.cpu);
         let quota = limit.map_or(self.cpus as f64, |cpu| f64::from(cpu.quota) / 1_000.0);
-        let stood_still = throttled_ns.saturating_mul(u64::from(now.tasks.max(1)));
+        let throttled_waits = throttled_ns.saturating_mul(u64::from(now.tasks.max(1)));
         lacked(
             now.run_wait_ns
                 .saturating_sub(before.run_wait_ns)
-                .saturating_sub(stood_still),
+                .saturating_sub(throttled_waits),
             now.cpu_ns.saturating_sub(before.cpu_ns),
             quota,
             took,

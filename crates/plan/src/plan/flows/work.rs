@@ -150,14 +150,14 @@ fn requests(spec: &TrafficSpec, tcp: TcpChoice, faults: &mut Faults) -> Option<W
         );
         return None;
     }
-    let keep = |spec: &At<ConnectionSpec>| spec.value == ConnectionSpec::Keep;
+    let reuses = |spec: &At<ConnectionSpec>| spec.value == ConnectionSpec::Keep;
     Some(Work::Requests {
         tcp,
         request: request?,
         response: response?,
         think: think?,
         count: spec.requests.as_ref().map(|count| count.value),
-        keep: spec.connection.as_ref().is_none_or(keep),
+        reuses_connection: spec.connection.as_ref().is_none_or(reuses),
     })
 }
 

@@ -147,7 +147,7 @@ proptest! {
     }
 }
 
-/// The machine stood still once: at the next sample it has caught up.
+/// The machine stalled once: at the next sample it has caught up.
 #[test]
 fn a_core_is_behind_the_second_time_in_a_row() {
     let mut backpressure = Backpressure::default();

@@ -135,10 +135,10 @@ impl LinuxPlatform {
         }
     }
 
-    /// Stands still where a planted fault says so.
+    /// Stalls where a planted fault says so.
     #[cfg(debug_assertions)]
-    fn stand_still(&self) {
-        faults::stand_still(self.clock.pace().passed(MachineTime::now()));
+    fn stall(&self) {
+        faults::stall(self.clock.pace().passed(MachineTime::now()));
     }
 }
 
@@ -192,13 +192,13 @@ impl Platform for LinuxPlatform {
         let until = pace.begin().at + faults::wait_until(pace.passed(until));
         self.waiter.wait(until, &mut self.rings, &self.bell)?;
         #[cfg(debug_assertions)]
-        self.stand_still();
+        self.stall();
         Ok(())
     }
 
     fn turned(&mut self, now: MachineTime) {
         #[cfg(debug_assertions)]
-        self.stand_still();
+        self.stall();
         self.clock.refresh(now);
         self.thread.leave_room(now, self.waiter.slept_ns());
     }
