@@ -282,9 +282,10 @@ impl Scribe {
             host_samples_waiting,
             series: series.into(),
             disk_bytes: plan.measure.disk_bytes,
-            packets_bytes: match plan.measure.timelines.is_empty() {
-                true => 0,
-                false => plan.measure.disk_bytes / 2, // wider bins cannot make up for packets
+            packets_bytes: if plan.measure.timelines.is_empty() {
+                0
+            } else {
+                plan.measure.disk_bytes / 2 // wider bins cannot make up for packets
             },
             doublings: 0,
             captures: Vec::new(),
