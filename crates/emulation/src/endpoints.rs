@@ -49,9 +49,9 @@ impl Endpoints {
 
     /// What flows there are between them.
     pub(crate) fn table(&self, plan: &Plan) -> Result<FlowTable, Error> {
-        let mut makers = Makers::new(plan);
+        let mut builder = SpecBuilder::new(plan);
         let flows = plan.traffic.flows(&plan.topology, plan.seed);
-        let flows = flows.map(|flow| makers.spec(&flow));
+        let flows = flows.map(|flow| builder.spec(&flow));
         let named = plan.traffic.groups.iter().filter(|g| g.port.is_some());
         let programs = named.flat_map(|group| group.pairs.iter().map(|(_, to)| to));
         let mut nodes: Vec<NodeId> = self.hosts.iter().copied().chain(programs).collect();
@@ -71,7 +71,7 @@ impl Endpoints {
 }
 
 /// Makes specifications, and shares what they have in common.
-struct Makers<'a> {
+struct SpecBuilder<'a> {
     plan: &'a Plan,
     /// The TCP of each node, as a number.
     profiles: Vec<u32>,
@@ -82,7 +82,7 @@ struct Makers<'a> {
     names: HashMap<(usize, NodeId, NodeId), (Arc<str>, u32)>,
 }
 
-impl<'a> Makers<'a> {
+impl<'a> SpecBuilder<'a> {
     fn new(plan: &'a Plan) -> Self {
         let mut known: HashMap<&TcpProfile, u32> = HashMap::new();
         let mut by_profile = Vec::new();

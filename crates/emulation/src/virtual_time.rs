@@ -25,7 +25,7 @@ use longhaul_proto::modelled;
 
 use crate::emulation::Modelled;
 use crate::{Applied, Emulation};
-use control::{Control, Joint, Move};
+use control::{Control, Next, Progress};
 use lane::Lane;
 
 pub use control::{GRID, Stop};
@@ -236,22 +236,22 @@ fn run_alone(
             return Outcome::More;
         }
         let next = lane.next();
-        let joint = Joint {
+        let progress = Progress {
             next,
             step: lane.emulation.next_step(),
             is_done: lane.emulation.traffic_is_done(),
             is_stuck: lane.is_stuck(),
             is_full: lane.is_full(),
         };
-        match (control.decide(&joint, horizon), next) {
-            (Move::Go(bound), Some(next)) => lane.round(next, bound),
-            (Move::Go(bound), None) => lane.advance_before(bound),
-            (Move::Steps(at), _) => lane.take_steps(at),
-            (Move::Reached(limit), _) => {
+        match (control.decide(&progress, horizon), next) {
+            (Next::Advance(bound), Some(next)) => lane.round(next, bound),
+            (Next::Advance(bound), None) => lane.advance_before(bound),
+            (Next::Steps(at), _) => lane.take_steps(at),
+            (Next::Reached(limit), _) => {
                 lane.emulation.advance_before(limit);
                 return Outcome::Reached;
             }
-            (Move::Over(stop, end), _) => {
+            (Next::Over(stop, end), _) => {
                 if let Some(end) = end {
                     lane.emulation.advance_before(end);
                 }

@@ -301,7 +301,7 @@ pub struct Sandbox {
     events: VecDeque<Event>,
     /// The channel on which the hosts' service asks for the run's state, if there is a service.
     inquiries: Option<Channel>,
-    dump: dump::Asked,
+    dump: dump::PendingDump,
     hosts: usize,
     steers: bool,
     /// The CPUs of programs.
@@ -348,7 +348,7 @@ impl Sandbox {
             pidfd,
             events: VecDeque::new(),
             inquiries: None,
-            dump: dump::Asked::default(),
+            dump: dump::PendingDump::default(),
             hosts: 0,
             steers: false,
             cpus: config.cpus.clone(),

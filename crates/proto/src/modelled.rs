@@ -25,12 +25,12 @@
 //! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
 
 mod connections;
+mod context;
 mod datagrams;
 mod directory;
 mod draws;
 mod end;
 mod kind;
-mod late;
 mod outbox;
 mod parts;
 mod report;
@@ -42,9 +42,9 @@ mod strays;
 mod table;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 mod timers;
 mod wire;
-mod world;
 
 use std::sync::Arc;
 
@@ -66,12 +66,12 @@ pub use spec::{
 pub use table::FlowTable;
 
 use crate::router::RouterReplies;
+use context::Context;
 use datagrams::{Receiver, Sender};
 use end::{Afterwards, Ask, End};
 use slots::{Active, Key, Slots};
 use timers::Owner;
 use wire::Envelope;
-use world::World;
 
 /// How many packets to give to [`Traffic::prefetch`] at once.
 pub const PREFETCH_BATCH: usize = 32;
@@ -79,7 +79,7 @@ pub const PREFETCH_BATCH: usize = 32;
 /// Modelled hosts of a run, and the ends of its flows there.
 #[derive(Debug)]
 pub struct Traffic {
-    world: World,
+    context: Context,
     /// Flows with an end here, by their starts.
     order: Vec<u32>,
     /// How many of them have begun.
@@ -106,14 +106,14 @@ impl Traffic {
     /// The ends of a table's flows at those hosts that `holds` names; packets come for no others.
     /// Each host of a table is to be held once in a run, with the same seed.
     pub fn holding(table: Arc<FlowTable>, seed: u64, holds: impl Fn(NodeId) -> bool) -> Self {
-        let world = World::new(table, seed, &holds);
-        let (table, parts) = (&world.table, &world.parts);
+        let context = Context::new(table, seed, &holds);
+        let (table, parts) = (&context.table, &context.parts);
         let is_here = |&flow: &u32| Side::BOTH.into_iter().any(|side| parts.holds(flow, side));
         let mut order: Vec<u32> = (0..table.len() as u32).filter(is_here).collect();
         order.sort_by_key(|&flow| (table.flow(flow).start, table.node(flow, Side::Opener), flow));
         order.shrink_to_fit();
         Self {
-            world,
+            context,
             order,
             begun: 0,
             slots: Slots::default(),
@@ -141,13 +141,13 @@ impl Traffic {
         };
         let is_over = match self.slots.get_mut(slot) {
             Active::Tcp(end) => {
-                end.handle(&mut self.world, now, &envelope, headers);
+                end.handle(&mut self.context, now, &envelope, headers);
                 end.is_over() || end.successor.is_some()
             }
             Active::Receiver(receiver) => {
                 let numbers = envelope.numbers(headers);
                 let is_ours =
-                    numbers.is_some_and(|numbers| receiver.handle(&mut self.world, now, numbers));
+                    numbers.is_some_and(|numbers| receiver.handle(&mut self.context, now, numbers));
                 self.strays.unknown += u64::from(!is_ours);
                 receiver.is_over()
             }
@@ -195,7 +195,7 @@ impl Traffic {
             if let Some(flow) = self.next_start().filter(|&(at, _)| at == next) {
                 self.begun += 1;
                 self.start(flow.1, next);
-            } else if let Some((at, owner)) = self.world.timers.pop(now) {
+            } else if let Some((at, owner)) = self.context.timers.pop(now) {
                 self.ring(owner, at);
             }
         }
@@ -205,7 +205,7 @@ impl Traffic {
     /// due then.
     pub fn poll_timeout(&self) -> Option<Time> {
         let start = self.next_start().map(|(at, _)| at);
-        let timer = self.world.timers.next();
+        let timer = self.context.timers.next();
         match (start, timer) {
             (Some(start), Some(timer)) => Some(start.min(timer)),
             (start, timer) => start.or(timer),
@@ -214,7 +214,7 @@ impl Traffic {
 
     /// The next packet that leaves.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
-        self.world.outbox.pop()
+        self.context.outbox.pop()
     }
 
     /// Whether a packet that has come out at a host which also has a kernel is for a modelled
@@ -226,13 +226,13 @@ impl Traffic {
             Some(envelope) => Some(envelope.port),
             None => strays::quoted_port(headers),
         };
-        self.world.table.host(host).is_some() && port.is_some_and(|port| port >= FIRST_PORT)
+        self.context.table.host(host).is_some() && port.is_some_and(|port| port >= FIRST_PORT)
     }
 
     /// Bounded flows that are not over yet, of those whose deciding end is held here. Each flow has one such end, so the traffic of a run is done when the sum over all its
     /// shares is 0.
     pub fn awaited(&self) -> usize {
-        self.world.parts.awaited
+        self.context.parts.awaited
     }
 
     /// Whether all flows that end by themselves are over, where all ends are held here.
@@ -243,7 +243,7 @@ impl Traffic {
     /// How many flows are over, and how many there are, of those whose deciding end is held here.
     /// Both may be added up over the shares of a run.
     pub fn progress(&self) -> (usize, usize) {
-        let parts = &self.world.parts;
+        let parts = &self.context.parts;
         (parts.decided - parts.unfinished, parts.decided)
     }
 
@@ -255,7 +255,7 @@ impl Traffic {
     /// What the ends held here have done so far, by flow and side.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let under_way = self.under_way();
-        let flows = 0..self.world.table.len() as u32;
+        let flows = 0..self.context.table.len() as u32;
         let ends = flows.flat_map(|flow| Side::BOTH.map(|side| (flow, side)));
         ends.filter_map(move |end| self.part(end, &under_way))
     }
@@ -277,7 +277,7 @@ impl Traffic {
     }
 
     fn part(&self, end: (u32, Side), under_way: &[((u32, Side), u32)]) -> Option<Part<'_>> {
-        let World { table, parts, .. } = &self.world;
+        let Context { table, parts, .. } = &self.context;
         if end.1 == Side::Acceptor && table.kind(end.0).program.is_some() {
             return None;
         }
@@ -301,7 +301,7 @@ pub fn results<'a>(
 ) -> impl Iterator<Item = FlowResult<'a>> {
     let shares: Vec<&Traffic> = shares.into_iter().collect();
     let under_way: Vec<_> = shares.iter().map(|share| share.under_way()).collect();
-    let table = shares.first().map(|share| &share.world.table);
+    let table = shares.first().map(|share| &share.context.table);
     let flows = 0..table.map_or(0, |table| table.len()) as u32;
     flows.filter_map(move |flow| {
         let part = |side| {
@@ -330,19 +330,19 @@ fn key_of(host: NodeId, envelope: &Envelope) -> Key {
 impl Traffic {
     fn next_start(&self) -> Option<(Time, u32)> {
         let flow = *self.order.get(self.begun)?;
-        Some((self.world.table.flow(flow).start, flow))
+        Some((self.context.table.flow(flow).start, flow))
     }
 
     /// A flow begins, at the ends that are held here.
     fn start(&mut self, flow: u32, now: Time) {
-        let kind = self.world.table.kind(flow);
+        let kind = self.context.table.kind(flow);
         let (is_tcp, is_program) = (kind.is_tcp(), kind.program.is_some());
         for side in Side::BOTH {
             let is_modelled = side == Side::Opener || !is_program;
-            if !is_modelled || !self.world.parts.holds(flow, side) {
+            if !is_modelled || !self.context.parts.holds(flow, side) {
                 continue;
             }
-            self.world.parts.begin(flow, side, now);
+            self.context.parts.begin(flow, side, now);
             match (is_tcp, side) {
                 (true, Side::Opener) => self.connect(flow, 0, None, now),
                 (true, Side::Acceptor) => {
@@ -357,8 +357,8 @@ impl Traffic {
     /// A slot for an end of a connection. Where its port's turn has come again, what is left of its
     /// last user ends, which is an earlier connection of the same flow.
     fn take_slot(&mut self, flow: u32, side: Side, connection: u32) -> (u32, side::EndId) {
-        let end = self.world.table.end(flow, side, connection);
-        let key = self.world.table.key(end);
+        let end = self.context.table.end(flow, side, connection);
+        let key = self.context.table.key(end);
         if let Some(last) = self.slots.find(&key) {
             debug_assert_eq!(
                 self.slots.end(last).flow(),
@@ -373,9 +373,9 @@ impl Traffic {
     /// A flow, or the next connection of one, begins.
     fn connect(&mut self, flow: u32, connection: u32, ask: Option<Ask>, now: Time) {
         let (slot, id) = self.take_slot(flow, Side::Opener, connection);
-        let draws = self.world.draws(flow);
-        if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, ask, now) {
-            end.act(&mut self.world, now);
+        let draws = self.context.draws(flow);
+        if let Some(mut end) = End::new(&self.context.table, (id, slot), draws, ask, now) {
+            end.act(&mut self.context, now);
             *self.slots.get_mut(slot) = Active::Tcp(end);
         }
         self.clean(slot, now);
@@ -385,21 +385,21 @@ impl Traffic {
     fn accept(&mut self, slot: u32, now: Time, envelope: &Envelope, headers: &[u8]) {
         let id = self.slots.end(slot);
         let (flow, connection) = (id.flow(), id.connection());
-        let draws = self.world.draws(flow);
-        if let Some(mut end) = End::new(&self.world.table, (id, slot), draws, None, now) {
-            end.handle(&mut self.world, now, envelope, headers);
+        let draws = self.context.draws(flow);
+        if let Some(mut end) = End::new(&self.context.table, (id, slot), draws, None, now) {
+            end.handle(&mut self.context, now, envelope, headers);
             *self.slots.get_mut(slot) = Active::Tcp(end);
         }
-        if self.world.table.kind(flow).has_another(connection) {
+        if self.context.table.kind(flow).has_another(connection) {
             self.take_slot(flow, Side::Acceptor, connection + 1);
         }
     }
 
     fn send(&mut self, flow: u32, now: Time) {
         let (slot, id) = self.take_slot(flow, Side::Opener, 0);
-        let draws = self.world.draws(flow);
-        if let Some(mut sender) = Sender::new(&self.world.table, (id, slot), &draws, now) {
-            sender.act(&mut self.world, now);
+        let draws = self.context.draws(flow);
+        if let Some(mut sender) = Sender::new(&self.context.table, (id, slot), &draws, now) {
+            sender.act(&mut self.context, now);
             *self.slots.get_mut(slot) = Active::Sender(Box::new(sender));
         }
         self.clean(slot, now);
@@ -407,9 +407,9 @@ impl Traffic {
 
     fn receive(&mut self, flow: u32, now: Time) {
         let (slot, id) = self.take_slot(flow, Side::Acceptor, 0);
-        let draws = self.world.draws(flow);
-        if let Some(mut receiver) = Receiver::new(&self.world.table, (id, slot), &draws, now) {
-            receiver.act(&mut self.world, now);
+        let draws = self.context.draws(flow);
+        if let Some(mut receiver) = Receiver::new(&self.context.table, (id, slot), &draws, now) {
+            receiver.act(&mut self.context, now);
             *self.slots.get_mut(slot) = Active::Receiver(Box::new(receiver));
         }
         self.clean(slot, now);
@@ -421,9 +421,9 @@ impl Traffic {
             return; // the end is gone
         }
         match self.slots.get_mut(slot) {
-            Active::Tcp(end) => end.handle_timer(&mut self.world, owner.timer(), at),
-            Active::Sender(sender) => sender.handle_timer(&mut self.world, at),
-            Active::Receiver(receiver) => receiver.handle_timer(&mut self.world, at),
+            Active::Tcp(end) => end.handle_timer(&mut self.context, owner.timer(), at),
+            Active::Sender(sender) => sender.handle_timer(&mut self.context, at),
+            Active::Receiver(receiver) => receiver.handle_timer(&mut self.context, at),
             Active::Listening | Active::Failed | Active::Free => return,
         }
         self.clean(slot, at);
@@ -459,14 +459,14 @@ impl Traffic {
     /// Adds what an end has done to its flow's results.
     fn record(&mut self, slot: u32) {
         if let Some(totals) = self.slots.get(slot).totals() {
-            let World { table, parts, .. } = &mut self.world;
+            let Context { table, parts, .. } = &mut self.context;
             parts.take(table, self.slots.end(slot), totals);
         }
     }
 
     fn release(&mut self, slot: u32) {
         self.record(slot);
-        let key = self.world.table.key(self.slots.end(slot));
+        let key = self.context.table.key(self.slots.end(slot));
         self.slots.remove(&key, slot);
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
 use longhaul_core::{Span, Time};
 
-use super::control::{Control, Joint, Move, Stop};
+use super::control::{Control, Next, Progress, Stop};
 use super::lane::Lane;
 use super::{Clocks, Outcome, ROUNDS_PER_CHECK, Watch};
 
@@ -141,7 +141,7 @@ impl Shared {
         Time::from_ns(exits.fold(own, u64::min))
     }
 
-    fn joint(&self, next: &[Time]) -> Joint {
+    fn progress(&self, next: &[Time]) -> Progress {
         let some = |time: &Time| *time < Time::MAX;
         let any = |flag: fn(&Published) -> &AtomicBool| {
             let mut flags = self.cores.iter().map(flag);
@@ -149,7 +149,7 @@ impl Shared {
         };
         // All cores have the same schedule.
         let step = Time::from_ns(self.cores[0].step.load(Ordering::Relaxed));
-        Joint {
+        Progress {
             next: next.iter().min().copied().filter(some),
             step: Some(step).filter(some),
             is_done: {
@@ -288,10 +288,10 @@ impl<'a> Worker<'a> {
             if pauses.load(Ordering::Relaxed) {
                 return Outcome::More;
             }
-            let joint = self.shared.joint(&self.next);
+            let progress = self.shared.progress(&self.next);
             let distances = horizons.get_or_insert_with(|| self.shared.horizons());
-            match self.control.decide(&joint, horizon) {
-                Move::Go(bound) => {
+            match self.control.decide(&progress, horizon) {
+                Next::Advance(bound) => {
                     if !self.has_look_ahead(bound, distances) {
                         return Outcome::Over(Stop::NoLookAhead);
                     }
@@ -299,7 +299,7 @@ impl<'a> Worker<'a> {
                         return Outcome::More;
                     }
                 }
-                Move::Steps(at) => {
+                Next::Steps(at) => {
                     if !self.wait() {
                         return Outcome::More;
                     }
@@ -307,11 +307,11 @@ impl<'a> Worker<'a> {
                     self.publish_direct_delays();
                     horizons = None;
                 }
-                Move::Reached(limit) => {
+                Next::Reached(limit) => {
                     self.lane.advance_before(limit);
                     return Outcome::Reached;
                 }
-                Move::Over(stop, end) => {
+                Next::Over(stop, end) => {
                     if let Some(end) = end {
                         self.lane.advance_before(end);
                     }

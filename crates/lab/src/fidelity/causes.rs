@@ -88,7 +88,7 @@ pub(crate) enum Cause {
 
 /// Detects stalls from the loop's readings of the clock.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct StallDetector {
     last: Now,
     rested: MachineTime,
     excused_until: MachineTime,
@@ -97,7 +97,7 @@ pub(crate) struct Watch {
     pub(crate) stalls: Stalls,
 }
 
-impl Watch {
+impl StallDetector {
     /// For a loop that begins now.
     pub(crate) fn new(begin: Now) -> Self {
         Self {
@@ -185,47 +185,47 @@ mod tests {
 
     #[test]
     fn late_wake_ups_and_long_turns_are_stalls() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_100), at_us(1_000));
-        watch.observe(now(1_900));
-        assert_eq!(watch.stalls, Stalls::default());
-        assert_eq!(watch.cause(at_us(1_800)), Cause::Other);
-        watch.woken(now(2_500), at_us(2_000));
-        watch.observe(now(7_500));
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_100), at_us(1_000));
+        detector.observe(now(1_900));
+        assert_eq!(detector.stalls, Stalls::default());
+        assert_eq!(detector.cause(at_us(1_800)), Cause::Other);
+        detector.woken(now(2_500), at_us(2_000));
+        detector.observe(now(7_500));
         let stalls = Stalls {
             count: 2,
             total_ns: 5_500_000,
             longest_ns: 5_000_000,
         };
-        assert_eq!(watch.stalls, stalls);
+        assert_eq!(detector.stalls, stalls);
         // What was due meanwhile, and what waits until that is made good.
-        assert_eq!(watch.cause(at_us(3_000)), Cause::Stall);
-        assert_eq!(watch.cause(at_us(7_500 + 40_000)), Cause::Stall);
-        assert_eq!(watch.cause(at_us(7_501 + 40_000)), Cause::Other);
+        assert_eq!(detector.cause(at_us(3_000)), Cause::Stall);
+        assert_eq!(detector.cause(at_us(7_500 + 40_000)), Cause::Stall);
+        assert_eq!(detector.cause(at_us(7_501 + 40_000)), Cause::Other);
     }
 
     #[test]
     fn a_loop_that_does_not_rest_has_too_much_to_do() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_000), at_us(1_000));
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_000), at_us(1_000));
         for us in (1_000..11_000).step_by(100) {
-            watch.observe(now(us));
-            assert_eq!(watch.cause(at_us(us)), Cause::Other);
+            detector.observe(now(us));
+            assert_eq!(detector.cause(at_us(us)), Cause::Other);
         }
-        watch.observe(now(11_001));
-        assert_eq!(watch.cause(at_us(11_000)), Cause::Overload);
-        watch.woken(now(11_010), at_us(12_000));
-        assert_eq!(watch.cause(at_us(11_010)), Cause::Other);
+        detector.observe(now(11_001));
+        assert_eq!(detector.cause(at_us(11_000)), Cause::Overload);
+        detector.woken(now(11_010), at_us(12_000));
+        assert_eq!(detector.cause(at_us(11_010)), Cause::Other);
     }
 
     #[test]
     fn a_loop_that_sheds_has_too_much_to_do_though_it_rests() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_000), at_us(1_000));
-        watch.shed();
-        watch.woken(now(50_000), at_us(50_000));
-        assert_eq!(watch.cause(at_us(50_000)), Cause::Overload);
-        watch.woken(now(101_000), at_us(101_000));
-        assert_eq!(watch.cause(at_us(101_000)), Cause::Other);
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_000), at_us(1_000));
+        detector.shed();
+        detector.woken(now(50_000), at_us(50_000));
+        assert_eq!(detector.cause(at_us(50_000)), Cause::Overload);
+        detector.woken(now(101_000), at_us(101_000));
+        assert_eq!(detector.cause(at_us(101_000)), Cause::Other);
     }
 }

@@ -329,7 +329,7 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_linux::resources::{Device, Lack, Means, NoDevice, Support};
+    use longhaul_linux::resources::{Device, Means, NoDevice, Support, Unsupported};
 
     use super::*;
 
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_have_is_named_with_the_host() {
         let mut busy = facts();
-        let lack = |reason: &str| Lack {
+        let lack = |reason: &str| Unsupported {
             reason: reason.to_owned(),
             remedy: "run as root".to_owned(),
         };

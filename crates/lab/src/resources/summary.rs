@@ -1,6 +1,6 @@
 //! What `summary.json` says of hosts' resources.
 
-use longhaul_linux::resources::{GroupUsage, Lack, Limits, Means, period_us};
+use longhaul_linux::resources::{GroupUsage, Limits, Means, Unsupported, period_us};
 use serde::Serialize;
 
 use super::allot::Allotment;
@@ -86,8 +86,9 @@ impl ResourcesSummary {
                 .filter(|_| wanted)
                 .map(|means| means.name().to_owned())
         };
-        let by_groups =
-            |means: &Result<Means, Lack>| means.as_ref().is_ok_and(|means| means.is_groups());
+        let by_groups = |means: &Result<Means, Unsupported>| {
+            means.as_ref().is_ok_and(|means| means.is_groups())
+        };
         let has_disk = has(|limits| limits.disk.is_some());
         let hosts = allotment.hosts.iter().zip(names).zip(been);
         let hosts = hosts.filter(|((share, _), _)| !share.limits.is_empty());

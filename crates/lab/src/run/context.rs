@@ -146,12 +146,12 @@ pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError
 
 /// The beginning of a run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun {
+pub(crate) struct RunStart {
     at: MachineTime,
     cpu: Duration,
 }
 
-impl Begun {
+impl RunStart {
     pub(crate) fn now() -> Self {
         Self {
             at: MachineTime::now(),

@@ -27,7 +27,7 @@ use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
 use crate::measure::{Recorder, Sampler, Wait};
 use crate::run::ledger::{CoreEnd, End, Expected, Ledger, Network, PIPES_MAX};
-use crate::run::{Begun, Cores, Observer, Progress, RunError, io_error};
+use crate::run::{Cores, Observer, Progress, RunError, RunStart, io_error};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 pub(super) use machine::{Clock, Machine};
@@ -41,7 +41,7 @@ pub(crate) fn run(
     folder: &RunFolder,
     observer: &mut dyn Observer,
     machine: &mut dyn Machine,
-    (cores, begun): (&Cores, Begun),
+    (cores, begun): (&Cores, RunStart),
 ) -> Result<Summary, RunError> {
     machine.begin().map_err(io_error("blocking signals"))?;
     let (split, expected, mut notes) = split::of(plan, cores, machine);

@@ -203,7 +203,7 @@ fn runs_are_found_by_folder_file_and_time() {
 
 #[test]
 fn a_run_without_summary_is_refused_with_what_it_has_left() {
-    let scratch = Scratch::new("remains");
+    let scratch = Scratch::new("partial-run");
     let run = scratch.run("wan", 1);
     fs::create_dir_all(run.join("series/pipes")).unwrap();
     fs::create_dir_all(run.join("logs")).unwrap();
@@ -231,7 +231,7 @@ fn a_run_without_summary_is_refused_with_what_it_has_left() {
         ),
         "{error}"
     );
-    let found = remains(&run);
+    let found = partial_run(&run);
     assert_eq!(found.experiment.as_deref(), Some("wan"));
     assert_eq!(found.seconds, Some(2));
     assert!(found.written_for_s.unwrap() > 3600.0, "{found:?}");
@@ -256,7 +256,7 @@ fn a_run_without_summary_is_refused_with_what_it_has_left() {
         ),
         "{error}"
     );
-    let nothing = remains(&scratch.0.join("none"));
+    let nothing = partial_run(&scratch.0.join("none"));
     assert_eq!((nothing.seconds, nothing.experiment), (None, None));
 }
 

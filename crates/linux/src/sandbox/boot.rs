@@ -68,7 +68,7 @@ pub(super) fn of_table_size() -> Vec<Sysctl> {
 }
 
 /// What a host's init gets from the sandbox.
-pub(super) struct Given<'a> {
+pub(super) struct InitContext<'a> {
     /// Its number.
     pub(super) number: usize,
     pub(super) shared: &'a SandboxConfig,
@@ -80,14 +80,14 @@ pub(super) struct Given<'a> {
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
 pub(super) fn main(
     config: &HostConfig,
-    given: &Given<'_>,
+    context: &InitContext<'_>,
     mut go: PipeReader,
     mut report: PipeWriter,
 ) -> ! {
     set_name(c"longhaul-host").ok();
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
-    let result = boot(config, given, &mut go);
+    let result = boot(config, context, &mut go);
     let text = result.as_ref().map_or_else(String::as_str, |_| "up");
     let reported = report.write_all(text.as_bytes());
     let (Ok(()), Ok(mut meminfo)) = (reported, result) else {
@@ -104,7 +104,7 @@ pub(super) fn main(
 /// Makes the host; returns the part of its identity that has to be refreshed as it runs.
 fn boot(
     config: &HostConfig,
-    given: &Given<'_>,
+    context: &InitContext<'_>,
     go: &mut PipeReader,
 ) -> Result<Option<Meminfo>, String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -112,21 +112,22 @@ fn boot(
     named.map_err(step("setting its name"))?;
     groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     let limits = config.limits;
-    let visible = &given.shared.visible;
+    let visible = &context.shared.visible;
     mount_private(visible, limits.memory).map_err(step("mounting its private folders"))?;
     groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     let own_run = is_private(Path::new("/run"));
     let meminfo = identity::give(config, own_run);
     let meminfo = meminfo.map_err(step("giving it an identity"))?;
-    set_sysctls(config, given.pinned).map_err(step("setting its network parameters"))?;
+    set_sysctls(config, context.pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)
         .map_err(step("waiting for its cable"))?;
-    configure_network(config, given.shared.gateway_mac).map_err(step("configuring its network"))?;
-    let Some(feed) = given.feed else {
+    configure_network(config, context.shared.gateway_mac)
+        .map_err(step("configuring its network"))?;
+    let Some(feed) = context.feed else {
         return Ok(meminfo);
     };
-    let handed_over = service::hand_over(feed, given.number, own_run);
+    let handed_over = service::hand_over(feed, context.number, own_run);
     handed_over
         .map(|()| meminfo)
         .map_err(|error| match error.kind() {

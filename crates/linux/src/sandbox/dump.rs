@@ -156,12 +156,12 @@ impl Round {
 
 /// The dump that the run has asked for.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PendingDump {
     is_under_way: bool,
     arrived: Option<(Vec<Dumped>, u64, Option<OwnedFd>)>,
 }
 
-impl Asked {
+impl PendingDump {
     pub(super) fn arrived(&mut self, hosts: Vec<Dumped>, cpu_ns: u64, mut fds: Vec<OwnedFd>) {
         self.is_under_way = false;
         self.arrived = Some((hosts, cpu_ns, fds.pop()));

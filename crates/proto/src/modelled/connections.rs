@@ -41,7 +41,7 @@ impl Traffic {
     /// Shows `visit` every end held here of a connection that is open or being closed, in the order of
     /// host, flow, side and connection. Takes time for each end under way, and memory for 24 bytes.
     pub fn connections(&self, visit: &mut dyn FnMut(&Connection)) {
-        let table = &self.world.table;
+        let table = &self.context.table;
         // Which slot an end has depends on who else is held here; the order must not.
         let mut ends: Vec<_> = self.slots.connections().collect();
         ends.sort_unstable_by_key(|&(id, _)| id);

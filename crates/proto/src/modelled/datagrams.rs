@@ -7,8 +7,8 @@
 //! left. Then the flow is over, or as soon as all have arrived.
 
 mod departures;
+mod duplicates;
 mod receiver;
-mod seen;
 mod sender;
 
 use longhaul_core::time::Span;

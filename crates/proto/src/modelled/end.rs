@@ -15,7 +15,7 @@
 //! only where a connection has outlived its last retransmission time-out, and for a minute at a time,
 //! so that connections which are over leave little behind. An acceptor waits without end, as a server without keep-alives does.
 //!
-//! What applications do is in `application.rs`. TIME-WAIT takes no end: see `late.rs`. Towards a
+//! What applications do is in `application.rs`. TIME-WAIT takes no end: see `time_wait.rs`. Towards a
 //! program, whose kernel is none of ours, it is kept.
 
 mod application;
@@ -27,6 +27,7 @@ use longhaul_core::time::{Span, Time};
 pub(super) use application::Ask;
 use application::{Answer, Work};
 
+use super::context::Context;
 use super::draws::Draws;
 use super::kind::Kind;
 use super::outbox::Ends;
@@ -37,7 +38,6 @@ use super::spec::Transport;
 use super::table::FlowTable;
 use super::timers::{Owner, Timer};
 use super::wire::{Count, Envelope, Template};
-use super::world::World;
 use crate::ip::PROTOCOL_TCP;
 use crate::tcp::{Endpoint, Event, Flags, RoundTrips, State};
 
@@ -153,7 +153,7 @@ impl End {
     #[inline]
     pub(super) fn handle(
         &mut self,
-        world: &mut World,
+        context: &mut Context,
         now: Time,
         envelope: &Envelope,
         headers: &[u8],
@@ -168,45 +168,45 @@ impl End {
         let ticks = now.as_ns() / 1_000_000 + 1;
         if let Some(segment) = envelope.segment(headers, &mut self.count, next, ticks) {
             self.endpoint.handle_segment(now, &segment);
-            self.serve(world, now);
+            self.serve(context, now);
         }
     }
 
     /// A router says that a segment with the number `seq` has not arrived.
-    pub(super) fn handle_error(&mut self, world: &mut World, seq: u32, now: Time) {
+    pub(super) fn handle_error(&mut self, context: &mut Context, seq: u32, now: Time) {
         if self.endpoint.state() == State::SynSent && seq == self.count.ours {
-            self.fail(world, Outcome::Unreachable, now);
+            self.fail(context, Outcome::Unreachable, now);
             self.endpoint.abort();
         }
     }
 
     /// A timer's place has come.
-    pub(super) fn handle_timer(&mut self, world: &mut World, timer: Timer, at: Time) {
+    pub(super) fn handle_timer(&mut self, context: &mut Context, timer: Timer, at: Time) {
         if self.armed[timer as usize] != at {
             return; // it has been moved earlier
         }
         self.armed[timer as usize] = Time::MAX;
         match timer {
-            Timer::Application => self.act(world, at),
-            Timer::Silence => self.watch_silence(world, at),
+            Timer::Application => self.act(context, at),
+            Timer::Silence => self.watch_silence(context, at),
             Timer::Endpoint => {
                 match self.endpoint.poll_timeout() {
                     Some(due) if due <= at => {
                         self.endpoint.handle_timeout(at);
-                        self.serve(world, at);
+                        self.serve(context, at);
                     }
-                    Some(due) => self.arm(world, timer, due),
+                    Some(due) => self.arm(context, timer, due),
                     None => {}
                 }
                 if self.endpoint.poll_timeout().is_none() {
-                    self.watch_silence(world, at);
+                    self.watch_silence(context, at);
                 }
             }
         }
     }
 
     /// Gives up where a response is awaited and nothing has come for too long; else checks again later.
-    fn watch_silence(&mut self, world: &mut World, now: Time) {
+    fn watch_silence(&mut self, context: &mut Context, now: Time) {
         let Work::Ask(ask) = &self.work else { return };
         let Some(since) = ask.waits_since() else {
             return;
@@ -214,11 +214,11 @@ impl End {
         let until = since + self.longest_silence();
         if until > now {
             let next_check = until.min(now + SILENCE_STEP);
-            return self.arm(world, Timer::Silence, next_check);
+            return self.arm(context, Timer::Silence, next_check);
         }
-        self.fail(world, Outcome::TimedOut, now);
+        self.fail(context, Outcome::TimedOut, now);
         self.endpoint.abort();
-        self.serve(world, now);
+        self.serve(context, now);
     }
 
     fn longest_silence(&self) -> Span {
@@ -229,17 +229,17 @@ impl End {
     }
 
     #[inline]
-    fn arm(&mut self, world: &mut World, timer: Timer, at: Time) {
+    fn arm(&mut self, context: &mut Context, timer: Timer, at: Time) {
         let owner = Owner::new(self.id, self.slot, timer);
         let armed = &mut self.armed[timer as usize];
-        world.timers.set(owner, armed, at);
+        context.timers.set(owner, armed, at);
     }
 
     /// Does what the end has to do.
-    fn serve(&mut self, world: &mut World, now: Time) {
+    fn serve(&mut self, context: &mut Context, now: Time) {
         loop {
             while let Some(event) = self.endpoint.poll_event() {
-                self.take_event(world, event, now);
+                self.take_event(context, event, now);
             }
             while let Some(segment) = self.endpoint.poll_transmit(now) {
                 if let Some(syn) = segment.syn {
@@ -247,7 +247,7 @@ impl End {
                 }
                 let (template, count) = (&self.template, &self.count);
                 let write = |out: &mut Vec<u8>| template.write_tcp(&segment, count, out);
-                world.outbox.push(self.ends, now, write);
+                context.outbox.push(self.ends, now, write);
             }
             match self.endpoint.poll_timeout() {
                 Some(due) if due <= now => {
@@ -256,7 +256,7 @@ impl End {
                 }
                 // TIME-WAIT's, which is gone before.
                 Some(_) if self.is_over() => {}
-                Some(due) => self.arm(world, Timer::Endpoint, due),
+                Some(due) => self.arm(context, Timer::Endpoint, due),
                 None => {}
             }
             if !self.endpoint.has_event() {
@@ -265,15 +265,15 @@ impl End {
         }
         if self.id.side() == Side::Opener {
             if self.kind.series {
-                self.note_window(world, now);
+                self.note_window(context, now);
             }
-            self.check_finish(world, now);
+            self.check_finish(context, now);
         }
     }
 
-    fn note_window(&self, world: &mut World, at: Time) {
+    fn note_window(&self, context: &mut Context, at: Time) {
         let (cwnd, ssthresh) = self.endpoint.window();
-        let series = world.parts.series.entry(self.id.flow()).or_default();
+        let series = context.parts.series.entry(self.id.flow()).or_default();
         let is_same = |last: &WindowPoint| (last.cwnd, last.ssthresh) == (cwnd, ssthresh);
         if !series.last().is_some_and(is_same) {
             series.push(WindowPoint { at, cwnd, ssthresh });
@@ -281,38 +281,38 @@ impl End {
     }
 
     /// A transfer is over for its opener when the other end has acknowledged its end.
-    fn check_finish(&self, world: &mut World, now: Time) {
+    fn check_finish(&self, context: &mut Context, now: Time) {
         if matches!(self.work, Work::Done) && !self.is_settled {
             let state = self.endpoint.state();
             if matches!(state, State::FinWait2 | State::TimeWait | State::Closed) {
-                world.end(self.id, Outcome::Finished, now);
+                context.end(self.id, Outcome::Finished, now);
             }
         }
     }
 
-    fn take_event(&mut self, world: &mut World, event: Event, now: Time) {
+    fn take_event(&mut self, context: &mut Context, event: Event, now: Time) {
         match event {
-            Event::Readable => self.read(world, now),
+            Event::Readable => self.read(context, now),
             Event::Writable => self.write(),
-            Event::PeerClosed => self.take_close(world, now),
-            Event::Reset => self.fail(world, Outcome::Reset, now),
-            Event::TimedOut => self.fail(world, Outcome::TimedOut, now),
+            Event::PeerClosed => self.take_close(context, now),
+            Event::Reset => self.fail(context, Outcome::Reset, now),
+            Event::TimedOut => self.fail(context, Outcome::TimedOut, now),
             Event::Connected => self.was_connected = true,
             Event::Closed => {}
         }
     }
 
     /// The other end has sent its last byte.
-    fn take_close(&mut self, world: &mut World, now: Time) {
+    fn take_close(&mut self, context: &mut Context, now: Time) {
         match (self.id.side(), &self.work) {
             (Side::Acceptor, _) => {
                 if !self.kind.is_dialogue() {
-                    world.end(self.id, Outcome::Finished, now);
+                    context.end(self.id, Outcome::Finished, now);
                 }
                 self.is_settled = true;
             }
             // No response can come any more.
-            (Side::Opener, Work::Ask(_)) => self.fail(world, Outcome::Reset, now),
+            (Side::Opener, Work::Ask(_)) => self.fail(context, Outcome::Reset, now),
             // A program that says no more may still listen.
             (Side::Opener, Work::Bulk { .. } | Work::Source { .. }) => return,
             (Side::Opener, _) => {}
@@ -320,7 +320,7 @@ impl End {
         self.endpoint.close();
     }
 
-    fn fail(&mut self, world: &mut World, outcome: Outcome, now: Time) {
+    fn fail(&mut self, context: &mut Context, outcome: Outcome, now: Time) {
         self.work = Work::Done;
         if self.is_settled {
             return;
@@ -328,7 +328,7 @@ impl End {
         self.afterwards = match (self.id.side(), self.was_connected) {
             (Side::Acceptor, false) => Afterwards::Listens,
             _ => {
-                world.end(self.id, outcome, now);
+                context.end(self.id, outcome, now);
                 Afterwards::Refuses
             }
         };

@@ -137,7 +137,7 @@ impl Traffic {
             return;
         }
         self.strays.unknown += 1;
-        let Some(Host { node, ipv4, ipv6 }) = self.world.table.host(host) else {
+        let Some(Host { node, ipv4, ipv6 }) = self.context.table.host(host) else {
             return;
         };
         let mut reply = vec![0; frame.len().max(2048)];
@@ -161,7 +161,7 @@ impl Traffic {
         let behind = reply.iter().rposition(|&byte| byte != 0).unwrap_or(0) + 1;
         let stored = &reply[..behind.max(ETHERNET_LEN + 60).min(reply.len())];
         let ends = Ends { host: node, to };
-        self.world.outbox.push(ends, now, |out| {
+        self.context.outbox.push(ends, now, |out| {
             out.extend_from_slice(stored);
             ip_len
         });
@@ -169,7 +169,7 @@ impl Traffic {
 
     /// Passes an error to the flow under way that sent the quoted packet from `host`, if there is one.
     fn pass_error(&mut self, now: Time, host: NodeId, quoted: Quoted) -> bool {
-        let sender = self.world.table.find(quoted.from);
+        let sender = self.context.table.find(quoted.from);
         if sender != Some(host) {
             return false; // it never sent that
         }
@@ -184,7 +184,7 @@ impl Traffic {
             return false;
         };
         match self.slots.get_mut(slot) {
-            Active::Tcp(end) => end.handle_error(&mut self.world, quoted.seq, now),
+            Active::Tcp(end) => end.handle_error(&mut self.context, quoted.seq, now),
             Active::Sender(sender) => sender.handle_error(),
             _ => return false,
         }
@@ -197,6 +197,6 @@ impl Traffic {
         let ip = frame.get(ETHERNET_LEN..)?;
         let is_v6 = frame[12..14] == ETHERTYPE_IPV6.to_be_bytes();
         let to = Address::read(ip, is_v6, if is_v6 { 24 } else { 16 })?;
-        self.world.table.find(to)
+        self.context.table.find(to)
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn run_until(flows: Vec<FlowSpec>, until: Time) -> ([usize; 3], Traff
         let now = [
             traffic.slots.len(),
             traffic.slots.keys(),
-            traffic.world.timers.len(),
+            traffic.context.timers.len(),
         ];
         most = [0, 1, 2].map(|n| now[n].max(most[n]));
     }
@@ -90,7 +90,7 @@ fn check(flows: Vec<FlowSpec>, [slots, keys, timers]: [usize; 3]) {
         .filter(|flow| flow.outcome == Outcome::Finished);
     assert_eq!(finished.count(), count);
     assert_eq!((traffic.awaited(), traffic.progress()), (0, (count, count)));
-    assert_eq!((traffic.slots.keys(), traffic.world.timers.len()), (0, 0));
+    assert_eq!((traffic.slots.keys(), traffic.context.timers.len()), (0, 0));
     assert!(
         most[0] <= slots && most[1] <= keys && most[2] <= timers,
         "{most:?}"

@@ -108,7 +108,7 @@ pub(crate) struct Seen {
 
 /// The core's load since the last sample.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Strain {
+pub(crate) struct CoreLoad {
     pub(crate) elapsed: Duration,
     /// The part of that time in which it was busy.
     pub(crate) load: f64,
@@ -155,7 +155,7 @@ impl Backpressure {
     /// that have to change.
     pub(crate) fn sample(
         &mut self,
-        strain: Strain,
+        core_load: CoreLoad,
         seen: impl Fn(usize) -> Seen,
     ) -> Vec<(usize, Shaper)> {
         let mut came = Vec::new();
@@ -170,7 +170,7 @@ impl Backpressure {
             };
             if new.packets > 0 {
                 came.push((index, new));
-                wanted.take(host, &new, strain.elapsed);
+                wanted.take(host, &new, core_load.elapsed);
             }
         }
         if let Some(rate) = wanted.held_back {
@@ -180,7 +180,7 @@ impl Backpressure {
         if came.is_empty() {
             return Vec::new();
         }
-        self.allowance.adapt(&strain, &wanted);
+        self.allowance.adapt(&core_load, &wanted);
         self.change(&came)
     }
 
@@ -299,8 +299,8 @@ impl Allowance {
     }
 
     /// Adapts the allowance to a sample.
-    fn adapt(&mut self, strain: &Strain, wanted: &Wanted) {
-        let is_behind = strain.behind > BEHIND && strain.load > BUSY;
+    fn adapt(&mut self, core_load: &CoreLoad, wanted: &Wanted) {
+        let is_behind = core_load.behind > BEHIND && core_load.load > BUSY;
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
             // Nobody has been held to the allowance yet, so it starts from the rate that proved too
@@ -314,7 +314,7 @@ impl Allowance {
         // An allowance that limits nobody does not grow: nothing would show that it is too large.
         let has_machine = wanted.used > 0.0;
         let has_link = wanted.held_back.is_some_and(|rate| self.of_links() < rate);
-        let has_room = !is_behind && wanted.load(strain.load) < FULL;
+        let has_room = !is_behind && wanted.load(core_load.load) < FULL;
         if has_room && (has_machine || has_link) {
             self.speed *= if self.is_careful { GROW_CAREFUL } else { GROW };
         }

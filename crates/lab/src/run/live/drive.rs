@@ -311,7 +311,7 @@ impl<P: Platform> Drive<P> {
     /// Runs until the command channel is closed.
     pub(super) fn run(mut self) -> io::Result<Totals> {
         let first = self.platform.now();
-        self.meter.watch.woken(first, first.at);
+        self.meter.detector.woken(first, first.at);
         let mut before = first.at;
         loop {
             let now = self.read_clock();
@@ -370,7 +370,7 @@ impl<P: Platform> Drive<P> {
     #[inline]
     fn read_clock(&mut self) -> Now {
         let now = self.platform.now();
-        self.meter.watch.observe(now);
+        self.meter.detector.observe(now);
         now
     }
 
@@ -417,7 +417,7 @@ impl<P: Platform> Drive<P> {
     /// Which of a call's frames the kernel is asked about: a token bucket of stamp requests.
     fn question(&mut self, frames: u64) -> Ask {
         let price = |questions: u64| Duration::from_nanos(questions * 1_000_000_000 / ASKED_PER_S);
-        let now = self.meter.watch.last().at;
+        let now = self.meter.detector.last().at;
         let paid_until = self.asked_until.max(now) + price(frames);
         if paid_until > now + price(ASKED_AT_ONCE) {
             return Ask::Last;
@@ -428,7 +428,7 @@ impl<P: Platform> Drive<P> {
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
     fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
-        let began = self.meter.watch.last().time;
+        let began = self.meter.detector.last().time;
         let Now {
             at: ended_at,
             time: ended,
@@ -520,26 +520,28 @@ impl<P: Platform> Drive<P> {
         // clock that was stepped.
         let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
         let wanted = arrived.map_or(next, |at| at.min(next));
-        self.meter.watch.woken(woken, self.pace.moment_of(wanted));
+        self.meter
+            .detector
+            .woken(woken, self.pace.moment_of(wanted));
         Ok(woken)
     }
 
     /// Ends the current second: reports it and begins the one of `now`.
     fn close_second(&mut self, now: Now, last: bool) {
-        let happened = self.platform.take_happened();
+        let platform = self.platform.take_counters();
         let mut second = self.meter.close(now);
         #[cfg_attr(not(debug_assertions), expect(unused_mut))]
         let mut counters = *self.emulation.engine().counters();
         #[cfg(debug_assertions)]
         crate::run::live::faults::counters(&mut counters);
-        second.drops.ring += happened.lost;
+        second.drops.ring += platform.lost;
         second.drops.pool += counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;
-        second.clock_steps += happened.clock_steps;
+        second.clock_steps += platform.clock_steps;
         let took = now.at.since(self.second_began).as_secs_f64().max(1e-9);
-        second.core_busy = happened.cpu.as_secs_f64() / took;
-        second.core_wait += happened.run_wait;
-        self.cpu += happened.cpu;
+        second.core_busy = platform.cpu.as_secs_f64() / took;
+        second.core_wait += platform.run_wait;
+        self.cpu += platform.cpu;
         let worked = self.load.busy();
         second.core_load = worked.saturating_sub(self.worked_seen).as_secs_f64() / took;
         self.worked_seen = worked;
@@ -564,7 +566,7 @@ impl<P: Platform> Drive<P> {
         self.report_changes();
         self.second_began = now.at;
         let now = self.platform.now();
-        self.meter.watch.resume(now);
+        self.meter.detector.resume(now);
     }
 
     /// A second of the machine has begun.

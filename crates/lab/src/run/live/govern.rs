@@ -9,7 +9,7 @@ use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
 use crate::pace::Pace;
-use crate::run::live::backpressure::{Backpressure, Seen, Strain};
+use crate::run::live::backpressure::{Backpressure, CoreLoad, Seen};
 use crate::run::live::bottleneck;
 use crate::run::live::drive::Load;
 use longhaul_plan::plan::Plan;
@@ -25,14 +25,14 @@ impl Supervisor<'_> {
         let (counts, pace) = (&self.core.load, self.core.pace);
         let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
         self.governed = (now, busy, [stale, read]);
-        let strain = Strain {
+        let core_load = CoreLoad {
             elapsed,
             load: busy.saturating_sub(busy_then).as_secs_f64() / elapsed.as_secs_f64(),
             behind: (stale - stale_then) as f64 / (read - read_then).max(1) as f64,
         };
         let changes = self
             .backpressure
-            .sample(strain, |host| seen(counts, pace, host));
+            .sample(core_load, |host| seen(counts, pace, host));
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
                 // The host has died, and its event says so.

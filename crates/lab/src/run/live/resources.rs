@@ -34,8 +34,8 @@ struct Seen {
     watchdog_kills: u64,
 }
 
-/// Looks after hosts' resources.
-pub(super) struct Watch<'a> {
+/// Monitors what hosts with resources use and lack.
+pub(super) struct ResourceMonitor<'a> {
     allotment: &'a Allotment,
     groups: Option<&'a Groups>,
     names: Vec<&'a str>,
@@ -44,7 +44,7 @@ pub(super) struct Watch<'a> {
     cpus: usize,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ResourceMonitor<'a> {
     pub(super) fn new(
         plan: &'a Plan,
         allotment: &'a Allotment,

@@ -32,7 +32,7 @@ use crate::run::live::drive::Totals;
 use crate::run::live::host_samples::HostSampler;
 use crate::run::live::hosts_now::Used;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
-use crate::run::live::resources::Watch;
+use crate::run::live::resources::ResourceMonitor;
 use crate::run::live::steering::Steering;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
@@ -99,15 +99,15 @@ pub(super) struct Supervisor<'a> {
     pub(super) experiment_dir: PathBuf,
     pub(super) recorder: Recorder,
     pub(super) host_sampler: HostSampler,
-    pub(super) resources: Watch<'a>,
+    pub(super) resources: ResourceMonitor<'a>,
 }
 
 /// What the supervisor works with beside the core.
-pub(super) struct Outside<'a> {
+pub(super) struct SupervisorParts<'a> {
     pub(super) sandbox: Sandbox,
     pub(super) signals: OwnedFd,
     pub(super) recorder: Recorder,
-    pub(super) resources: Watch<'a>,
+    pub(super) resources: ResourceMonitor<'a>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -116,14 +116,14 @@ impl<'a> Supervisor<'a> {
         options: &RunOptions,
         folder: &'a RunFolder,
         core: Core,
-        outside: Outside<'a>,
+        parts: SupervisorParts<'a>,
     ) -> Result<Self, RunError> {
-        let Outside {
+        let SupervisorParts {
             sandbox,
             signals,
             recorder,
             resources,
-        } = outside;
+        } = parts;
         let programs = Programs::new(plan, folder, &options.experiment_dir);
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
         let nodes = plan.topology.nodes().iter();

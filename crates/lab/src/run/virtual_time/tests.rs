@@ -153,7 +153,7 @@ fn simulate_on(
         &folder,
         &mut observed,
         machine,
-        (cores, Begun::now()),
+        (cores, RunStart::now()),
     );
     (summary, observed)
 }

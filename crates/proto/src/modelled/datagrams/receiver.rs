@@ -5,15 +5,15 @@
 
 use longhaul_core::time::{Span, Time};
 
-use super::seen::{Arrival, Seen};
+use super::duplicates::{Arrival, Duplicates};
 use super::{Departures, LINGER};
+use crate::modelled::context::Context;
 use crate::modelled::draws::Draws;
 use crate::modelled::parts::Totals;
 use crate::modelled::report::{DatagramFigures, Outcome};
 use crate::modelled::side::EndId;
 use crate::modelled::table::FlowTable;
 use crate::modelled::timers::{Owner, Timer};
-use crate::modelled::world::World;
 
 /// See the module's first lines.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(in crate::modelled) struct Receiver {
     /// Payload of a datagram, but for the last one.
     payload: u32,
     armed: Time,
-    seen: Seen,
+    seen: Duplicates,
     figures: DatagramFigures,
     /// Of those received, how many came too late to distinguish them from copies.
     uncertain: u64,
@@ -52,7 +52,7 @@ impl Receiver {
             departures: kind.is_bounded().then(|| Box::new(departures)),
             payload: kind.segment,
             armed: Time::MAX,
-            seen: Seen::default(),
+            seen: Duplicates::default(),
             figures: DatagramFigures::default(),
             uncertain: 0,
             received: 0,
@@ -63,31 +63,31 @@ impl Receiver {
     }
 
     /// Ends the flow where all is over; else sets when to check again.
-    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, context: &mut Context, now: Time) {
         let Some(departures) = &mut self.departures else {
             return;
         };
         departures.follow(now);
         let next = departures.next().unwrap_or(departures.last()) + LINGER;
-        self.check_end(world, now);
+        self.check_end(context, now);
         if !self.is_over {
             let owner = Owner::new(self.id, self.slot, Timer::Application);
-            world.timers.set(owner, &mut self.armed, next);
+            context.timers.set(owner, &mut self.armed, next);
         }
     }
 
     /// A timer's place has come.
-    pub(in crate::modelled) fn handle_timer(&mut self, world: &mut World, at: Time) {
+    pub(in crate::modelled) fn handle_timer(&mut self, context: &mut Context, at: Time) {
         if self.armed == at {
             self.armed = Time::MAX;
-            self.act(world, at);
+            self.act(context, at);
         }
     }
 
     /// A datagram has arrived; returns whether it is one of the flow.
     pub(in crate::modelled) fn handle(
         &mut self,
-        world: &mut World,
+        context: &mut Context,
         now: Time,
         [number, sent]: [u64; 2],
     ) -> bool {
@@ -123,11 +123,11 @@ impl Receiver {
             figures.jitter += (difference - figures.jitter) / 16.0;
         }
         self.last_at = now;
-        self.check_end(world, now);
+        self.check_end(context, now);
         true
     }
 
-    fn check_end(&mut self, world: &mut World, now: Time) {
+    fn check_end(&mut self, context: &mut Context, now: Time) {
         let Some(departures) = &self.departures else {
             return;
         };
@@ -137,7 +137,7 @@ impl Receiver {
         let all_here = self.figures.received - self.uncertain >= departures.count();
         if all_here || now >= departures.last() + LINGER {
             self.is_over = true;
-            world.end(self.id, Outcome::Finished, self.last_at);
+            context.end(self.id, Outcome::Finished, self.last_at);
         }
     }
 

@@ -5,6 +5,7 @@ use longhaul_core::time::Time;
 
 use super::{Departures, LINGER};
 use crate::ip::PROTOCOL_UDP;
+use crate::modelled::context::Context;
 use crate::modelled::draws::Draws;
 use crate::modelled::outbox::Ends;
 use crate::modelled::parts::Totals;
@@ -13,7 +14,6 @@ use crate::modelled::side::{EndId, Side};
 use crate::modelled::table::FlowTable;
 use crate::modelled::timers::{Owner, Timer};
 use crate::modelled::wire::Template;
-use crate::modelled::world::World;
 
 /// See the module's first lines.
 #[derive(Debug)]
@@ -56,31 +56,31 @@ impl Sender {
     }
 
     /// Sends what is due, and waits for the next.
-    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, context: &mut Context, now: Time) {
         while let Some(at) = self.departures.next().filter(|&at| at <= now) {
             let number = self.departures.count();
             let (template, len) = (&self.template, self.departures.len(number));
             let write = |out: &mut Vec<u8>| template.write_udp([number, at.as_ns()], len, out);
-            world.outbox.push(self.ends, at, write);
+            context.outbox.push(self.ends, at, write);
             self.departures.advance();
         }
         let last = self.departures.last();
         let next = self.departures.next().unwrap_or_else(|| {
-            world.end(self.id, Outcome::Finished, last);
+            context.end(self.id, Outcome::Finished, last);
             last + LINGER
         });
         self.is_over = next <= now;
         if !self.is_over {
             let owner = Owner::new(self.id, self.slot, Timer::Application);
-            world.timers.set(owner, &mut self.armed, next);
+            context.timers.set(owner, &mut self.armed, next);
         }
     }
 
     /// A timer's place has come.
-    pub(in crate::modelled) fn handle_timer(&mut self, world: &mut World, at: Time) {
+    pub(in crate::modelled) fn handle_timer(&mut self, context: &mut Context, at: Time) {
         if self.armed == at {
             self.armed = Time::MAX;
-            self.act(world, at);
+            self.act(context, at);
         }
     }
 

@@ -11,13 +11,13 @@ use longhaul_core::rng::Stream;
 use longhaul_core::time::Time;
 
 use super::End;
+use crate::modelled::context::Context;
 use crate::modelled::draws::Draws;
 use crate::modelled::kind::Kind;
 use crate::modelled::report::Outcome;
 use crate::modelled::source::Source;
 use crate::modelled::spec::{Amount, Application};
 use crate::modelled::timers::Timer;
-use crate::modelled::world::World;
 use crate::tcp::RoundTrips;
 
 /// What the application has still to do.
@@ -176,7 +176,7 @@ impl Answer {
 
 impl End {
     /// The application's time has come, or may have.
-    pub(in crate::modelled) fn act(&mut self, world: &mut World, now: Time) {
+    pub(in crate::modelled) fn act(&mut self, context: &mut Context, now: Time) {
         self.is_open |= match &self.work {
             Work::Ask(ask) => ask.next_at <= now,
             _ => true,
@@ -197,12 +197,12 @@ impl End {
                     source.advance(stream);
                 }
             }
-            Work::Ask(ask) if ask.next_at <= now || is_stopped => self.ask(world, now),
+            Work::Ask(ask) if ask.next_at <= now || is_stopped => self.ask(context, now),
             _ => {}
         }
         if self.is_open {
             self.write();
-            self.serve(world, now);
+            self.serve(context, now);
         }
         let next = match &self.work {
             Work::Source { left: 0, .. } => Time::MAX,
@@ -213,7 +213,7 @@ impl End {
             Work::Answer(_) | Work::Sink | Work::Done => Time::MAX,
         };
         if next > now {
-            self.arm(world, Timer::Application, next);
+            self.arm(context, Timer::Application, next);
         }
     }
 
@@ -250,7 +250,7 @@ impl End {
     }
 
     /// Begins a request, or ends the dialogue where there is none left.
-    fn ask(&mut self, world: &mut World, now: Time) {
+    fn ask(&mut self, context: &mut Context, now: Time) {
         let Work::Ask(ask) = &mut self.work else {
             return;
         };
@@ -262,7 +262,7 @@ impl End {
         }
         ask.next_at = Time::MAX;
         if ask.left == 0 {
-            return self.finish(world, now);
+            return self.finish(context, now);
         }
         if ask.left != u64::MAX {
             ask.left -= 1;
@@ -272,12 +272,12 @@ impl End {
         ask.to_write = exchange.request;
         ask.awaited = exchange.response;
         (ask.asked_at, ask.heard_at) = (now, now);
-        let requests = &mut world.parts.requests;
+        let requests = &mut context.parts.requests;
         requests.entry(self.id.flow()).or_default().begun += 1;
     }
 
-    fn finish(&mut self, world: &mut World, now: Time) {
-        world.end(self.id, Outcome::Finished, now);
+    fn finish(&mut self, context: &mut Context, now: Time) {
+        context.end(self.id, Outcome::Finished, now);
         self.work = Work::Done;
         self.endpoint.close();
         if !self.is_open {
@@ -286,7 +286,7 @@ impl End {
         }
     }
 
-    pub(super) fn read(&mut self, world: &mut World, now: Time) {
+    pub(super) fn read(&mut self, context: &mut Context, now: Time) {
         let bytes = self.endpoint.read(u64::MAX);
         match &mut self.work {
             Work::Answer(answer) => {
@@ -297,7 +297,7 @@ impl End {
                 let was_awaited = ask.awaited > 0;
                 ask.awaited = ask.awaited.saturating_sub(bytes);
                 if was_awaited && ask.awaited == 0 {
-                    self.complete(world, now);
+                    self.complete(context, now);
                 }
             }
             _ => {}
@@ -305,23 +305,23 @@ impl End {
     }
 
     /// A response has arrived: think, then ask again.
-    fn complete(&mut self, world: &mut World, now: Time) {
+    fn complete(&mut self, context: &mut Context, now: Time) {
         let Work::Ask(ask) = &mut self.work else {
             return;
         };
-        let figures = world.parts.requests.entry(self.id.flow()).or_default();
+        let figures = context.parts.requests.entry(self.id.flow()).or_default();
         figures.take(now.since(ask.asked_at));
         if ask.left == 0 || now >= self.stop {
-            return self.finish(world, now);
+            return self.finish(context, now);
         }
         ask.next_at = now + ask.draws.think(&self.kind, ask.number - 1);
         if !self.kind.has_connection_each() {
             let next_at = ask.next_at;
             if next_at <= now {
-                self.ask(world, now);
+                self.ask(context, now);
                 return self.write();
             }
-            return self.arm(world, Timer::Application, next_at.min(self.stop));
+            return self.arm(context, Timer::Application, next_at.min(self.stop));
         }
         let trips = self.earlier.with(self.endpoint.round_trips());
         self.successor = Some(Box::new(Ask {

@@ -13,8 +13,8 @@ const GIGABIT: f64 = 125e6;
 const LENGTHS: (u32, u32) = (1500, 1514);
 
 /// A sample of a core that was busy for part of the time, and behind with part of its arrivals.
-fn strain(load: f64, behind: f64) -> Strain {
-    Strain {
+fn core_load(load: f64, behind: f64) -> CoreLoad {
+    CoreLoad {
         elapsed: TICK,
         load,
         behind,
@@ -38,7 +38,7 @@ fn settle(capacity: f64, frame: u32, behind_above: f64) -> f64 {
             bytes: (frames * f64::from(frame)) as u64,
             waited: Duration::ZERO,
         };
-        for (_, shaper) in backpressure.sample(strain(load.min(1.0), behind), |_| seen) {
+        for (_, shaper) in backpressure.sample(core_load(load.min(1.0), behind), |_| seen) {
             allowed = shaper.bytes_per_s as f64;
         }
     }
@@ -72,7 +72,11 @@ fn a_modest_host_is_left_alone() {
             bytes: tick * 100,
             waited: Duration::ZERO,
         };
-        assert!(backpressure.sample(strain(0.1, 0.0), |_| seen).is_empty());
+        assert!(
+            backpressure
+                .sample(core_load(0.1, 0.0), |_| seen)
+                .is_empty()
+        );
     }
 }
 
@@ -103,8 +107,8 @@ fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, V
             let middle = f64::from(shaper.burst_bytes) / rate / 2.0;
             seen.waited += Duration::from_secs_f64(frames as f64 * middle);
         }
-        let strain = strain(load.min(1.0), if load > full { 0.3 } else { 0.0 });
-        for (host, shaper) in backpressure.sample(strain, |host| seen[host]) {
+        let core_load = core_load(load.min(1.0), if load > full { 0.3 } else { 0.0 });
+        for (host, shaper) in backpressure.sample(core_load, |host| seen[host]) {
             shapers[host] = shaper;
         }
         samples.push((load, rates));
@@ -156,7 +160,7 @@ fn a_core_is_behind_the_second_time_in_a_row() {
     let mut sample = |behind| {
         sent.packets += 1;
         sent.bytes += 1 << 30;
-        backpressure.sample(strain(0.99, behind), |_| sent);
+        backpressure.sample(core_load(0.99, behind), |_| sent);
         backpressure.allowance.speed
     };
     for behind in [0.9, 0.0, 0.9, 0.0, 0.9] {
@@ -176,7 +180,7 @@ fn the_machine_allows_all_hosts_the_same() {
     for _ in 0..3 {
         sent.packets += 1000;
         sent.bytes += 1 << 30;
-        for (host, shaper) in backpressure.sample(strain(0.99, 0.9), |_| sent) {
+        for (host, shaper) in backpressure.sample(core_load(0.99, 0.9), |_| sent) {
             applied[host] = shaper.bytes_per_s;
         }
     }
@@ -264,7 +268,7 @@ impl Greedy {
         self.waits = (self.waits + came - sent).max(0.0);
         let changes = self
             .backpressure
-            .sample(strain(load.min(1.0), behind), |_| self.seen);
+            .sample(core_load(load.min(1.0), behind), |_| self.seen);
         for (host, shaper) in changes {
             assert_eq!(host, 0);
             self.shaped = shaper.bytes_per_s as f64;
@@ -326,7 +330,7 @@ fn a_host_that_is_not_held_back_says_nothing() {
             bytes: tick * 66,
             waited: Duration::ZERO,
         };
-        backpressure.sample(strain(1.0, 0.9), |_| seen);
+        backpressure.sample(core_load(1.0, 0.9), |_| seen);
     }
     assert_eq!(backpressure.left(), None);
 }
@@ -341,7 +345,7 @@ fn only_hosts_with_super_packets_and_a_link_follow_it() {
     backpressure.follow(0, link(1_000_000_000), LENGTHS, Seen::default());
     let mut changes = |packets| {
         backpressure
-            .sample(strain(0.1, 0.0), |_| seen(packets))
+            .sample(core_load(0.1, 0.0), |_| seen(packets))
             .len()
     };
     assert_eq!(changes(1), 1);

@@ -16,7 +16,7 @@ use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 
 use crate::pace::{Dilation, Now, Pace};
 use crate::run::live::drive::Command;
-use crate::run::live::drive::platform::{Arrival, Happened, Outcome, Platform};
+use crate::run::live::drive::platform::{Arrival, Outcome, Platform, PlatformCounters};
 use longhaul_plan::plan::Plan;
 
 /// What a machine writes down of frames that it sends.
@@ -243,11 +243,11 @@ impl Platform for TestPlatform {
         self.pace
     }
 
-    fn take_happened(&mut self) -> Happened {
+    fn take_counters(&mut self) -> PlatformCounters {
         self.fill_ring();
-        Happened {
+        PlatformCounters {
             lost: std::mem::take(&mut self.lost),
-            ..Happened::default()
+            ..PlatformCounters::default()
         }
     }
 }

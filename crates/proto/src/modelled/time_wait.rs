@@ -71,13 +71,13 @@ impl Traffic {
         };
         let template = Template::new(PROTOCOL_TCP, own, remote);
         let write = |out: &mut Vec<u8>| template.write_tcp(&answer, &count, out);
-        self.world.outbox.push(ends, now, write);
+        self.context.outbox.push(ends, now, write);
         true
     }
 
     /// The sockets that a packet has come to and from.
     fn sockets_of(&self, host: NodeId, headers: &[u8], envelope: &Envelope) -> Option<[Socket; 2]> {
-        let own = self.world.table.host(host)?;
+        let own = self.context.table.host(host)?;
         let is_v6 = headers.get(12..14)? == ETHERTYPE_IPV6.to_be_bytes();
         let source = if is_v6 {
             Address::V6(envelope.source)
@@ -97,7 +97,7 @@ impl Traffic {
         Some([
             socket(host, own_address, envelope.port),
             socket(
-                self.world.table.find(source)?,
+                self.context.table.find(source)?,
                 source.ip(),
                 envelope.source_port,
             ),

@@ -6,7 +6,7 @@ const REMEMBERED: u64 = 64 * WORDS as u64;
 
 /// Which of the last numbers have come.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Duplicates {
     /// The number behind the highest one that has come.
     next: u64,
     /// A bit for each number, at its remainder.
@@ -26,7 +26,7 @@ pub(super) enum Arrival {
     Again,
 }
 
-impl Seen {
+impl Duplicates {
     pub(super) fn take(&mut self, number: u64) -> Arrival {
         let bit = |number: u64| {
             let place = (number % REMEMBERED) as usize;

@@ -18,11 +18,11 @@ use crate::sys::{self, check, cstring};
 static REMOVE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
 extern "C" fn on_signal(_: i32) {
-    now()
+    run()
 }
 
 /// Removes the file and ends the process, and with it everything in its PID namespace.
-pub(crate) fn now() -> ! {
+pub(crate) fn run() -> ! {
     let path = REMOVE.load(Ordering::Acquire);
     if !path.is_null() {
         // SAFETY: the path is NUL-terminated and never freed.

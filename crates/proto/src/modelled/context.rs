@@ -17,7 +17,7 @@ use super::timers::Timers;
 
 /// See the module's first lines.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Context {
     pub(super) table: Arc<FlowTable>,
     seed: u64,
     pub(super) timers: Timers,
@@ -27,7 +27,7 @@ pub(super) struct World {
     name: String,
 }
 
-impl World {
+impl Context {
     pub(super) fn new(table: Arc<FlowTable>, seed: u64, holds: &impl Fn(NodeId) -> bool) -> Self {
         Self {
             seed,

@@ -29,7 +29,7 @@ pub struct Group {
 
 /// What is there of a run without summary.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remains {
+pub struct PartialRun {
     /// The run folder.
     pub folder: PathBuf,
     /// The experiment's name, where its file has one in the ordinary place.
@@ -45,13 +45,13 @@ pub struct Remains {
 }
 
 /// Inspects a run folder that has no summary.
-pub fn remains(folder: &Path) -> Remains {
+pub fn partial_run(folder: &Path) -> PartialRun {
     let mut last: Option<SystemTime> = None;
     let groups = ["logs", "series", "captures"].map(|name| group(folder, name, &mut last));
     let written_for = began(folder).zip(last);
     let written_for = written_for.and_then(|(began, last)| last.duration_since(began).ok());
     let attempts = folder::attempts(folder).into_iter();
-    Remains {
+    PartialRun {
         folder: folder.to_owned(),
         experiment: experiment(folder),
         written_for_s: written_for.map(|time| time.as_secs_f64()),
