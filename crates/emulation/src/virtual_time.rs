@@ -30,9 +30,9 @@ use lane::Lane;
 
 pub use control::{GRID, Stop};
 
-/// Rounds between two checks of whether the caller wants to pause. A check reads the machine's clock,
-/// some 30 ns; a round takes up to a large part of a second where look-ahead and load are large, and
-/// an interrupted run must not go on for many of these.
+/// Rounds between two checks whether the caller wants to pause. A check reads the machine's clock,
+/// which costs some 30 ns; a round can take a large part of a second where look-ahead and load are
+/// large, and an interrupted run must not go on for many of these.
 const ROUNDS_PER_CHECK: u64 = 16;
 
 /// How a call ended.

@@ -110,7 +110,7 @@ impl Names {
             return None;
         }
         let answer = self.reply(&query);
-        // Nothing that can be asked leads here; a client that gets this answer asks no further.
+        // No query should lead here; a client that gets SERVFAIL does not retry.
         Some(answer.unwrap_or_else(|_| bare(&query, Rcode::SERVFAIL)))
     }
 

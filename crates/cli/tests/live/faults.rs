@@ -1,4 +1,4 @@
-//! A fault that the verdict reports: a core that stalls, as on virtual machines.
+//! A fault that the verdict must report and not refuse: a core that stalls, as virtual machines do.
 //!
 //! `tests/faults.sh` plants the others from outside, where the tests about them must fail.
 

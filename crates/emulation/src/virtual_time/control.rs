@@ -7,7 +7,7 @@
 
 use longhaul_core::{Span, Time};
 
-/// The precision of a run's end.
+/// The resolution of the end of a run.
 pub const GRID: Span = Span::from_ms(10);
 
 /// Why a virtual run came to an end.
@@ -31,9 +31,9 @@ pub enum Stop {
 /// What becomes of a virtual run next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Everything before the time is to be done, and no more than a look-ahead at once.
+    /// Process everything before the time, at most a look-ahead at once.
     Advance(Time),
-    /// Everything before the time is done, and what the file has scheduled then comes next.
+    /// Everything before the time is done, and what the file has scheduled for it comes next.
     Steps(Time),
     /// Nothing happens before the time, which the caller asked for.
     Reached(Time),

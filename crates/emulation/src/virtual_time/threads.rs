@@ -97,7 +97,7 @@ struct Published {
     is_done: AtomicBool,
     is_stuck: AtomicBool,
     is_full: AtomicBool,
-    /// Whether the caller wants to pause.
+    /// Whether the caller wants the run to pause.
     pauses: AtomicBool,
     /// By core: when the first packet comes out there.
     exits: Box<[AtomicU64]>,

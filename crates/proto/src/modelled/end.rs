@@ -172,7 +172,7 @@ impl End {
         }
     }
 
-    /// A router says that a segment with the number `seq` has not arrived.
+    /// A router reports that a segment with the number `seq` was not delivered.
     pub(super) fn handle_error(&mut self, context: &mut Context, seq: u32, now: Time) {
         if self.endpoint.state() == State::SynSent && seq == self.count.ours {
             self.fail(context, Outcome::Unreachable, now);
@@ -205,7 +205,7 @@ impl End {
         }
     }
 
-    /// Gives up where a response is awaited and nothing has come for too long; else checks again later.
+    /// Gives up if a response is awaited and nothing has arrived for too long; else sets the timer again.
     fn watch_silence(&mut self, context: &mut Context, now: Time) {
         let Work::Ask(ask) = &self.work else { return };
         let Some(since) = ask.waits_since() else {
@@ -313,7 +313,7 @@ impl End {
             }
             // No response can come any more.
             (Side::Opener, Work::Ask(_)) => self.fail(context, Outcome::Reset, now),
-            // A program that says no more may still listen.
+            // A program that has closed its sending side may still receive.
             (Side::Opener, Work::Bulk { .. } | Work::Source { .. }) => return,
             (Side::Opener, _) => {}
         }

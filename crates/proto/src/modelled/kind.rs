@@ -132,7 +132,7 @@ impl Kind {
         }
     }
 
-    /// The end that knows when all has arrived: the opener of a dialogue, which gets the last
+    /// The end that decides when all has arrived: the opener of a dialogue, which gets the last
     /// response; else the one that receives.
     pub(super) fn finishes(&self) -> Side {
         if self.is_dialogue() {

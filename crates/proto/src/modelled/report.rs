@@ -129,8 +129,8 @@ impl<'a> FlowResult<'a> {
     }
 }
 
-/// What has become of a flow, and since when it is over; `finishes` is the end that knows when all
-/// has arrived. Later news of the other end never changes it.
+/// The outcome of a flow, and since when it is over; `finishes` is the end that decides when all
+/// has arrived. What the other end does later never changes it.
 fn outcome_of(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
     let ends = [Some(opener), acceptor].into_iter().flatten();
     // Only the opener of a dialogue knows whether a connection of its own was the last one.

@@ -27,7 +27,7 @@ pub(in crate::modelled) struct Receiver {
     armed: Time,
     seen: Duplicates,
     figures: DatagramFigures,
-    /// Of those received, how many came too late to distinguish them from copies.
+    /// Of those received, how many came too late to distinguish them from duplicates.
     uncertain: u64,
     /// Payload received.
     received: u64,
@@ -62,7 +62,7 @@ impl Receiver {
         })
     }
 
-    /// Ends the flow where all is over; else sets when to check again.
+    /// Checks whether the flow is over, and when to check again.
     pub(in crate::modelled) fn act(&mut self, context: &mut Context, now: Time) {
         let Some(departures) = &mut self.departures else {
             return;

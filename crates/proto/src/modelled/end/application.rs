@@ -304,7 +304,7 @@ impl End {
         }
     }
 
-    /// A response has arrived: think, then ask again.
+    /// A response has arrived: think, then send the next request.
     fn complete(&mut self, context: &mut Context, now: Time) {
         let Work::Ask(ask) = &mut self.work else {
             return;

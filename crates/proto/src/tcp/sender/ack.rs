@@ -63,7 +63,7 @@ impl Sender {
             echo: segment.timestamps.map_or(0, |t| t.echo),
         };
         if !self.sack && acknowledged > 0 {
-            // Duplicates have announced most of it before (`tcp_remove_reno_sacks`).
+            // Duplicates have accounted for most of it already (`tcp_remove_reno_sacks`).
             outcome.delivered = acknowledged.saturating_sub(self.board.sacked).max(1);
             self.board.sacked = self.board.sacked.saturating_sub(acknowledged - 1);
         } else if !self.sack && outcome.duplicate && self.board.sacked + 1 < self.board.len() {
@@ -204,7 +204,7 @@ impl Sender {
         latest
     }
 
-    /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else showed.
+    /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else indicated.
     fn take_probe_outcome(
         &mut self,
         now: Time,
