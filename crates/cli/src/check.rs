@@ -60,7 +60,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let plan = match experiment::load(file, &args.overrides, elements) {
         Ok(experiment) => experiment.plan,
         Err(errors) => {
-            style::tell(errors);
+            style::notice(errors);
             return Exit::Wrong;
         }
     };

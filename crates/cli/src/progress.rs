@@ -88,7 +88,7 @@ impl Reporter {
     fn line(&self, text: &str) {
         match &self.display {
             Display::Bar(bar) => bar.println(text),
-            Display::Lines { .. } => style::tell(text),
+            Display::Lines { .. } => style::notice(text),
             Display::Silent => {}
         }
     }
@@ -101,7 +101,7 @@ impl Reporter {
             }
             Display::Lines { .. } if up == 0 => {
                 let hosts = style::number(total, "host");
-                style::tell(format_args!("{}: setting up {hosts}", self.experiment));
+                style::notice(format_args!("{}: setting up {hosts}", self.experiment));
             }
             _ => {}
         }
@@ -146,7 +146,7 @@ impl Reporter {
             }
             Display::Lines { next_ns } if time.as_ns() >= *next_ns => {
                 *next_ns = time.as_ns() + LINES.as_ns();
-                style::tell(format_args!("{}: {text}", self.experiment));
+                style::notice(format_args!("{}: {text}", self.experiment));
             }
             _ => {}
         }
@@ -193,7 +193,7 @@ impl Reporter {
             Display::Lines { .. } => {
                 self.reports += 1;
                 if self.reports.is_multiple_of(REPORTS) {
-                    style::tell(format_args!("{}: {text}", self.experiment));
+                    style::notice(format_args!("{}: {text}", self.experiment));
                 }
             }
             Display::Silent => {}

@@ -122,7 +122,7 @@ fn write(folder: &Path, file: &Path, extent: &Extent) -> Exit {
 fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
     let served = Server::bind(folder, extent, port).and_then(|server| {
         style::print(&format!("{}\n", server.url()));
-        style::tell("only this machine can read it, and only with this address; Ctrl-C ends it");
+        style::notice("only this machine can read it, and only with this address; Ctrl-C ends it");
         server.serve()
     });
     match served {

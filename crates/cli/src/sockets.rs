@@ -270,7 +270,7 @@ fn sink(args: &SinkArgs) -> std::io::Result<Exit> {
     let (tcp, udp) = sink.ports();
     let shown = |kind, port: Option<u16>| port.map(|port| format!(" {kind} {port}"));
     let ports = [shown("tcp", tcp), shown("udp", udp)];
-    style::tell(format_args!(
+    style::notice(format_args!(
         "ready{}",
         ports.into_iter().flatten().collect::<String>()
     ));

@@ -47,7 +47,7 @@ pub(super) fn watch(args: &Args) -> Result<Exit, ControlError> {
     let mut state = State::new(args.by.into());
     let watcher = Watcher::start(control, state.query());
     let mut terminal = ratatui::try_init().map_err(failed)?;
-    let end = go_on(&mut terminal, &mut state, &watcher, &signals);
+    let end = event_loop(&mut terminal, &mut state, &watcher, &signals);
     ratatui::try_restore().map_err(failed)?;
     let _ = terminal.show_cursor();
     match end.map_err(failed)? {
@@ -62,7 +62,7 @@ pub(super) fn watch(args: &Args) -> Result<Exit, ControlError> {
     }
 }
 
-fn go_on(
+fn event_loop(
     terminal: &mut DefaultTerminal,
     state: &mut State,
     watcher: &Watcher,

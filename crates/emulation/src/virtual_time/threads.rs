@@ -256,7 +256,7 @@ impl<'a> Worker<'a> {
         let Clocks { now, cpu_time } = self.clocks;
         let (begun, used) = (now(), cpu_time());
         self.since = begun;
-        let outcome = self.go_on(horizon, pauses);
+        let outcome = self.run_rounds(horizon, pauses);
         let ended = now();
         self.worked += ended.saturating_sub(self.since);
         let used = cpu_time().saturating_sub(used);
@@ -272,7 +272,7 @@ impl<'a> Worker<'a> {
         all_came
     }
 
-    fn go_on(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+    fn run_rounds(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
         self.publish_direct_delays();
         let mut horizons = None;
         for round in 0_u64.. {

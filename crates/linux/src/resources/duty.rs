@@ -110,7 +110,7 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.hosts.iter_mut().for_each(Host::go_on);
+        self.hosts.iter_mut().for_each(Host::resume);
     }
 }
 

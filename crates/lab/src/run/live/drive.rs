@@ -342,7 +342,7 @@ impl<P: Platform> Drive<P> {
             if self.emulation.traffic().is_some() && self.emulation.traffic_is_done() {
                 self.done.store(true, Ordering::Relaxed);
             }
-            if !self.obey() {
+            if !self.carry_out_commands() {
                 break;
             }
             self.platform.turned(now.at);

@@ -178,7 +178,7 @@ impl Host {
         let decision = self.credit.decide(now_ns, self.used_ns, &mut tasks);
         self.due_ns = decision.next_ns;
         if !decision.stopped {
-            self.go_on();
+            self.resume();
             return gone;
         }
         let parents = self.parents();
@@ -310,7 +310,7 @@ impl Host {
     }
 
     /// Continues the processes that we have stopped, children before their parents.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn resume(&mut self) {
         if self.phase == Phase::Runs {
             return;
         }

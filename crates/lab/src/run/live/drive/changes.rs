@@ -59,7 +59,7 @@ pub(crate) enum Command {
 
 impl<P: Platform> Drive<P> {
     /// Carries out the run's commands; false once it has hung up, which ends the loop.
-    pub(super) fn obey(&mut self) -> bool {
+    pub(super) fn carry_out_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Set { pipes, patch, done }) => {
