@@ -1,7 +1,7 @@
 //! A frame from a hostile host: parsing, lowering the hop limit, router replies, fragments.
 //!
 //! Run with `cargo +nightly fuzz run packet`. Input: reason, MTU, fragment number, room for
-//! replies, then the frame. So that mutations get past the checks at the door, some inputs have
+//! replies, then the frame. So that mutations get past the checks at ingress, some inputs have
 //! their EtherType and their header checksum put right.
 #![no_main]
 

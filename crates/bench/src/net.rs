@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_binds_where_it_is_told() {
+    fn a_receiver_binds_to_its_address() {
         let bind = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let socket = Listen { port: 0, bind }.udp().unwrap();
         assert_eq!(socket.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);

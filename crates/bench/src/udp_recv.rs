@@ -51,7 +51,7 @@ pub(crate) struct Report {
     received: u64,
     /// Their payload bytes.
     bytes: u64,
-    /// Senders; at most 256 are told apart.
+    /// Senders; at most 256 are distinguished.
     flows: usize,
     /// Different datagrams that should have come: --expect, or those numbered below the
     /// highest number that came.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_told_apart() {
+    fn senders_are_distinguished() {
         let arrivals = [
             arrival(1, 0, 0),
             arrival(2, 0, 10),

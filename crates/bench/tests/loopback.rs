@@ -125,7 +125,7 @@ fn a_receiver_without_traffic_ends_at_its_deadline() {
 }
 
 #[test]
-fn a_flood_is_told_apart_by_thread() {
+fn a_flood_is_counted_by_thread() {
     let receiver = Receiver::start("udp-recv --port 0 --idle 0.5 --deadline 20");
     let to = format!("127.0.0.1:{}", receiver.port);
     let sent = report(&format!(

@@ -51,7 +51,7 @@ pub(crate) fn main(args: &Args) -> Exit {
         return Exit::Wrong;
     };
     let progress = Progress::new();
-    let result = calibrate::measure(args.quick, &mut |part, what| progress.tell(part, what));
+    let result = calibrate::measure(args.quick, &mut |part, what| progress.report(part, what));
     progress.finish();
     let calibration = match result {
         Ok(calibration) => calibration,
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &Args) -> Exit {
     }
     match calibration.save(&place) {
         Ok(()) => {
-            style::tell(format_args!("kept in {}", place.display()));
+            style::notice(format_args!("kept in {}", place.display()));
             Exit::Done
         }
         Err(error) => failed(&error),
@@ -97,13 +97,13 @@ impl Progress {
         Self(bar)
     }
 
-    fn tell(&self, part: f64, what: &str) {
+    fn report(&self, part: f64, what: &str) {
         match &self.0 {
             Some(bar) => {
                 bar.set_position((part * STEPS as f64) as u64);
                 bar.set_message(format!("calibrating: {what}"));
             }
-            None => style::tell(format_args!("calibrating: {:3.0} %, {what}", part * 100.0)),
+            None => style::notice(format_args!("calibrating: {:3.0} %, {what}", part * 100.0)),
         }
     }
 

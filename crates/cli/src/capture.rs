@@ -85,12 +85,12 @@ pub(crate) fn main(args: &Args) -> Exit {
                 0 => String::new(),
                 missed => format!(", {missed} more were missed"),
             };
-            style::tell(format!("{packets} packets captured{missed}"));
+            style::notice(format!("{packets} packets captured{missed}"));
             Exit::Done
         }
         // The run has ended: the packets written are whole, only the final statistics are missing.
         Err(ControlError::Ended) => {
-            style::tell("the run has ended");
+            style::notice("the run has ended");
             Exit::Done
         }
         Err(error) => {
@@ -137,7 +137,7 @@ fn capture(args: &Args, to: &OwnedFd) -> Result<(u64, u64), ControlError> {
         termination_signals().map_err(|error| ControlError::Refused(error.to_string()))?;
     if let Reply::Capturing { pipes, at_s } = control.ask(&request, &[to.as_fd()])? {
         let pipes = pipes.join(", ");
-        style::tell(format!("capturing {pipes} from {at_s:.3} s on"));
+        style::notice(format!("capturing {pipes} from {at_s:.3} s on"));
     }
     let lasts = args.lasts.map(|span| Duration::from_nanos(span.as_ns()));
     // The run sends nothing unasked, so a readable socket means that it has ended.

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::experiment::{self, Overrides};
 use crate::paths::{self, Path, Paths, TABLE_HOSTS};
 use crate::style::{self, Style};
-use crate::{labels, memory, resources, traffic};
+use crate::{flow_groups, labels, memory, resources};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let plan = match experiment::load(file, &args.overrides, elements) {
         Ok(experiment) => experiment.plan,
         Err(errors) => {
-            style::tell(errors);
+            style::notice(errors);
             return Exit::Wrong;
         }
     };
@@ -146,7 +146,7 @@ fn as_text(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> String {
     }
     section("programs", programs(plan));
     section("events", events(plan));
-    section("traffic", traffic::section(plan));
+    section("traffic", flow_groups::section(plan));
     section("memory", memory::section(plan));
     let demands = outlook.line().map(|line| format!("  {line}\n"));
     section("demands", demands.unwrap_or_default());
@@ -410,7 +410,7 @@ fn as_json(plan: &Plan, paths: &Paths, ahead: &Ahead, routes: bool) -> Value {
         "path_delay_ns": delay,
         "paths_complete": paths.complete && full,
         "paths": list.collect::<Vec<_>>(),
-        "traffic": traffic::as_json(plan),
+        "traffic": flow_groups::as_json(plan),
         "flows": plan.traffic.flows,
         "memory": memory::as_json(plan),
         "events": events_json(plan),

@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> Exit {
                 style::problem(format_args!("{}: {error}", file.display()));
                 return Exit::Failed;
             }
-            style::tell(format_args!(
+            style::notice(format_args!(
                 "page {}",
                 style::clean(&file.display().to_string())
             ));

@@ -77,6 +77,6 @@ pub(crate) fn explain_failure() {
         .filter(|finding| finding.state != State::Ok);
     let style = Style::stderr();
     for finding in failed {
-        style::tell(format_args!("\n{}", line(&finding, style).trim_end()));
+        style::notice(format_args!("\n{}", line(&finding, style).trim_end()));
     }
 }

@@ -78,8 +78,8 @@ fn shown(pipe: &PipeNow) -> String {
         ("corrupted", counts.corrupted),
         ("reordered", counts.reordered),
     ];
-    let told = all.iter().filter(|(name, n)| *n > 0 || *name == "packets");
-    rows.extend(told.map(|(name, n)| ((*name).to_owned(), style::grouped(*n))));
+    let shown = all.iter().filter(|(name, n)| *n > 0 || *name == "packets");
+    rows.extend(shown.map(|(name, n)| ((*name).to_owned(), style::grouped(*n))));
     let rows: Vec<Vec<String>> = rows
         .into_iter()
         .map(|(name, value)| vec![name, style::clean(&value)])

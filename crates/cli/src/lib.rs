@@ -17,6 +17,7 @@ mod doctor;
 mod exec;
 mod exit;
 mod experiment;
+mod flow_groups;
 mod get;
 mod hosts;
 mod labels;
@@ -35,7 +36,6 @@ mod sockets;
 mod style;
 mod top;
 mod topology;
-mod traffic;
 
 use std::process::ExitCode;
 

@@ -20,7 +20,7 @@ pub(crate) fn main(args: &Args) -> Exit {
         return Exit::Done;
     }
     if runs.is_empty() {
-        style::tell("no run is under way");
+        style::notice("no run is under way");
         return Exit::Done;
     }
     let head = ["EXPERIMENT", "TIME", "VERDICT", "HOSTS", "FOLDER"]

@@ -122,7 +122,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let plan = match experiment::load(&args.file, &overrides, elements) {
         Ok(experiment) => experiment.plan,
         Err(errors) => {
-            style::tell(errors);
+            style::notice(errors);
             return Exit::Wrong;
         }
     };
@@ -209,7 +209,7 @@ fn notes(network: &Network<'_>, cores: u16) {
 
 fn note(text: &str) {
     let label = Style::stderr().doubtful("note:");
-    style::tell(format_args!("{label} {}", style::clean(text)));
+    style::notice(format_args!("{label} {}", style::clean(text)));
 }
 
 fn save(file: &Path, saved: &Saved) -> Exit {

@@ -21,7 +21,7 @@ const STEPS: u64 = 1000;
 /// Reports of a virtual run for each plain line: about ten seconds.
 const REPORTS: u64 = 50;
 
-enum Way {
+enum Display {
     Bar(ProgressBar),
     Lines {
         /// When the next line is due, in nanoseconds of experiment time.
@@ -32,7 +32,7 @@ enum Way {
 
 /// Reports progress on standard error.
 pub(crate) struct Reporter {
-    way: Way,
+    display: Display,
     style: Style,
     experiment: String,
     /// Whether the run has no clock to follow.
@@ -43,24 +43,24 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn new(plan: &Plan, quiet: bool) -> Self {
-        let way = if quiet {
-            Way::Silent
+        let display = if quiet {
+            Display::Silent
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
-            Way::Bar(bar)
+            Display::Bar(bar)
         } else {
-            Way::Lines {
+            Display::Lines {
                 next_ns: LINES.as_ns(),
             }
         };
         let reporter = Self {
-            way,
+            display,
             style: Style::stderr(),
             experiment: plan.name.clone(),
             is_virtual: plan.clock == RunClock::Virtual,
             reports: 0,
         };
-        reporter.look("{wide_msg}");
+        reporter.set_template("{wide_msg}");
         reporter
     }
 
@@ -71,35 +71,37 @@ impl Reporter {
 
     /// Takes the bar away: what remains on the screen is the result.
     pub(crate) fn finish(&self) {
-        if let Way::Bar(bar) = &self.way {
+        if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
     }
 
-    fn look(&self, template: &str) {
-        if let (Way::Bar(bar), Ok(style)) = (&self.way, ProgressStyle::with_template(template)) {
+    fn set_template(&self, template: &str) {
+        if let (Display::Bar(bar), Ok(style)) =
+            (&self.display, ProgressStyle::with_template(template))
+        {
             bar.set_style(style.progress_chars("=> "));
         }
     }
 
     /// A line that stays.
     fn line(&self, text: &str) {
-        match &self.way {
-            Way::Bar(bar) => bar.println(text),
-            Way::Lines { .. } => style::tell(text),
-            Way::Silent => {}
+        match &self.display {
+            Display::Bar(bar) => bar.println(text),
+            Display::Lines { .. } => style::notice(text),
+            Display::Silent => {}
         }
     }
 
     fn hosts(&self, up: usize, total: usize) {
-        match &self.way {
-            Way::Bar(bar) => {
+        match &self.display {
+            Display::Bar(bar) => {
                 bar.set_position(STEPS * up as u64 / total.max(1) as u64);
                 bar.set_message(format!("{}: {up} of {total} hosts are up", self.experiment));
             }
-            Way::Lines { .. } if up == 0 => {
+            Display::Lines { .. } if up == 0 => {
                 let hosts = style::number(total, "host");
-                style::tell(format_args!("{}: setting up {hosts}", self.experiment));
+                style::notice(format_args!("{}: setting up {hosts}", self.experiment));
             }
             _ => {}
         }
@@ -134,17 +136,17 @@ impl Reporter {
             time.as_s(),
             style::short(*packets_per_s),
         );
-        match &mut self.way {
-            Way::Bar(bar) => {
+        match &mut self.display {
+            Display::Bar(bar) => {
                 if let Some(duration) = duration {
                     let part = time.as_s() / duration.as_s().max(1e-9);
                     bar.set_position((part.min(1.0) * STEPS as f64) as u64);
                 }
                 bar.set_message(text);
             }
-            Way::Lines { next_ns } if time.as_ns() >= *next_ns => {
+            Display::Lines { next_ns } if time.as_ns() >= *next_ns => {
                 *next_ns = time.as_ns() + LINES.as_ns();
-                style::tell(format_args!("{}: {text}", self.experiment));
+                style::notice(format_args!("{}: {text}", self.experiment));
             }
             _ => {}
         }
@@ -180,21 +182,21 @@ impl Reporter {
             style::grouped(flows_done),
             style::grouped(flows),
         );
-        match &mut self.way {
-            Way::Bar(bar) => {
+        match &mut self.display {
+            Display::Bar(bar) => {
                 if let Some(duration) = duration {
                     let part = time.as_s() / duration.as_s().max(1e-9);
                     bar.set_position((part.min(1.0) * STEPS as f64) as u64);
                 }
                 bar.set_message(text);
             }
-            Way::Lines { .. } => {
+            Display::Lines { .. } => {
                 self.reports += 1;
                 if self.reports.is_multiple_of(REPORTS) {
-                    style::tell(format_args!("{}: {text}", self.experiment));
+                    style::notice(format_args!("{}: {text}", self.experiment));
                 }
             }
-            Way::Silent => {}
+            Display::Silent => {}
         }
     }
 }
@@ -204,12 +206,12 @@ impl Observer for Reporter {
         match progress {
             Progress::Hosts { up, total } => {
                 if *up == 0 {
-                    self.look("[{bar:20}] {wide_msg}");
+                    self.set_template("[{bar:20}] {wide_msg}");
                 }
                 self.hosts(*up, *total);
             }
             Progress::Started => {
-                if let Way::Bar(bar) = &self.way {
+                if let Display::Bar(bar) = &self.display {
                     bar.set_position(0);
                     bar.set_message(format!("{}: started", self.experiment));
                 } else if !self.is_virtual {
@@ -221,20 +223,20 @@ impl Observer for Reporter {
             }
             Progress::Running { duration, .. } => {
                 if duration.is_none() {
-                    self.look("{wide_msg}");
+                    self.set_template("{wide_msg}");
                 }
                 self.running(progress);
             }
             Progress::Simulating { duration, .. } => {
                 match duration {
-                    Some(_) => self.look("[{bar:20}] {wide_msg}"),
-                    None => self.look("{wide_msg}"),
+                    Some(_) => self.set_template("[{bar:20}] {wide_msg}"),
+                    None => self.set_template("{wide_msg}"),
                 }
                 self.simulating(progress);
             }
             Progress::Note(note) => self.line(note),
-            Progress::Stopping => match &self.way {
-                Way::Bar(bar) => bar.set_message(format!("{}: stopping", self.experiment)),
+            Progress::Stopping => match &self.display {
+                Display::Bar(bar) => bar.set_message(format!("{}: stopping", self.experiment)),
                 _ => self.line(&format!("{}: stopping", self.experiment)),
             },
         }

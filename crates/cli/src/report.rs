@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::Span;
 use longhaul_lab::report::{self, Extent, serve::Server};
-use longhaul_lab::saved::{self, Remains, SavedError, SummaryFile};
+use longhaul_lab::saved::{self, PartialRun, SavedError, SummaryFile};
 
 use crate::exit::Exit;
 use crate::result::{self, Page};
@@ -92,7 +92,11 @@ pub(crate) fn main(args: &Args) -> Exit {
                 return Exit::Wrong;
             };
             if !args.json {
-                style::print(&left(&saved::remains(folder), *under_way, Style::stdout()));
+                style::print(&left(
+                    &saved::partial_run(folder),
+                    *under_way,
+                    Style::stdout(),
+                ));
             }
             Exit::Failed
         }
@@ -119,7 +123,7 @@ fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
     match Server::bind(folder, extent, port) {
         Ok(server) => {
             style::print(&format!("{}\n", server.url()));
-            style::tell(
+            style::notice(
                 "only this machine can read it, and only with this address; Ctrl-C ends it",
             );
             server.serve();
@@ -144,10 +148,10 @@ fn show(folder: &Path, json: bool) -> Result<(), SavedError> {
 }
 
 /// What there is of a run that has no summary.
-fn left(remains: &Remains, under_way: bool, style: Style) -> String {
+fn left(run: &PartialRun, under_way: bool, style: Style) -> String {
     let mut page = Page::default();
-    let folder = style::clean(&remains.folder.display().to_string());
-    let name = remains.experiment.as_deref().map(style::name);
+    let folder = style::clean(&run.folder.display().to_string());
+    let name = run.experiment.as_deref().map(style::name);
     let name = name.unwrap_or_else(|| "unknown".to_owned());
     let state = if under_way {
         style.doubtful("under way")
@@ -155,21 +159,21 @@ fn left(remains: &Remains, under_way: bool, style: Style) -> String {
         style.bad("cut off")
     };
     page.line("run", format!("{name}: {state}, no summary"));
-    if let Some(s) = remains.written_for_s {
+    if let Some(s) = run.written_for_s {
         let time = style::measured((s * 1e9) as u64);
         page.line(
             "time",
             format!("files were written for {time} of real time"),
         );
     }
-    if let Some(n) = remains.seconds {
+    if let Some(n) = run.seconds {
         let seconds = style::grouped(n);
         page.line(
             "seconds",
             format!("{seconds} of the experiment in {folder}/series/seconds.csv"),
         );
     }
-    for group in &remains.groups {
+    for group in &run.groups {
         let files = style::number(group.files, "file");
         let bytes = style::bytes(group.bytes);
         page.line(
@@ -177,7 +181,7 @@ fn left(remains: &Remains, under_way: bool, style: Style) -> String {
             format!("{folder}/{}: {files}, {bytes}", group.folder),
         );
     }
-    let attempts = remains.attempts.iter();
+    let attempts = run.attempts.iter();
     let attempts = attempts.map(|path| format!("longhaul report {}", path.display()));
     let attempts: Vec<String> = attempts.map(|text| style::clean(&text)).collect();
     page.list("attempts", attempts, 1, "attempts with a summary");

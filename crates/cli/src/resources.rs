@@ -2,6 +2,7 @@
 
 use longhaul_lab::resources::{Allotment, Facts, HostShare, Misfit};
 use longhaul_lab::run;
+use longhaul_linux::cpu;
 use longhaul_plan::plan::{Plan, RunClock};
 use serde_json::{Value, json};
 
@@ -69,11 +70,10 @@ pub(crate) fn section(plan: &Plan, allotment: &Allotment) -> String {
 
 /// The CPUs of a host.
 fn on(share: &HostShare) -> String {
-    let numbers: Vec<String> = share.cpus.iter().map(usize::to_string).collect();
-    match numbers.as_slice() {
+    match share.cpus.as_slice() {
         [] => String::new(),
         [one] => format!("on CPU {one}"),
-        several => format!("on CPUs {}", several.join(", ")),
+        several => format!("on CPUs {}", cpu::list(several)),
     }
 }
 

@@ -449,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_told_as_measured_and_as_predicted() {
+    fn cores_are_shown_as_measured_and_as_predicted() {
         let load = |efficiency, load_max, load_mean| Load {
             efficiency,
             load_max,

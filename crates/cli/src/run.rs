@@ -97,7 +97,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let experiment = match experiment::load(&args.file, &args.overrides, elements) {
         Ok(experiment) => experiment,
         Err(errors) => {
-            style::tell(errors);
+            style::notice(errors);
             return Exit::Wrong;
         }
     };
@@ -105,7 +105,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     let cores = match cores_of(args, plan) {
         Ok(cores) => cores,
         Err(problem) => {
-            style::tell(problem);
+            style::notice(problem);
             return Exit::Wrong;
         }
     };
@@ -163,7 +163,7 @@ fn finished(args: &Args, summary: &Summary) -> Exit {
     }
     // As `longhaul report` reads it from the run folder.
     match Saved::from_json(&json) {
-        Ok(saved) if args.json => style::tell(result::text(&saved, Style::stderr()).trim_end()),
+        Ok(saved) if args.json => style::notice(result::text(&saved, Style::stderr()).trim_end()),
         Ok(saved) => style::print(&result::text(&saved, Style::stdout())),
         Err(error) => style::problem(format_args!("the summary cannot be shown: {error}")),
     }

@@ -237,7 +237,7 @@ impl Common {
                 threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
             })
         })??;
-        Ok(told(&flows))
+        Ok(print_flows(&flows))
     }
 }
 
@@ -270,7 +270,7 @@ fn sink(args: &SinkArgs) -> std::io::Result<Exit> {
     let (tcp, udp) = sink.ports();
     let shown = |kind, port: Option<u16>| port.map(|port| format!(" {kind} {port}"));
     let ports = [shown("tcp", tcp), shown("udp", udp)];
-    style::tell(format_args!(
+    style::notice(format_args!(
         "ready{}",
         ports.into_iter().flatten().collect::<String>()
     ));
@@ -321,7 +321,7 @@ fn send(args: &DatagramArgs, gaps: &Gaps) -> std::io::Result<Exit> {
 }
 
 /// Prints flows; whether all of them came to their end.
-fn told(flows: &[Flow]) -> Exit {
+fn print_flows(flows: &[Flow]) -> Exit {
     for flow in flows {
         if let Some(problem) = &flow.problem {
             style::problem(format_args!("{}: {problem}", flow.name));

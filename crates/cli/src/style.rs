@@ -97,13 +97,13 @@ pub(crate) fn print(text: &str) {
 }
 
 /// Writes a line to standard error, whether or not somebody reads it.
-pub(crate) fn tell(text: impl Display) {
+pub(crate) fn notice(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes `error: …` to standard error.
 pub(crate) fn problem(text: impl Display) {
-    tell(format_args!("{}: {text}", Style::stderr().bad("error")));
+    notice(format_args!("{}: {text}", Style::stderr().bad("error")));
 }
 
 /// JSON for standard output.

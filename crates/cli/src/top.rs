@@ -84,7 +84,7 @@ pub(crate) fn main(args: &Args) -> Exit {
     })
 }
 
-/// What an answer is of: a second, which several answers may tell of, or in virtual time the time that has been
+/// What an answer is of: a second, which several answers may be of, or in virtual time the time that has been
 /// reached; `None` in the first second.
 fn moment(top: &Top) -> Option<u64> {
     match (&top.simulation, top.second) {

@@ -164,13 +164,13 @@ fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), Strin
 }
 
 fn wrong(errors: impl std::fmt::Display) -> Exit {
-    style::tell(errors);
+    style::notice(errors);
     Exit::Wrong
 }
 
 fn notes(sketch: &Sketch) {
     for note in &sketch.notes {
-        style::tell(format_args!(
+        style::notice(format_args!(
             "{} {}",
             Style::stderr().doubtful("note:"),
             style::clean(note)

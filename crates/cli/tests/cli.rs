@@ -174,7 +174,7 @@ fn check_prints_what_a_file_means() {
 }
 
 #[test]
-fn check_tells_labels_and_what_sets_come_to() {
+fn check_shows_labels_and_the_members_of_sets() {
     let text = "
 name: sets
 clock: virtual

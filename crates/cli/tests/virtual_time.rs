@@ -91,7 +91,7 @@ fn the_order_of_entries_changes_nothing() {
 }
 
 #[test]
-fn compare_tells_runs_apart() {
+fn compare_finds_differences_of_runs() {
     let scratch = Scratch::new("compare");
     scratch.run(SMALL, "first", &[]);
     scratch.run(SMALL, "again", &[]);
@@ -153,7 +153,7 @@ fn check_shows_what_a_virtual_run_would_take() {
 }
 
 #[test]
-fn a_run_under_way_tells_the_load_of_its_cores() {
+fn a_run_under_way_reports_the_load_of_its_cores() {
     let scratch = Scratch::new("top");
     let file = scratch.write("experiment.yaml", SMALL);
     let saved = scratch.path("saved.json");

@@ -497,7 +497,7 @@ impl Engine {
         })
     }
 
-    /// Adds a witness, which is told of packet events from now on.
+    /// Adds a witness, which sees packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.record.watch(witness, &self.share)
     }

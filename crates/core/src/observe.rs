@@ -24,7 +24,7 @@ pub struct Counters {
     pub hops: u64,
     /// Packets that ended inside the network, by cause.
     pub dropped: Dropped,
-    /// Frames that never entered, by cause; of a super-packet, its segments as far as they can be told.
+    /// Frames that never entered, by cause; of a super-packet, its segments as far as they are known.
     pub refused: RefusedFrames,
     /// Packets lost for want of a free slot: physical drops. At the ingress they count nowhere
     /// else; a reply, fragment or duplicate that found no slot never existed.

@@ -24,7 +24,7 @@ use crate::packet::{
     self, ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, fold, sum16,
 };
 
-/// More segments than a kernel puts into one super-packet here: hosts are told to stay below
+/// More segments than a kernel puts into one super-packet here: hosts are made to stay below
 /// (`gso_max_segs`), and UDP has the same limit (`UDP_MAX_SEGMENTS`).
 pub const MAX_SEGMENTS: usize = 128;
 /// The longest super-packet with its Ethernet header.

@@ -1,4 +1,4 @@
-//! Witnesses: observers that the engine tells what happens to packets.
+//! Witnesses: observers to which the engine reports what happens to packets.
 //!
 //! Purpose: a trace hash, a capture and a series of measurements all ask the same question: what happened
 //! to which packet, where and when. `engine/record.rs` reports every [`PacketEvent`] at one place,

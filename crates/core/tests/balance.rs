@@ -200,7 +200,7 @@ fn a_flow_leaves_a_member_that_has_gone_and_only_then() {
 /// The whole of it: a link fails, packets are lost on it until routes follow, and come back when
 /// it is repaired.
 #[test]
-fn routes_follow_failures_when_they_are_told() {
+fn routes_follow_failures_when_asked_to() {
     let mut engine = ladder(2, Balance::First, 1);
     let pipes = ["ra>rb#0", "ra>rb#1"].map(|name| engine.topology().find_pipes(name)[0]);
     let send = |engine: &mut Engine| {

@@ -1,4 +1,4 @@
-//! What is measured of queues, held to what witnesses are told of each packet, and plain pipes to shaped
+//! What is measured of queues, held to what witnesses see of each packet, and plain pipes to shaped
 //! ones.
 
 mod common;

@@ -1,4 +1,4 @@
-//! Headers at the door: known packets byte for byte, and laws over arbitrary ones.
+//! Headers at ingress: known packets byte for byte, and laws over arbitrary ones.
 
 use std::net::Ipv4Addr;
 

@@ -170,7 +170,7 @@ fn a_late_reading_is_staleness_and_nothing_else() {
     );
 }
 
-/// Who waits at the door no longer than in the first pipe loses nothing.
+/// A frame that waits at ingress no longer than it would in its first pipe loses nothing.
 #[test]
 fn a_backlog_makes_up_for_late_reading() {
     let links = [
@@ -188,7 +188,7 @@ fn a_backlog_makes_up_for_late_reading() {
     assert_eq!(backlog(&engine, "h1", 700_000), 1_300_000);
     assert_eq!(backlog(&engine, "h1", 2_000_001), 0);
     assert_eq!(backlog(&engine, "h3", 0), 0, "no rate, no backlog");
-    // Its stamp, the way of 1 ms and the backlog allow for 2.3 ms at the door.
+    // Its stamp, the way of 1 ms and the backlog allow for 2.3 ms at ingress.
     engine.advance(Time::from_ns(700_000 + 2_300_000));
     send(&mut engine, "h1", "h2", 700_000, 482);
     engine.advance(Time::MAX);

@@ -281,7 +281,7 @@ fn held_packets_hold_nobody_up() {
 
 /// Delays between 1 and 9 ms, a packet each millisecond.
 #[test]
-fn jitter_keeps_the_order_unless_told_otherwise() {
+fn jitter_keeps_the_order_unless_configured_otherwise() {
     for reorder in [false, true] {
         let jitter = Jitter {
             distribution: Distribution::Uniform {

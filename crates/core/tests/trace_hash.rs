@@ -142,7 +142,7 @@ fn it_is_zero_unless_it_is_wanted() {
 
 /// Hosts' arrivals may be handed over in any order among hosts.
 #[test]
-fn the_order_of_hosts_at_the_door_does_not_matter() {
+fn the_order_of_hosts_at_ingress_does_not_matter() {
     let run = |order: [&str; 2]| {
         let pipe = plain();
         let links = [

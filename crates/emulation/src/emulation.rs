@@ -15,12 +15,12 @@ use longhaul_core::segment::Offload;
 use longhaul_core::topology::PipeId;
 use longhaul_core::witness::{Witness, WitnessId};
 use longhaul_core::{NodeId, Time};
-use longhaul_plan::card::Card;
+use longhaul_plan::early_release::EarlyRelease;
 use longhaul_plan::patch::Patch;
 use longhaul_plan::plan::Plan;
 use longhaul_plan::schedule::{Change, Timeline};
 use longhaul_proto::RouterReplies;
-use longhaul_proto::traffic::{self, FlowTable, Traffic};
+use longhaul_proto::modelled::{self, FlowTable, Traffic};
 
 use crate::applied::Applied;
 use crate::endpoints::Endpoints;
@@ -46,10 +46,10 @@ pub struct Emulation {
     pub(crate) engine: Engine,
     timeline: Timeline,
     pub(crate) hosts: Option<ModelledHosts>,
-    /// The pipes behind cards, and what they are like but for that.
-    cards: HashMap<PipeId, (Card, PipeParams)>,
+    /// The pipes to which a shaper releases packets early, and their own parameters.
+    early_releases: HashMap<PipeId, (EarlyRelease, PipeParams)>,
     applied: Applied,
-    tells_network: bool,
+    reports_network: bool,
 }
 
 /// The modelled hosts of a plan, which the emulations of all cores share as far as nothing changes
@@ -62,7 +62,7 @@ pub(crate) struct Modelled {
 impl Modelled {
     /// # Errors
     /// They could not be made.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, traffic::Error> {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, modelled::Error> {
         let endpoints = Endpoints::new(plan);
         let flows = Arc::new(endpoints.table(plan)?);
         Ok(Self { endpoints, flows })
@@ -94,9 +94,9 @@ impl Modelled {
             engine,
             timeline: Timeline::new(Arc::clone(&plan.schedule)),
             hosts,
-            cards: HashMap::new(),
+            early_releases: HashMap::new(),
             applied: Applied::default(),
-            tells_network: false,
+            reports_network: false,
         }
     }
 }
@@ -128,7 +128,7 @@ impl Emulation {
     ///
     /// # Errors
     /// The modelled hosts could not be made.
-    pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, traffic::Error> {
+    pub fn new(plan: &Plan, config: EngineConfig) -> Result<Self, modelled::Error> {
         let split = Arc::new(Split::whole(plan.topology.clone()));
         Ok(Modelled::new(plan)?.emulation(plan, &split, CoreId(0), config))
     }
@@ -148,7 +148,7 @@ impl Emulation {
         self.engine.take_queue_use(pipe)
     }
 
-    /// Adds a witness, which is told of packet events from now on.
+    /// Adds a witness, which gets packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.engine.watch(witness)
     }
@@ -223,8 +223,8 @@ impl Emulation {
     pub fn take_steps(&mut self, at: Time) {
         self.engine.advance_before(at);
         loop {
-            let (engine, cards) = (&self.engine, &self.cards);
-            let present = |pipe| own_params(engine, cards, pipe).clone();
+            let (engine, early_releases) = (&self.engine, &self.early_releases);
+            let present = |pipe| own_params(engine, early_releases, pipe).clone();
             let Some(step) = self.timeline.pop(at, present) else {
                 return;
             };
@@ -246,14 +246,14 @@ impl Emulation {
     }
 
     fn set_up(&mut self, pipe: PipeId, up: bool, keep_queue: bool) {
-        if self.tells_network {
+        if self.reports_network {
             self.applied.up.insert(pipe, up);
         }
         self.engine.set_up(pipe, up, keep_queue);
     }
 
     fn reroute(&mut self, at: Time) {
-        if self.tells_network {
+        if self.reports_network {
             self.applied.rerouted = Some(at);
         }
         self.engine.reroute();
@@ -262,7 +262,7 @@ impl Emulation {
     /// From now on [`take_applied`](Self::take_applied) also reports changes of the network: parameters,
     /// failures and repairs, routes.
     pub fn report_network_changes(&mut self) {
-        self.tells_network = true;
+        self.reports_network = true;
     }
 
     /// The changes applied since the last call, if any.
@@ -278,7 +278,7 @@ impl Emulation {
     /// Changes a pipe now.
     pub fn set(&mut self, pipe: PipeId, patch: &Patch) {
         let params = patch.apply(self.params(pipe));
-        if self.tells_network {
+        if self.reports_network {
             self.applied.params.insert(pipe, params.clone());
         }
         self.set_params(pipe, params);
@@ -286,26 +286,26 @@ impl Emulation {
 
     /// Gives a pipe other parameters than the plan's, before anything has happened.
     pub fn set_params(&mut self, pipe: PipeId, params: PipeParams) {
-        let params = match self.cards.get_mut(&pipe) {
-            Some((card, own)) => {
+        let params = match self.early_releases.get_mut(&pipe) {
+            Some((early, own)) => {
                 *own = params;
-                card.before(own)
+                early.lengthen(own)
             }
             None => params,
         };
         self.engine.set(pipe, params);
     }
 
-    /// Puts a host's card before a pipe, before anything has happened.
-    pub fn put_card(&mut self, pipe: PipeId, card: Card) {
+    /// Lengthens a pipe's queue by what its host's shaper releases early, before anything has happened.
+    pub fn set_early_release(&mut self, pipe: PipeId, early: EarlyRelease) {
         let params = self.params(pipe).clone();
-        self.cards.insert(pipe, (card, params.clone()));
+        self.early_releases.insert(pipe, (early, params.clone()));
         self.set_params(pipe, params);
     }
 
-    /// What a pipe does to packets now, without the room that a card's packets have in its queue.
+    /// What a pipe does to packets now, without the room for packets released early.
     pub fn params(&self, pipe: PipeId) -> &PipeParams {
-        own_params(&self.engine, &self.cards, pipe)
+        own_params(&self.engine, &self.early_releases, pipe)
     }
 
     /// Takes pipes down or up now, at a caller's request; returns those that changed.
@@ -369,11 +369,13 @@ impl Emulation {
     }
 }
 
-/// What a pipe is like but for a card before it.
+/// A pipe's parameters without the room for packets released early.
 fn own_params<'a>(
     engine: &'a Engine,
-    cards: &'a HashMap<PipeId, (Card, PipeParams)>,
+    early_releases: &'a HashMap<PipeId, (EarlyRelease, PipeParams)>,
     pipe: PipeId,
 ) -> &'a PipeParams {
-    cards.get(&pipe).map_or(engine.params(pipe), |(_, own)| own)
+    early_releases
+        .get(&pipe)
+        .map_or(engine.params(pipe), |(_, own)| own)
 }

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use longhaul_core::NodeId;
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Amount, Application, Error, FlowSpec, FlowTable, Host, IpVersion, Name, Peer, Transport,
 };
+use longhaul_proto::tcp::Config;
 
+use longhaul_plan::flow_groups::{Carrier, Flow, FlowGroup, Gaps, TcpChoice, Work};
 use longhaul_plan::plan::{Plan, TcpProfile};
-use longhaul_plan::traffic::{Carrier, Flow, FlowGroup, Gaps, TcpChoice, Work};
 
 /// The endpoints of a plan.
 pub(crate) struct Endpoints {
@@ -49,9 +49,9 @@ impl Endpoints {
 
     /// What flows there are between them.
     pub(crate) fn table(&self, plan: &Plan) -> Result<FlowTable, Error> {
-        let mut makers = Makers::new(plan);
+        let mut builder = SpecBuilder::new(plan);
         let flows = plan.traffic.flows(&plan.topology, plan.seed);
-        let flows = flows.map(|flow| makers.spec(&flow));
+        let flows = flows.map(|flow| builder.spec(&flow));
         let named = plan.traffic.groups.iter().filter(|g| g.port.is_some());
         let programs = named.flat_map(|group| group.pairs.iter().map(|(_, to)| to));
         let mut nodes: Vec<NodeId> = self.hosts.iter().copied().chain(programs).collect();
@@ -71,7 +71,7 @@ impl Endpoints {
 }
 
 /// Makes specifications, and shares what they have in common.
-struct Makers<'a> {
+struct SpecBuilder<'a> {
     plan: &'a Plan,
     /// The TCP of each node, as a number.
     profiles: Vec<u32>,
@@ -82,7 +82,7 @@ struct Makers<'a> {
     names: HashMap<(usize, NodeId, NodeId), (Arc<str>, u32)>,
 }
 
-impl<'a> Makers<'a> {
+impl<'a> SpecBuilder<'a> {
     fn new(plan: &'a Plan) -> Self {
         let mut known: HashMap<&TcpProfile, u32> = HashMap::new();
         let mut by_profile = Vec::new();
@@ -192,14 +192,14 @@ fn application(work: &Work, flow: &Flow) -> Application {
             response,
             think,
             count,
-            keep,
+            reuses_connection,
             ..
         } => Application::Requests {
             requests: *count,
             request: request.amount(),
             response: response.amount(),
             think: think.amount(),
-            new_connection: !keep,
+            new_connection: !reuses_connection,
         },
         Work::Paced { rate, gaps, .. } => {
             let (rate, bytes) = (flow.rate.unwrap_or(*rate), flow.bytes);

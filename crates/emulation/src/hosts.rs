@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use longhaul_core::engine::{Egress, Engine, Modelled, Parcel, Refused};
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::{NodeId, Span, Time};
-use longhaul_proto::traffic::{LOOK_AHEAD, Traffic};
+use longhaul_proto::modelled::{PREFETCH_BATCH, Traffic};
 
 use crate::Emulation;
 
@@ -57,7 +57,7 @@ impl ModelledHosts {
             traffic,
             nodes,
             received: 0,
-            coming: VecDeque::with_capacity(LOOK_AHEAD),
+            coming: VecDeque::with_capacity(PREFETCH_BATCH),
         }
     }
 
@@ -95,7 +95,7 @@ impl ModelledHosts {
     fn serve(&mut self, engine: &mut Engine, until: Time) {
         loop {
             if self.coming.is_empty() {
-                self.look_ahead(engine);
+                self.prefetch(engine);
             }
             let timer = self.next_timer().filter(|timer| *timer < until);
             let is_next = |packet: &Egress| timer.is_none_or(|timer| packet.due <= timer);
@@ -118,13 +118,13 @@ impl ModelledHosts {
 
     /// Takes several packets that have come out, and looks up their endpoints together, so that the CPU
     /// overlaps the cache misses.
-    fn look_ahead(&mut self, engine: &mut Engine) {
+    fn prefetch(&mut self, engine: &mut Engine) {
         let polled = std::iter::from_fn(|| engine.poll_egress());
-        self.coming.extend(polled.take(LOOK_AHEAD));
+        self.coming.extend(polled.take(PREFETCH_BATCH));
         if self.coming.len() > 1 {
             let coming = self.coming.iter();
             let coming = coming.map(|egress| (egress.host, engine.frame(egress), ip_len(egress)));
-            self.traffic.look_ahead(coming);
+            self.traffic.prefetch(coming);
         }
     }
 

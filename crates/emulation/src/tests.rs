@@ -1,8 +1,8 @@
 //! Windows change nothing, and neither does anything else that is not the experiment.
 
-mod cards;
 mod changes;
 mod cores;
+mod early_release;
 
 use std::sync::Arc;
 use std::time::Duration;

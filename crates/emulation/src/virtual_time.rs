@@ -21,19 +21,19 @@ use longhaul_core::params::PipeParams;
 use longhaul_core::topology::PipeId;
 use longhaul_core::{Span, Time};
 use longhaul_plan::plan::Plan;
-use longhaul_proto::traffic;
+use longhaul_proto::modelled;
 
 use crate::emulation::Modelled;
 use crate::{Applied, Emulation};
-use control::{Control, Joint, Move};
+use control::{Control, Next, Progress};
 use lane::Lane;
 
 pub use control::{GRID, Stop};
 
-/// Rounds between two looks at whether the caller wants to pause. A look reads the machine's clock,
-/// some 30 ns; a round takes up to a large part of a second where look-ahead and load are large, and
-/// an interrupted run must not go on for many of these.
-const ROUNDS_PER_LOOK: u64 = 16;
+/// Rounds between two checks whether the caller wants to pause. A check reads the machine's clock,
+/// which costs some 30 ns; a round can take a large part of a second where look-ahead and load are
+/// large, and an interrupted run must not go on for many of these.
+const ROUNDS_PER_CHECK: u64 = 16;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl VirtualRun {
         plan: &Plan,
         split: Arc<Split>,
         config: VirtualConfig,
-    ) -> Result<Self, traffic::Error> {
+    ) -> Result<Self, modelled::Error> {
         let modelled = Modelled::new(plan)?;
         let lane = |core| {
             let engine = EngineConfig {
@@ -201,8 +201,8 @@ impl VirtualRun {
     }
 
     /// What modelled flows have done so far, in the order of the plan.
-    pub fn flows(&self) -> impl Iterator<Item = traffic::FlowResult<'_>> {
-        traffic::results(self.emulations().filter_map(Emulation::traffic))
+    pub fn flows(&self) -> impl Iterator<Item = modelled::FlowResult<'_>> {
+        modelled::results(self.emulations().filter_map(Emulation::traffic))
     }
 
     /// How many packets modelled hosts have received.
@@ -232,26 +232,26 @@ fn run_alone(
     pauses: &mut dyn FnMut() -> bool,
 ) -> Outcome {
     for round in 0_u64.. {
-        if round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK) && pauses() {
+        if round > 0 && round.is_multiple_of(ROUNDS_PER_CHECK) && pauses() {
             return Outcome::More;
         }
         let next = lane.next();
-        let joint = Joint {
+        let progress = Progress {
             next,
             step: lane.emulation.next_step(),
             is_done: lane.emulation.traffic_is_done(),
             is_stuck: lane.is_stuck(),
             is_full: lane.is_full(),
         };
-        match (control.decide(&joint, horizon), next) {
-            (Move::Go(bound), Some(next)) => lane.round(next, bound),
-            (Move::Go(bound), None) => lane.advance_before(bound),
-            (Move::Steps(at), _) => lane.take_steps(at),
-            (Move::Reached(limit), _) => {
+        match (control.decide(&progress, horizon), next) {
+            (Next::Advance(bound), Some(next)) => lane.round(next, bound),
+            (Next::Advance(bound), None) => lane.advance_before(bound),
+            (Next::Steps(at), _) => lane.take_steps(at),
+            (Next::Reached(limit), _) => {
                 lane.emulation.advance_before(limit);
                 return Outcome::Reached;
             }
-            (Move::Over(stop, end), _) => {
+            (Next::Over(stop, end), _) => {
                 if let Some(end) = end {
                     lane.emulation.advance_before(end);
                 }

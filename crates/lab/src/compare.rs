@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_beyond_the_tolerance_are_told() {
+    fn differences_beyond_the_tolerance_are_reported() {
         let (a, b) = (run(&[Some(1.0)], None), run(&[Some(1.02)], None));
         assert!(compare(a.clone(), b.clone(), 0.021).agree);
         let found = compare(a, b, 0.01);
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_one_run_only_are_told() {
+    fn flows_of_one_run_only_are_reported() {
         let found = compare(run(&[Some(1.0)], None), run(&[Some(1.0), None], None), 1.0);
         assert_eq!(found.reasons.len(), 2, "{:?}", found.reasons);
         let found = compare(run(&[Some(1.0)], None), run(&[None], None), 1.0);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use longhaul_core::Span;
 use longhaul_core::topology::NodeId;
 use longhaul_linux::connections as kernel;
-use longhaul_proto::traffic::{self, Name};
+use longhaul_proto::modelled::{self, Name};
 
 pub use crate::pace::Dilation;
 
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// A modelled connection.
-    pub fn of_model(of: &traffic::Connection) -> Self {
+    pub fn of_model(of: &modelled::Connection) -> Self {
         let info = &of.info;
         let bytes = |segments: f64| (segments * f64::from(info.mss)) as u64;
         Self {
@@ -129,8 +129,8 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use longhaul_linux::socket::TcpInfo;
+    use longhaul_proto::modelled::Side;
     use longhaul_proto::tcp::{Algorithm, Info, Phase, State};
-    use longhaul_proto::traffic::Side;
 
     use super::*;
 
@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    fn model() -> traffic::Connection {
-        traffic::Connection {
+    fn model() -> modelled::Connection {
+        modelled::Connection {
             flow: 3,
             name: "bulk".into(),
             side: Side::Opener,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_and_a_model_in_one_state_are_told_alike() {
+    fn a_kernel_and_a_model_in_one_state_are_described_alike() {
         let kernel = Connection::of_kernel(NodeId(5), &kernel(), Dilation::NONE);
         let model = Connection::of_model(&model());
         assert_eq!(model.flow, Some("bulk".into()));

@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use longhaul_core::{Span, Time};
-use longhaul_proto::traffic::WindowPoint;
+use longhaul_proto::modelled::WindowPoint;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RunFolder;
@@ -195,7 +195,7 @@ pub(crate) struct Flows {
 }
 
 /// Gathers flows and writes them down.
-pub(crate) struct FlowBook {
+pub(crate) struct FlowWriter {
     csv: BufWriter<File>,
     /// Where the series of flows goes, which is begun with the first of them.
     series: (PathBuf, Option<BufWriter<File>>),
@@ -212,7 +212,7 @@ struct OpenGroup {
     squares: f64,
 }
 
-impl FlowBook {
+impl FlowWriter {
     /// Begins `flows.csv` of a run that ended at `end`.
     pub(crate) fn create(folder: &RunFolder, end: Time) -> io::Result<Self> {
         let mut csv = BufWriter::new(File::create(folder.flows())?);
@@ -432,7 +432,7 @@ mod tests {
     fn entries_are_summed_up() {
         let path = std::env::temp_dir().join(format!("longhaul-flows-{}", std::process::id()));
         let folder = RunFolder::create(&path, "", true).unwrap();
-        let mut book = FlowBook::create(&folder, Time::from_ns(4_000_000_000)).unwrap();
+        let mut writer = FlowWriter::create(&folder, Time::from_ns(4_000_000_000)).unwrap();
         let flow = |bytes, finish: Option<u64>| FlowRecord {
             bytes,
             start: Time::from_ns(1_000_000_000),
@@ -440,10 +440,10 @@ mod tests {
             ..FlowRecord::default()
         };
         let name = || ["f", "a", "b"].map(str::to_owned);
-        book.add("x", name(), "tcp", &flow(300, Some(2))).unwrap();
-        book.add("x", name(), "tcp", &flow(300, None)).unwrap();
-        book.add("y", name(), "udp", &flow(0, None)).unwrap();
-        let flows = book.finish().unwrap();
+        writer.add("x", name(), "tcp", &flow(300, Some(2))).unwrap();
+        writer.add("x", name(), "tcp", &flow(300, None)).unwrap();
+        writer.add("y", name(), "udp", &flow(0, None)).unwrap();
+        let flows = writer.finish().unwrap();
         let lines = std::fs::read_to_string(folder.flows()).unwrap();
         std::fs::remove_dir_all(&path).unwrap();
         let [x, y] = flows.groups.as_slice() else {

@@ -1,13 +1,13 @@
 //! Partitions of a plan's network: what the plan says of its traffic and delays, for
 //! `longhaul-partition`.
 //!
-//! [`traffic`] makes the matrix. Delays count with the least value that events of the file bring
+//! [`expected_traffic`] makes the matrix. Delays count with the least value that events of the file bring
 //! them to, so that no cut is ever closer than the partition's look-ahead.
 //!
 //! Left out: changes by command during a run; whoever runs several cores refuses those that would
 //! fall below the look-ahead.
 
-pub mod traffic;
+pub mod expected_traffic;
 
 use longhaul_core::{Span, Topology};
 use longhaul_partition::conservative::Conservative;
@@ -18,7 +18,7 @@ use longhaul_partition::problem::{Parts, Problem};
 use longhaul_partition::{Method, Partition};
 use longhaul_plan::plan::Plan;
 
-use traffic::Expected;
+use expected_traffic::ExpectedTraffic;
 
 /// What a network is weighed by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,11 +83,11 @@ impl<'a> Network<'a> {
     /// The network of a plan, weighed otherwise, and ready to be split otherwise too.
     pub fn weighed(plan: &'a Plan, by: By, weighing: Weighing) -> Self {
         let topology = &*plan.topology;
-        let Expected {
+        let ExpectedTraffic {
             matrix,
             mut unknown,
             mut notes,
-        } = Expected::of(plan);
+        } = ExpectedTraffic::of(plan);
         if weighing.conservative {
             unknown = plan.hosts.iter().map(|host| host.node).collect();
         }

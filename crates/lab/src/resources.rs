@@ -12,8 +12,8 @@ mod allot;
 mod facts;
 pub mod mapping;
 pub mod reference;
-mod told;
+mod summary;
 
 pub use allot::{Allotment, HostShare, Misfit};
 pub use facts::Facts;
-pub use told::{CpuTold, HostTold, ResourcesSummary};
+pub use summary::{CpuResources, HostResources, ResourcesSummary};

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use longhaul_plan::plan::{Plan, RunClock};
 
 pub use attempts::{Attempts, run_until};
-pub(crate) use context::{Begun, io_error};
 pub use context::{Cores, Observer, Progress, RunError, RunOptions};
+pub(crate) use context::{RunStart, io_error};
 pub(crate) use ledger::SECONDS;
 pub use live::ring_configs;
 
@@ -33,10 +33,10 @@ pub fn run(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
-    let begun = Begun::now();
+    let begun = RunStart::now();
     let mut machine = LinuxMachine::default();
-    let ground = match plan.clock {
-        RunClock::Real => Some(live::Ground::choose(plan, options)?),
+    let resources = match plan.clock {
+        RunClock::Real => Some(live::MachineResources::choose(plan, options)?),
         RunClock::Virtual => {
             virtual_time::memory::Needs::of(plan).check(&machine)?;
             None
@@ -45,8 +45,8 @@ pub fn run(
     let folder = RunFolder::create(&options.out, &options.experiment_text, options.force)?;
     // A drawing is worth no run.
     let _ = folder.write("network.json", &NetworkFile::of(plan).to_json());
-    let result = match &ground {
-        Some(ground) => live::run(plan, options, (&folder, ground), observer, begun),
+    let result = match &resources {
+        Some(resources) => live::run(plan, options, (&folder, resources), observer, begun),
         None => {
             let cores = &options.cores;
             virtual_time::run(plan, &folder, observer, &mut machine, (cores, begun))
@@ -64,7 +64,7 @@ pub fn run(
 }
 
 /// Writes the summary and the report.
-fn write_down(mut summary: Summary, folder: &RunFolder, begun: Begun) -> Summary {
+fn write_down(mut summary: Summary, folder: &RunFolder, begun: RunStart) -> Summary {
     summary.wall_s = begun.passed().as_secs_f64();
     summary.cpu_s = begun.used().as_secs_f64();
     // A folder that cannot be written any more must not cost the result.

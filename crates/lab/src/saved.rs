@@ -3,7 +3,7 @@
 //! A summary is a file that anybody may have written, truncated or changed, or that comes from another version.
 //! So its size is bounded before it is read, and it is parsed as [`Saved`], in which every figure may be missing
 //! and is then unknown, never zero. A value of the wrong form is an error that says where. A run that was killed
-//! has no summary; [`remains`](remains()) says what it has left.
+//! has no summary; [`partial_run`](partial_run()) says what it has left.
 //!
 //! Texts are returned as they are in the file: the caller escapes control characters before showing them.
 //!
@@ -11,7 +11,7 @@
 
 mod figures;
 mod find;
-mod remains;
+mod partial_run;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +27,7 @@ pub use figures::{
     SavedProgram, SavedSeries, SavedVerdict,
 };
 pub use find::{find, newest};
-pub use remains::{Group, Remains, remains};
+pub use partial_run::{Group, PartialRun, partial_run};
 
 /// Where runs go that name no other place, below the current folder.
 pub const RUNS: &str = "longhaul-runs";

@@ -7,7 +7,7 @@
 //!
 //! A [`sink::Sink`] takes whatever comes. [`stream`] has what goes over TCP: bulk transfers and
 //! requests with responses; [`datagrams`] what goes over UDP. All payload is zeros, except for
-//! the first 20 bytes of a request, which tell the sink how large it is and what to answer.
+//! the first 20 bytes of a request, which say to the sink how large it is and what to answer.
 //!
 //! Left out: names of an experiment (a program knows its host and where it sends to), and times
 //! of the experiment: results count from the start of the program.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_to_stop_does_not_sleep_on() {
+    fn what_is_stopped_does_not_sleep_on() {
         let stop = Stop::default();
         let origin = Origin::now();
         assert!(stop.sleep(origin, Span::from_ns(1)));

@@ -24,9 +24,9 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Whether it is a virtual one, whose CPUs may be taken away at any time.
     pub virtual_machine: bool,
-    /// Whether CPUs share processor cores; `None` where the system does not tell.
+    /// Whether CPUs share processor cores; `None` where the system does not say.
     pub hyper_threads: Option<bool>,
-    /// How CPUs change their frequency; `None` where they do not, or the system does not tell.
+    /// How CPUs change their frequency; `None` where they do not, or the system does not say.
     pub frequency_governor: Option<String>,
     /// What the kernel reads the time from.
     pub clock_source: String,

@@ -29,10 +29,10 @@ const ROUNDS: usize = 5;
 const SPAN_NS: u64 = 500_000_000;
 const SIZES: [usize; 2] = [64, 1400];
 /// `SOF_TIMESTAMPING_*` of include/uapi/linux/net_tstamp.h.
-const STAMP_SENT: u32 = 1 << 1;
-const TELL_SOFTWARE: u32 = 1 << 4;
-const NUMBER_ANSWERS: u32 = 1 << 7;
-const TELL_STAMP_ONLY: u32 = 1 << 11;
+const TX_SOFTWARE: u32 = 1 << 1;
+const SOFTWARE: u32 = 1 << 4;
+const OPT_ID: u32 = 1 << 7;
+const OPT_TSONLY: u32 = 1 << 11;
 
 fn main() -> io::Result<()> {
     enter_namespaces()?;
@@ -136,7 +136,7 @@ impl PacketWay {
                 (&raw const yes).cast(),
                 len,
             ))?;
-            let flags = TELL_SOFTWARE | TELL_STAMP_ONLY | NUMBER_ANSWERS;
+            let flags = SOFTWARE | OPT_TSONLY | OPT_ID;
             check(libc::setsockopt(
                 socket.as_raw_fd(),
                 libc::SOL_SOCKET,
@@ -164,7 +164,7 @@ impl PacketWay {
             (*header).cmsg_type = libc::SO_TIMESTAMPING;
             libc::CMSG_DATA(header)
                 .cast::<u32>()
-                .write_unaligned(STAMP_SENT);
+                .write_unaligned(TX_SOFTWARE);
             let mut headers: [libc::mmsghdr; BATCH] = mem::zeroed();
             for (number, message) in headers[..batch].iter_mut().enumerate() {
                 message.msg_hdr.msg_iov = &raw mut vector;

@@ -134,7 +134,7 @@ impl Scheduling {
     }
 }
 
-/// Tells the kernel to wake the calling thread to the microsecond, without timer slack.
+/// Asks the kernel to wake the calling thread to the microsecond, without timer slack.
 pub fn without_timer_slack() {
     // If refused, the thread is only less punctual, and lateness shows that.
     set_current_timer_slack(Some(NonZeroU64::MIN)).ok();

@@ -22,7 +22,7 @@ pub mod cpu;
 pub mod doctor;
 mod epoll;
 mod ethtool;
-mod farewell;
+mod exit_cleanup;
 mod groups;
 pub mod memory;
 mod netlink;

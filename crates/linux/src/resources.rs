@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use delegate::delegate;
 pub use device::{Device, NoDevice};
 pub use groups::{GroupUsage, Groups, Membership, period_us};
-pub use support::{Lack, Means, Support};
+pub use support::{Means, Support, Unsupported};
 
 /// What a host's programs have; a resource that is `None` is not limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -75,7 +75,7 @@ pub struct SandboxConfig {
     /// The domain in which every host looks names up, where there is a name service.
     pub domain: Option<String>,
     /// Folders that stay visible although they lie below a private one such as `/tmp`.
-    pub keep: Vec<PathBuf>,
+    pub visible: Vec<PathBuf>,
     /// The CPUs on which hosts and programs run; empty for all.
     pub cpus: Vec<usize>,
     /// A file that must not outlive the run: removed when the run dies without a word.
@@ -301,7 +301,7 @@ pub struct Sandbox {
     events: VecDeque<Event>,
     /// The channel on which the hosts' service asks for the run's state, if there is a service.
     inquiries: Option<Channel>,
-    dump: dump::Asked,
+    dump: dump::PendingDump,
     hosts: usize,
     steers: bool,
     /// The CPUs of programs.
@@ -348,7 +348,7 @@ impl Sandbox {
             pidfd,
             events: VecDeque::new(),
             inquiries: None,
-            dump: dump::Asked::default(),
+            dump: dump::PendingDump::default(),
             hosts: 0,
             steers: false,
             cpus: config.cpus.clone(),
@@ -448,11 +448,11 @@ impl Sandbox {
 
     /// The next event that has arrived; never waits. Wait with [`AsFd`] first.
     pub fn poll_event(&mut self) -> Result<Option<Event>, SandboxError> {
-        self.take_unasked(|sandbox| sandbox.events.pop_front())
+        self.take_unrequested(|sandbox| sandbox.events.pop_front())
     }
 
     /// What `take` finds, now or after receiving reports that have arrived; never waits.
-    fn take_unasked<T>(
+    fn take_unrequested<T>(
         &mut self,
         mut take: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, SandboxError> {
@@ -466,14 +466,14 @@ impl Sandbox {
                 return Ok(None);
             }
             let (answer, fds) = self.receive()?;
-            if let Some((answer, _)) = self.keep_unasked(answer, fds) {
+            if let Some((answer, _)) = self.store_unrequested(answer, fds) {
                 return Err(unexpected(answer));
             }
         }
     }
 
-    /// Keeps what the sandbox reports without a request; returns an answer to one.
-    fn keep_unasked(
+    /// Stores what the sandbox reports without a request; returns an answer to one.
+    fn store_unrequested(
         &mut self,
         answer: Answer,
         fds: Vec<OwnedFd>,
@@ -515,7 +515,7 @@ impl Sandbox {
             })?;
         loop {
             let (answer, fds) = self.receive()?;
-            match self.keep_unasked(answer, fds) {
+            match self.store_unrequested(answer, fds) {
                 None => {}
                 Some((Answer::Failed(message), _)) => return Err(SandboxError::Setup(message)),
                 Some(answer) => return Ok(answer),

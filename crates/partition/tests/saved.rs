@@ -109,7 +109,7 @@ fn wrong_files_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn fingerprints_tell_names_from_their_parts() {
+fn fingerprints_distinguish_names_from_their_parts() {
     let pair = |a: &str, b: &str| fingerprint(&wired(&[wire(a, b, 1)]));
     assert_ne!(pair("ha", "hb"), pair("ha", "rb"));
     assert_ne!(pair("hab", "hc"), pair("ha", "hbc"));

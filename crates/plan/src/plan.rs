@@ -15,6 +15,7 @@
 mod addresses;
 mod clock;
 mod events;
+mod flows;
 mod hosts;
 mod lans;
 mod links;
@@ -28,7 +29,6 @@ mod programs;
 mod queues;
 mod resources;
 mod sketch;
-mod traffic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,13 @@ use longhaul_core::units::Framing;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use regex::bytes::Regex;
 
-use crate::card::Card;
+use crate::early_release::EarlyRelease;
 use crate::elements::Elements;
 use crate::file::link::ChangeSpec;
 use crate::file::spec::Experiment;
 use crate::file::wrap::{At, Mtu, Quantity};
 use crate::file::{self, Loaded};
+use crate::flow_groups::TrafficPlan;
 use crate::limits::Limits;
 use crate::measure::Measure;
 use crate::names::{NAME_HINT, check_name};
@@ -53,7 +54,6 @@ use crate::patch::Patch;
 use crate::schedule::Schedule;
 use crate::select::{Budget, SelectError};
 use crate::text::error::{Errors, Faults, shown};
-use crate::traffic::TrafficPlan;
 
 pub use crate::limits::{MAX_FLOWS, MAX_HOSTS, MAX_LINKS, MAX_ROUTERS, RunClock};
 use network::Network;
@@ -303,10 +303,10 @@ impl Plan {
         wanted.clamp(queues::POOL_MIN.min(fits), fits)
     }
 
-    /// The pipes that are hosts' network cards, for hosts that hand over super-packets.
-    pub fn cards(&self) -> impl Iterator<Item = (PipeId, Card)> {
+    /// What hosts' shapers release early, by the pipe that leaves the host, if hosts hand over super-packets.
+    pub fn early_releases(&self) -> impl Iterator<Item = (PipeId, EarlyRelease)> {
         let nics = self.hosts.iter().flat_map(|host| &host.nic);
-        nics.map(|&pipe| (pipe, Card::default()))
+        nics.map(|&pipe| (pipe, EarlyRelease::default()))
     }
 
     /// How many super-packets may be in flight whole: enough for the pool's packets at 16 to each.
@@ -453,9 +453,9 @@ fn lower(
     let measure = measure::lower(spec.measure.as_ref(), &network, faults);
     warnings.extend(measure::warning(&measure, limits.clock));
     let programs = programs::lower(programs, &nodes, &hosts, &mut warnings, faults);
-    let traffic = traffic::lower(
+    let traffic = flows::lower(
         &spec.traffic,
-        &traffic::Context {
+        &flows::Context {
             limits,
             network,
             topology: &topology,

@@ -49,7 +49,7 @@ impl Schedule {
     pub(crate) fn for_each_change(
         &self,
         topology: &Topology,
-        mut tell: impl FnMut(PipeId, &PipeParams),
+        mut visit: impl FnMut(PipeId, &PipeParams),
     ) {
         let mut changed: HashMap<PipeId, PipeParams> = HashMap::new();
         let mut events: Vec<&Event> = self.events.iter().collect();
@@ -61,7 +61,7 @@ impl Schedule {
             for &pipe in pipes {
                 let params = changed.get(&pipe).unwrap_or(&topology.pipe(pipe).params);
                 let params = patch.apply(params);
-                tell(pipe, &params);
+                visit(pipe, &params);
                 changed.insert(pipe, params);
             }
         }

@@ -66,29 +66,29 @@ pub(crate) trait Universe {
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u64>,
-    /// Whether the file's author has been told that the budget is used up.
-    told: Cell<bool>,
+    /// Whether an error has said that the budget is used up.
+    reported: Cell<bool>,
 }
 
 /// A few seconds at the very worst; 25 patterns of links in a network of two million.
-const LOOKS_MAX: u64 = 50_000_000;
+const COMPARISONS_MAX: u64 = 50_000_000;
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            left: Cell::new(LOOKS_MAX),
-            told: Cell::new(false),
+            left: Cell::new(COMPARISONS_MAX),
+            reported: Cell::new(false),
         }
     }
 }
 
 impl Budget {
-    /// Spends `looks` comparisons.
+    /// Spends `comparisons` comparisons.
     ///
     /// # Errors
     /// None are left.
-    pub(crate) fn take(&self, looks: usize) -> Result<(), SelectError> {
-        let left = self.left.get().saturating_sub(looks as u64);
+    pub(crate) fn take(&self, comparisons: usize) -> Result<(), SelectError> {
+        let left = self.left.get().saturating_sub(comparisons as u64);
         self.left.set(left);
         if left > 0 {
             return Ok(());
@@ -96,7 +96,7 @@ impl Budget {
         Err(SelectError {
             problem: format!(
                 "the names and patterns of this file stand for, or are compared with, more than \
-                 {LOOKS_MAX} names in all"
+                 {COMPARISONS_MAX} names in all"
             ),
             remedy: "write fewer of them: one label or pattern for what several entries say"
                 .to_owned(),
@@ -105,7 +105,7 @@ impl Budget {
 
     /// Reports an error; a budget that is used up is reported once.
     pub(crate) fn refuse(&self, at: Pos, error: SelectError, faults: &mut Faults) {
-        if self.left.get() > 0 || !self.told.replace(true) {
+        if self.left.get() > 0 || !self.reported.replace(true) {
             faults.add(at, error.problem, error.remedy);
         }
     }
@@ -126,9 +126,9 @@ pub(crate) fn find<U: Universe>(
 ) -> Result<Vec<U::Id>, SelectError> {
     budget.take(0)?;
     let [one, many] = universe.what();
-    let mut looks = 0;
+    let mut comparisons = 0;
     let mut filtered = |fits: &dyn Fn(&str) -> bool| -> Vec<U::Id> {
-        let all = universe.names().inspect(|_| looks += 1);
+        let all = universe.names().inspect(|_| comparisons += 1);
         all.filter(|(_, name)| fits(name))
             .map(|(id, _)| id)
             .collect()
@@ -136,7 +136,7 @@ pub(crate) fn find<U: Universe>(
     let (found, problem) = if let Some((key, value)) = text.split_once('=') {
         let (key, value) = label(text, key, value)?;
         let mut found = universe.labels().find(key, &value);
-        looks += found.len();
+        comparisons += found.len();
         let others = found.len();
         found.retain(|id| universe.has(*id));
         let problem = format!("no {one} has the label `{}`", shown(text));
@@ -164,7 +164,7 @@ pub(crate) fn find<U: Universe>(
         }
         (found, format!("there is no {one} called `{}`", shown(text)))
     };
-    budget.take(looks)?;
+    budget.take(comparisons)?;
     if !found.is_empty() {
         return Ok(found);
     }

@@ -347,7 +347,7 @@ proptest! {
                         if let Change::Up { pipe: PipeId(p), up: now, .. } = change
                             && *p == pipe
                         {
-                            prop_assert_ne!(up, *now, "only changes are told");
+                            prop_assert_ne!(up, *now, "only changes are reported");
                             up = *now;
                         }
                     }
@@ -410,9 +410,9 @@ fn change(kind: u8, value: u64) -> Arc<Patch> {
 }
 
 proptest! {
-    /// Whatever repeats in whatever order, no pipe's delay falls below the bound that is told before.
+    /// Whatever repeats in whatever order, no pipe's delay falls below the bound given before.
     #[test]
-    fn no_delay_is_less_than_what_is_told_before(
+    fn no_delay_is_less_than_the_bound_given_before(
         events in prop::collection::vec((0..50_u64, 3..40_u64, 0..2_u8, 0..20_u64), 1..8),
         [delay, traced] in [1..20_u64, 0..20],
     ) {

@@ -7,15 +7,15 @@
 
 // The tests use all of it.
 #[allow(dead_code)]
-#[path = "../tests/traffic/harness.rs"]
+#[path = "../tests/modelled/harness.rs"]
 mod harness;
 
 use std::time::Instant;
 
 use harness::{Net, dumbbell, flow, pipe, tcp};
 use longhaul_core::{Span, Time};
+use longhaul_proto::modelled::Application;
 use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::Application;
 
 fn main() {
     let arguments: Vec<u64> = std::env::args()

@@ -16,10 +16,10 @@ use longhaul_core::topology::{Link, Node, NodeKind};
 use longhaul_core::units::Rate;
 use longhaul_core::{Engine, EngineConfig, NodeId, Span, Time, Topology};
 use longhaul_proto::RouterReplies;
-use longhaul_proto::tcp::Config;
-use longhaul_proto::traffic::{
+use longhaul_proto::modelled::{
     Application, FlowSpec, Host, IpVersion, Name, Outcome, Peer, Traffic, Transport,
 };
+use longhaul_proto::tcp::Config;
 
 /// The delay of hosts' links, so the longest step in which nothing comes back to where it left.
 const STEP: Span = Span::from_us(200);

@@ -110,7 +110,7 @@ impl Names {
             return None;
         }
         let answer = self.reply(&query);
-        // Nothing that can be asked leads here; a client that is told so asks no further.
+        // No query should lead here; a client that gets SERVFAIL does not retry.
         Some(answer.unwrap_or_else(|_| bare(&query, Rcode::SERVFAIL)))
     }
 
@@ -123,8 +123,8 @@ impl Names {
             // A query has no answers. Nothing precedes a question that its name could point to (compression); one that
             // refers to what follows would make a long answer of a short query.
             let is_plain = !question.qname().is_compressed();
-            let tells = counts.ancount() > 0 || counts.nscount() > 0;
-            is_plain && !tells && query.additional().is_ok()
+            let answers = counts.ancount() > 0 || counts.nscount() > 0;
+            is_plain && !answers && query.additional().is_ok()
         }) else {
             return Ok(bare(query, Rcode::FORMERR));
         };

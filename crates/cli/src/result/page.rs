@@ -144,12 +144,12 @@ mod tests {
             page.list("second", lines(b), 2, "lines");
             page.part("third", lines(c), 7, 3, "lines");
             let text = page.text(Style::plain());
-            let told = text.lines().filter(|line| !line.contains("… and"));
+            let shown = text.lines().filter(|line| !line.contains("… and"));
             let more = text.lines().filter_map(|line| line.split("and ").nth(1));
             let more = more.map(|more| more.split(' ').next().unwrap().parse::<usize>().unwrap());
             let left_out = if c > 0 { 7 } else { 0 };
             assert_eq!(
-                told.count() + more.sum::<usize>(),
+                shown.count() + more.sum::<usize>(),
                 a + b + c + left_out,
                 "{text}"
             );

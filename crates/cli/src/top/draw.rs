@@ -3,7 +3,7 @@
 use longhaul_lab::control::{Order, SecondNow, SimulationNow, Top};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style as Look};
+use ratatui::style::{Color, Modifier, Style as TextStyle};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, LineGauge, Paragraph, Row, Sparkline, Table};
 
@@ -35,15 +35,15 @@ struct Theme {
 }
 
 impl Theme {
-    fn colour(self, colour: Color) -> Look {
+    fn colour(self, colour: Color) -> TextStyle {
         if self.coloured {
-            Look::new().fg(colour)
+            TextStyle::new().fg(colour)
         } else {
-            Look::new()
+            TextStyle::new()
         }
     }
 
-    fn verdict(self, word: &str) -> Look {
+    fn verdict(self, word: &str) -> TextStyle {
         let colour = match word {
             "faithful" => Color::Green,
             "degraded" => Color::Yellow,
@@ -52,12 +52,12 @@ impl Theme {
         self.colour(colour).add_modifier(Modifier::BOLD)
     }
 
-    fn dim(self) -> Look {
-        Look::new().add_modifier(Modifier::DIM)
+    fn dim(self) -> TextStyle {
+        TextStyle::new().add_modifier(Modifier::DIM)
     }
 
-    fn head(self) -> Look {
-        Look::new().add_modifier(Modifier::BOLD)
+    fn head(self) -> TextStyle {
+        TextStyle::new().add_modifier(Modifier::BOLD)
     }
 }
 
@@ -128,7 +128,7 @@ fn title(top: &Top, theme: Theme) -> Line<'static> {
 
 /// The load of the core, or how far a run in virtual time has come.
 fn gauges(frame: &mut Frame<'_>, area: Rect, top: &Top, theme: Theme) {
-    let gauge = |part: f64, label: String, look: Look| {
+    let gauge = |part: f64, label: String, style: TextStyle| {
         let part = if part.is_finite() {
             part.clamp(0.0, 1.0)
         } else {
@@ -137,7 +137,7 @@ fn gauges(frame: &mut Frame<'_>, area: Rect, top: &Top, theme: Theme) {
         LineGauge::default()
             .ratio(part)
             .label(label)
-            .filled_style(look)
+            .filled_style(style)
     };
     let passed = |duration: f64| {
         let part = top.time_s / duration.max(1e-9);
@@ -307,7 +307,7 @@ fn pipe_table(frame: &mut Frame<'_>, area: Rect, state: &mut State, top: &Top, t
         .take(state.rows)
         .map(|pipe| {
             let lost = match pipe.drops {
-                0 => Look::new(),
+                0 => TextStyle::new(),
                 _ => theme.colour(Color::Red),
             };
             Row::new([

@@ -10,7 +10,7 @@ use crate::result;
 use crate::style::{self, Style};
 
 /// Interval of requests: short enough that a second is shown soon after its end.
-const LOOK: Duration = Duration::from_millis(500);
+const REFRESH: Duration = Duration::from_millis(500);
 /// Characters of the bar that shows the core's load.
 const BAR: usize = 40;
 /// Cores that are shown.
@@ -46,7 +46,7 @@ pub(super) fn watch(args: &Args) -> Result<(), ControlError> {
             style::print(&format!("{}{text}", if redraw { CLEAR } else { "" }));
             shown = Some(second);
         }
-        if args.once || !control.pause(LOOK) {
+        if args.once || !control.pause(REFRESH) {
             return Ok(());
         }
     }

@@ -16,7 +16,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
 use super::state::{Action, State};
-use super::watcher::{News, Watcher};
+use super::watcher::{Update, Watcher};
 use super::{Args, draw};
 use crate::exit::Exit;
 use crate::style::{self, Style};
@@ -45,9 +45,9 @@ pub(super) fn watch(args: &Args) -> Result<Exit, ControlError> {
     // Before any other thread, so that all of them have the signals blocked.
     let signals = termination_signals().map_err(failed)?;
     let mut state = State::new(args.by.into());
-    let watcher = Watcher::start(control, state.wish());
+    let watcher = Watcher::start(control, state.query());
     let mut terminal = ratatui::try_init().map_err(failed)?;
-    let end = go_on(&mut terminal, &mut state, &watcher, &signals);
+    let end = event_loop(&mut terminal, &mut state, &watcher, &signals);
     ratatui::try_restore().map_err(failed)?;
     let _ = terminal.show_cursor();
     match end.map_err(failed)? {
@@ -62,14 +62,14 @@ pub(super) fn watch(args: &Args) -> Result<Exit, ControlError> {
     }
 }
 
-fn go_on(
+fn event_loop(
     terminal: &mut DefaultTerminal,
     state: &mut State,
     watcher: &Watcher,
     signals: &OwnedFd,
 ) -> io::Result<End> {
     let style = Style::stdout();
-    let mut asked = state.wish();
+    let mut asked = state.query();
     loop {
         terminal.draw(|frame| draw::all(frame, state, style))?;
         #[cfg(debug_assertions)]
@@ -79,13 +79,13 @@ fn go_on(
             if let Some(signal) = take_signal(signals.as_fd()) {
                 return Ok(End::Signal(signal));
             }
-            match watcher.news() {
-                Some(News::Top(top)) => {
+            match watcher.updates() {
+                Some(Update::Top(top)) => {
                     state.take(top);
                     is_new = true;
                 }
-                Some(News::Ended) => return Ok(End::Ended),
-                Some(News::Failed(error)) => return Ok(End::Failed(error)),
+                Some(Update::Ended) => return Ok(End::Ended),
+                Some(Update::Failed(error)) => return Ok(End::Failed(error)),
                 None => {}
             }
             let mut wait = TICK;
@@ -99,10 +99,10 @@ fn go_on(
                 }
             }
         }
-        let wish = state.wish();
-        if wish != asked {
-            watcher.wish(wish);
-            asked = wish;
+        let query = state.query();
+        if query != asked {
+            watcher.query(query);
+            asked = query;
         }
     }
 }

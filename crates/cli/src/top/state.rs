@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use longhaul_lab::control::{Order, Top};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::watcher::Wish;
+use super::watcher::Query;
 
 /// Points of a curve that are kept: more than the widest screen shows.
 const POINTS: usize = 1000;
@@ -70,8 +70,8 @@ impl State {
     }
 
     /// What to ask the run for.
-    pub(super) fn wish(&self) -> Wish {
-        Wish {
+    pub(super) fn query(&self) -> Query {
+        Query {
             by: self.by,
             limit: self.first + self.rows + AHEAD,
         }

@@ -128,7 +128,7 @@ fn keys_sort_and_scroll_within_the_table() {
     screen(&mut state, 100, 15);
     let rows = state.rows;
     assert!((3..12).contains(&rows), "{rows}");
-    assert_eq!(state.wish().limit, rows + 50);
+    assert_eq!(state.query().limit, rows + 50);
     for (code, first) in [
         (KeyCode::Up, 0),
         (KeyCode::Down, 1),

@@ -6,18 +6,18 @@ use std::time::Duration;
 use longhaul_lab::control::{Control, ControlError, Order, Reply, Request, Top};
 
 /// Interval of requests: short enough that a second is shown soon after its end.
-const LOOK: Duration = Duration::from_millis(500);
+const REFRESH: Duration = Duration::from_millis(500);
 
 /// What to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct Query {
     pub(super) by: Order,
     pub(super) limit: usize,
 }
 
 /// What the run has said.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum Update {
     Top(Box<Top>),
     /// It has ended.
     Ended,
@@ -28,59 +28,59 @@ pub(super) enum News {
 /// Asks until the run has ended or the receiver is gone.
 #[derive(Debug)]
 pub(super) struct Watcher {
-    wishes: Sender<Wish>,
-    news: Receiver<News>,
+    queries: Sender<Query>,
+    updates: Receiver<Update>,
 }
 
 impl Watcher {
-    pub(super) fn start(control: Control, wish: Wish) -> Self {
-        let (wishes, to_do) = channel();
-        let (done, news) = channel();
-        std::thread::spawn(move || ask(&control, wish, &to_do, &done));
-        Self { wishes, news }
+    pub(super) fn start(control: Control, query: Query) -> Self {
+        let (queries, to_do) = channel();
+        let (done, updates) = channel();
+        std::thread::spawn(move || ask(&control, query, &to_do, &done));
+        Self { queries, updates }
     }
 
     /// Asks for something else from now on, and at once.
-    pub(super) fn wish(&self, wish: Wish) {
+    pub(super) fn query(&self, query: Query) {
         // A watcher that has ended reports so itself.
-        let _ = self.wishes.send(wish);
+        let _ = self.queries.send(query);
     }
 
     /// What has been said since, if anything.
-    pub(super) fn news(&self) -> Option<News> {
-        match self.news.try_recv() {
-            Ok(news) => Some(news),
+    pub(super) fn updates(&self) -> Option<Update> {
+        match self.updates.try_recv() {
+            Ok(updates) => Some(updates),
             Err(std::sync::mpsc::TryRecvError::Empty) => None,
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(News::Ended),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(Update::Ended),
         }
     }
 }
 
-fn ask(control: &Control, mut wish: Wish, wishes: &Receiver<Wish>, news: &Sender<News>) {
+fn ask(control: &Control, mut query: Query, queries: &Receiver<Query>, updates: &Sender<Update>) {
     let mut answered = false;
     loop {
         let request = Request::Top {
-            limit: wish.limit,
-            by: wish.by,
+            limit: query.limit,
+            by: query.by,
         };
         let said = match control.ask(&request, &[]) {
-            Ok(Reply::Top(top)) => News::Top(top),
-            Ok(_) => News::Failed(ControlError::Ended),
-            Err(ControlError::Ended | ControlError::Io { .. }) if answered => News::Ended,
-            Err(error) => News::Failed(error),
+            Ok(Reply::Top(top)) => Update::Top(top),
+            Ok(_) => Update::Failed(ControlError::Ended),
+            Err(ControlError::Ended | ControlError::Io { .. }) if answered => Update::Ended,
+            Err(error) => Update::Failed(error),
         };
-        answered = matches!(said, News::Top(_));
-        if news.send(said).is_err() || !answered {
+        answered = matches!(said, Update::Top(_));
+        if updates.send(said).is_err() || !answered {
             return;
         }
-        match wishes.recv_timeout(LOOK) {
-            Ok(new) => wish = new,
+        match queries.recv_timeout(REFRESH) {
+            Ok(new) => query = new,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Of several wishes the last counts.
-        while let Ok(new) = wishes.try_recv() {
-            wish = new;
+        // Of several queries the last counts.
+        while let Ok(new) = queries.try_recv() {
+            query = new;
         }
     }
 }

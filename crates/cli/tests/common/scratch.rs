@@ -121,10 +121,10 @@ pub(crate) fn kill(signal: &str, pid: u32) {
     assert!(status.success());
 }
 
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");

@@ -53,20 +53,20 @@ fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
 }
 
 #[test]
-fn a_run_that_stood_still_is_repeated_until_it_is_good_enough() {
+fn a_run_that_stalled_is_repeated_until_it_is_good_enough() {
     let lab = Lab::new();
     let stalls = "stall:5ms/100ms";
     let came = run(&lab, FLOW, stalls, &["--attempts", "3"]);
     assert_eq!(came.code, 3, "{:#}", came.summary["verdict"]);
     assert_eq!(came.attempts, ["attempt-1", "attempt-2", "attempt-3"]);
-    let told = came.summary["attempts"].as_array().unwrap();
-    assert_eq!(told.len(), 3);
-    for attempt in told {
+    let attempts = came.summary["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 3);
+    for attempt in attempts {
         assert_ne!(attempt["state"], "faithful", "{attempt}");
         assert!(number(&attempt["stalls"]["count"]) > 5, "{attempt}");
     }
     // The best one's summary is the run's.
-    let shares = told
+    let shares = attempts
         .iter()
         .map(|it| (it["state"].clone(), &it["late_share"]));
     let best = shares.map(|(state, share)| (state != "degraded", share.as_f64().unwrap()));
@@ -82,12 +82,16 @@ fn a_run_that_stood_still_is_repeated_until_it_is_good_enough() {
         &["--attempts", "5", "--accept", "degraded", "--force"],
     );
     // Only what was worse than accepted is repeated.
-    let told = came.summary["attempts"].as_array().unwrap();
-    assert_eq!(told.len(), came.attempts.len());
-    let (last, earlier) = told.split_last().unwrap();
+    let attempts = came.summary["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), came.attempts.len());
+    let (last, earlier) = attempts.split_last().unwrap();
     let is_broken = |attempt: &Value| attempt["state"] == "broken";
-    assert!(earlier.iter().all(is_broken), "{told:?}");
-    assert_eq!(came.code, if is_broken(last) { 3 } else { 0 }, "{told:?}");
+    assert!(earlier.iter().all(is_broken), "{attempts:?}");
+    assert_eq!(
+        came.code,
+        if is_broken(last) { 3 } else { 0 },
+        "{attempts:?}"
+    );
 }
 
 #[test]

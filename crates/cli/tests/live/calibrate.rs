@@ -35,7 +35,7 @@ fn assert_sums(step: &Value) {
     assert!(sent > 0, "{step:#}");
     assert_eq!(entered, delivered + left, "{step:#}");
     assert!(entered <= sent + OWN_FRAMES, "{step:#}");
-    // A sender that is faster than its card loses packets in its own queue.
+    // A sender that is faster than its shaper loses packets in its own queue.
     if step["asked_packets_per_s"] == 5_000 {
         let found = entered + lost;
         assert!(

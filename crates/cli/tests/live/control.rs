@@ -134,9 +134,9 @@ programs:
         );
     }
     let folder = run.out().to_str().unwrap().to_owned();
-    let (code, looks, _) = lab.ask(&["get", "--run", &folder, "b*", "--json"]);
-    let looks: serde_json::Value = serde_json::from_str(&looks).expect("pipes");
-    let delays: Vec<u64> = looks["pipes"]
+    let (code, state, _) = lab.ask(&["get", "--run", &folder, "b*", "--json"]);
+    let state: serde_json::Value = serde_json::from_str(&state).expect("pipes");
+    let delays: Vec<u64> = state["pipes"]
         .as_array()
         .unwrap()
         .iter()

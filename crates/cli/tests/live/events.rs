@@ -153,11 +153,11 @@ programs:
     assert_eq!(events[0]["event"], "s: down for 600 ms");
 }
 
-/// The shaper of a host's card follows its link, also when an event changes it.
+/// A host's shaper follows its link, also when an event changes it.
 #[test]
-fn cards_follow_the_events_of_their_links() {
+fn shapers_follow_the_events_of_their_links() {
     let lab = Lab::new();
-    // 100 datagrams of 1042 bytes with headers and check sequence take 83 ms at 10 Mbit/s. Were the card
+    // 100 datagrams of 1042 bytes with headers and check sequence take 83 ms at 10 Mbit/s. Were the shaper
     // left at 1 Mbit/s, it would hold them back for 834 ms.
     let outcome = lab.succeed(
         "

@@ -1,4 +1,4 @@
-//! A fault that is to be told and not refused: a core that stands still, as virtual machines do.
+//! A fault that the verdict must report and not refuse: a core that stalls, as virtual machines do.
 //!
 //! `tests/faults.sh` plants the others from outside, where the tests about them must fail.
 
@@ -7,7 +7,7 @@ use crate::network::one_pipe;
 use crate::outcome::number;
 
 #[test]
-fn a_core_that_stands_still_is_told() {
+fn a_stalled_core_is_reported() {
     let lab = Lab::new();
     let file = lab.write("stall.yaml", &one_pipe("1 ms"));
     let out = lab.dir().join("run");

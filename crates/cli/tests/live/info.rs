@@ -1,9 +1,9 @@
-//! The information service: which hosts there are and what they do, told inside and outside.
+//! The information service: which hosts there are and what they do, asked inside and outside.
 
 use crate::lab::Lab;
 
 const TOLD: &str = "
-name: told
+name: asked
 topology:
   nodes: { a: {}, b: {}, idle: {}, r: { kind: router } }
   links: [ { ends: [a, r] }, { ends: [b, r] }, { ends: [idle, r] } ]
@@ -18,7 +18,7 @@ pub(crate) fn check_inside(lab: &Lab) {
 }
 
 #[test]
-fn programs_are_told_which_hosts_there_are() {
+fn programs_learn_which_hosts_there_are() {
     check_inside(&Lab::new());
 }
 
@@ -34,7 +34,7 @@ fn hostile_clients_get_nothing_and_cost_others_nothing() {
 }
 
 #[test]
-fn the_command_tells_the_same_outside() {
+fn the_command_shows_the_same_outside() {
     let lab = Lab::new();
     let hold = "  hold:
     on: a
@@ -46,9 +46,9 @@ fn the_command_tells_the_same_outside() {
     let folder = run.out().to_str().unwrap().to_owned();
     let (code, json, stderr) = lab.ask(&["hosts", "--json", "--run", &folder]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(told["experiment"], "told");
-    let hosts = told["hosts"].as_array().expect("hosts");
+    let answer: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(answer["experiment"], "asked");
+    let hosts = answer["hosts"].as_array().expect("hosts");
     let names: Vec<_> = hosts
         .iter()
         .map(|host| host["name"].as_str().unwrap())
@@ -75,6 +75,6 @@ fn the_command_tells_the_same_outside() {
     assert!(line("idle ").ends_with("free"), "{table}");
     std::fs::write(run.out().join("hosts/a/done"), "").unwrap();
     run.wait().succeeded();
-    let (code, _, stderr) = lab.ask(&["hosts", "--run", "told"]);
+    let (code, _, stderr) = lab.ask(&["hosts", "--run", "asked"]);
     assert_eq!(code, 2, "{stderr}");
 }

@@ -104,7 +104,7 @@ programs:
 
 /// A queue of the host's own that gives way to one in the network must hand over what waits in it.
 #[test]
-fn a_card_of_another_kind_loses_nothing() {
+fn a_shaper_of_another_kind_loses_nothing() {
     let lab = Lab::new();
     let outcome = lab.succeed(
         "

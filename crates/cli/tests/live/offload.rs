@@ -81,9 +81,9 @@ fn super_packets_are_counted_by_their_segments_and_arrive_in_order() {
     }
 }
 
-/// A card with a rate of its own lets super-packets pass, and loses none however short the queue is.
+/// A shaper with a rate of its own lets super-packets pass, and loses none however short the queue is.
 #[test]
-fn super_packets_pass_a_card_that_has_a_rate() {
+fn super_packets_pass_a_shaper() {
     const BYTES: u64 = 20_000_000;
     let lab = Lab::new();
     let text = transfers(BYTES, "").replace(
@@ -106,8 +106,8 @@ fn super_packets_pass_a_card_that_has_a_rate() {
     }
     // The rate is the link's: so many bytes take so long at least.
     let pipes = outcome.summary["pipes"].as_array().expect("pipes");
-    let card = pipes.iter().find(|counts| counts["name"] == "a>r");
-    let sent = number(&card.expect("a pipe of the file")["bytes"]);
+    let nic = pipes.iter().find(|counts| counts["name"] == "a>r");
+    let sent = number(&nic.expect("a pipe of the file")["bytes"]);
     let seconds = outcome.summary["simulated_s"].as_f64().expect("a time");
     assert!(
         (sent * 8) as f64 <= 400e6 * seconds,
@@ -160,7 +160,7 @@ fn single_segments_of_super_packets_are_lost() {
     assert_eq!(outcome.dropped(), lost);
 }
 
-/// A card with receive offload would join them, and nobody could say any more what they were.
+/// A network card with receive offload would join them, and nobody could say any more what they were.
 #[test]
 fn small_segments_stay_apart() {
     const BYTES: u64 = 400_000;
@@ -179,7 +179,7 @@ fn small_segments_stay_apart() {
     }
 }
 
-/// The link becomes the network card, is slowed down below what waits, and is fast again.
+/// The link becomes the bottleneck, is slowed down below what waits, and is fast again.
 #[test]
 fn a_host_stops_when_a_link_is_its_card() {
     const BYTES: u64 = 8_000_000;
@@ -196,9 +196,9 @@ fn a_host_stops_when_a_link_is_its_card() {
     assert_eq!(outcome.summary["events"].as_array().map(Vec::len), Some(3));
 }
 
-/// What waits in a card that becomes a link's is let out, and later changes are made in place.
+/// What waits in a shaper that becomes a link's is let out, and later changes are made in place.
 #[test]
-fn a_card_loses_nothing_when_its_link_changes() {
+fn a_shaper_loses_nothing_when_its_link_changes() {
     const SENT: u64 = 8000;
     let lab = Lab::new();
     let outcome = lab.succeed(&format!(

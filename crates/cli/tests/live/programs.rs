@@ -179,11 +179,11 @@ fn a_daemon_is_reported_and_ended_with_the_run() {
 ",
     ));
     let warnings = outcome.summary["warnings"].as_array().unwrap();
-    let told = |w: &Value| {
+    let is_warned = |w: &Value| {
         w.as_str()
             .is_some_and(|w| w.contains(" on a ") && w.contains("outlived"))
     };
-    assert!(warnings.iter().any(told), "{outcome}");
+    assert!(warnings.iter().any(is_warned), "{outcome}");
 }
 
 #[test]

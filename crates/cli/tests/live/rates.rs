@@ -76,13 +76,13 @@ fn a_train_takes_the_time_that_the_rate_says() {
     let middle = |rate: &str| {
         format!("    - {{ ends: [a, r] }}\n    - {{ ends: [r, b], rate: {rate}, delay: 1 ms }}")
     };
-    let card = |rate: &str| {
+    let link = |rate: &str| {
         format!("    - {{ ends: [a, r], rate: {rate}, delay: 1 ms }}\n    - {{ ends: [r, b] }}")
     };
     for (links, bits_per_s, count) in [
         (middle("10 Mbit/s"), 10_000_000, 60),
         (middle("80 Mbit/s"), 80_000_000, 400),
-        (card("10 Mbit/s"), 10_000_000, 60),
+        (link("10 Mbit/s"), 10_000_000, 60),
     ] {
         let outcome = lab.succeed(&bursts(&links, count));
         let reports = received(&outcome, count);

@@ -22,7 +22,7 @@ const FCS: u64 = 4;
 /// How long something may take that takes milliseconds on a machine that is not busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A path whose second hop is slower than its first and loses packets; a program that sends when it is told to.
+/// A path whose second hop is slower than its first and loses packets; a program that sends on demand.
 const PATH: &str = "
 topology:
   nodes: { a: {}, g: { kind: router }, b: {} }
@@ -237,12 +237,12 @@ fn a_reader_that_stops_reading_holds_up_nothing() {
     assert!(missed > 500, "{missed} of {all}");
     assert!(bytes.len() < 20 << 20, "{} bytes", bytes.len());
     // The next packet says how many were missed before it.
-    let told: u64 = file
+    let counted: u64 = file
         .packets
         .iter()
         .filter_map(|packet| packet.options.u64(4))
         .sum();
-    assert_eq!(told, missed, "epb_dropcount");
+    assert_eq!(counted, missed, "epb_dropcount");
     let (code, said) = capture.wait();
     assert_eq!(code, Some(0), "{said}");
 }
@@ -308,10 +308,10 @@ measure: { connections: 30 ms, hosts: 200 ms, format: csv }
     };
     let text = outcome.log("burn.out");
     let burnt: f64 = text.trim().strip_prefix("burnt ").unwrap().parse().unwrap();
-    let told = cpu_ns("h2") as f64 / 1e9;
+    let reported = cpu_ns("h2") as f64 / 1e9;
     assert!(
-        told > 0.95 * burnt && told < burnt + 0.3,
-        "{told} of {burnt} s"
+        reported > 0.95 * burnt && reported < burnt + 0.3,
+        "{reported} of {burnt} s"
     );
     assert!(cpu_ns("h3") < 100_000_000, "nothing runs there");
     for pair in hosts

@@ -32,9 +32,9 @@ fn lab_with(resources: &str) -> Option<Lab> {
         "asked.yaml",
         &hosts(resources, "  p: { on: a, run: 'true' }\n"),
     );
-    let (code, told, said) = lab.ask(&["check", file.to_str().unwrap(), "--json"]);
-    let told: Value = serde_json::from_str(&told).unwrap_or_default();
-    let means = ["cpu", "memory"].map(|what| told["resources"][what].to_string());
+    let (code, json, said) = lab.ask(&["check", file.to_str().unwrap(), "--json"]);
+    let checked: Value = serde_json::from_str(&json).unwrap_or_default();
+    let means = ["cpu", "memory"].map(|what| checked["resources"][what].to_string());
     if !is_root() || code != 0 || means.iter().any(|means| !means.contains("cgroup")) {
         skip(&format!(
             "run as root where control groups can be made: {said}"
@@ -45,10 +45,10 @@ fn lab_with(resources: &str) -> Option<Lab> {
 }
 
 /// What the summary says of the host `a`.
-fn told(summary: &Value) -> &Value {
-    let told = &summary["resources"]["hosts"][0];
-    assert_eq!(told["name"], "a", "{}", summary["resources"]);
-    told
+fn host_resources(summary: &Value) -> &Value {
+    let host = &summary["resources"]["hosts"][0];
+    assert_eq!(host["name"], "a", "{}", summary["resources"]);
+    host
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_host_has_no_more_of_a_cpu_than_it_asked_for_and_sees_it() {
     let groups = outcome.log("groups.out");
     let own = groups.lines().filter(|line| line.ends_with(":/"));
     assert!(own.count() > 0 && !groups.contains("longhaul"), "{groups}");
-    let cpu = &told(&outcome.summary)["cpu"];
+    let cpu = &host_resources(&outcome.summary)["cpu"];
     assert_eq!(
         (cpu["quota"].as_f64(), number(&cpu["period_us"])),
         (Some(0.3), 10_000)
@@ -97,7 +97,7 @@ fn a_host_has_no_more_of_a_cpu_than_it_asked_for_and_sees_it() {
 }
 
 #[test]
-fn a_program_without_memory_is_ended_and_told_by_its_name() {
+fn a_program_without_memory_is_ended_and_named() {
     const LIMIT: u64 = 64 << 20;
     let Some(lab) = lab_with("memory: 64 MiB") else {
         return;
@@ -120,9 +120,9 @@ fn a_program_without_memory_is_ended_and_told_by_its_name() {
         outcome.stderr
     );
     assert!(outcome.program("other")["failure"].is_null(), "{outcome}");
-    let told = told(&outcome.summary);
-    assert_eq!(number(&told["oom_kills"]), 1);
-    let peak = number(&told["memory_peak_bytes"]);
+    let host = host_resources(&outcome.summary);
+    assert_eq!(number(&host["oom_kills"]), 1);
+    let peak = number(&host["memory_peak_bytes"]);
     assert!(peak <= LIMIT && peak > LIMIT - (1 << 20), "{peak}");
     let had: u64 = outcome
         .log("eats.out")
@@ -152,7 +152,10 @@ fn a_disk_reads_no_faster_than_it_may() {
     eprintln!("{took} s, and no less than {at_least} s");
     // The kernel counts in slices of up to 100 ms, and gives one in advance.
     assert!(took > at_least - 0.2, "{reads}");
-    assert_eq!(number(&told(&outcome.summary)["disk_read_bps"]), 4_000_000);
+    assert_eq!(
+        number(&host_resources(&outcome.summary)["disk_read_bps"]),
+        4_000_000
+    );
     assert!(outcome.summary["resources"]["device"].is_string());
 }
 
@@ -262,17 +265,17 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
     eprintln!("share {share}, {} s at rest", spin["longest"]);
     assert!(share < 0.30 * 1.15, "{share}");
     assert!(spin["longest"].as_f64() > Some(0.004), "{spin}");
-    // One program that asks for too much is told so, and no one is ended for it.
+    // One program that asks for too much is refused, and no one is ended for it.
     assert!(outcome.program("asks")["failure"].is_null(), "{outcome}");
     assert!(
         outcome.log("asks.err").contains("MemoryError"),
         "{}",
         outcome.log("asks.err")
     );
-    let told = told(&outcome.summary);
+    let host = host_resources(&outcome.summary);
     assert_eq!(outcome.summary["resources"]["cpu"], "duty-cycle");
     assert_eq!(outcome.summary["resources"]["memory"], "watchdog");
-    assert_eq!(number(&told["oom_kills"]), 1, "{outcome}");
+    assert_eq!(number(&host["oom_kills"]), 1, "{outcome}");
     // Both together are too much, and the larger one is ended.
     let failure = outcome.program("eats")["failure"].to_string();
     assert!(
@@ -302,7 +305,7 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
 }
 
 #[test]
-fn killing_what_keeps_an_ordinary_users_hosts_is_told_and_leaves_nothing() {
+fn killing_what_keeps_an_ordinary_users_hosts_is_reported_and_leaves_nothing() {
     let lab = Lab::unprivileged();
     let victims = [
         Victim::Warden,

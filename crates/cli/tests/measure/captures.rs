@@ -13,11 +13,14 @@ const FCS: u64 = 4;
 /// The captures of a run: what the summary says of each, and its file.
 fn captures(run: &Run) -> Vec<(&Value, File)> {
     let captures = run.summary["captures"].as_array().unwrap();
-    let read = |told: &&Value| {
-        let path = run.folder.join(told["file"].as_str().unwrap());
+    let read = |listed: &&Value| {
+        let path = run.folder.join(listed["file"].as_str().unwrap());
         reader::read(&fs::read(path).unwrap())
     };
-    captures.iter().map(|told| (told, read(&told))).collect()
+    captures
+        .iter()
+        .map(|listed| (listed, read(&listed)))
+        .collect()
 }
 
 fn comment(packet: &Packet) -> &str {
@@ -39,15 +42,15 @@ fn of<'a>(file: &'a File, pipe: &str) -> Vec<&'a Packet> {
 fn an_exit_has_what_the_pipe_counts() {
     let scratch = Scratch::new("exit");
     let run = scratch.run("capture: [all]", &[]);
-    let [(told, file)] = &captures(&run)[..] else {
+    let [(listed, file)] = &captures(&run)[..] else {
         panic!("one capture");
     };
     assert_eq!(
-        (&told["links"], &told["file"]),
+        (&listed["links"], &listed["file"]),
         (&"all".into(), &"captures/all.pcapng".into())
     );
     assert_eq!(
-        (told["packets"].as_u64(), told["missed"].as_u64()),
+        (listed["packets"].as_u64(), listed["missed"].as_u64()),
         (Some(file.packets.len() as u64), Some(0))
     );
     assert_eq!(
@@ -161,7 +164,7 @@ fn an_entry_chooses_by_what_is_refused() {
     assert!(refused > 0 && others.packets.len() > 1000);
 }
 
-/// A pipe tells of a loss when the packet would have come out; a delay that grows meanwhile changes no order.
+/// A pipe reports a loss when the packet would have come out; a delay that grows meanwhile changes no order.
 #[test]
 fn packets_are_in_order_when_a_delay_grows() {
     let scratch = Scratch::new("grows");
@@ -246,18 +249,18 @@ fn a_file_that_is_full_says_so() {
     let scratch = Scratch::new("size");
     let run = scratch.run("capture: [{ link: \"g>h\", size: 1 MB }, g-h]", &[]);
     let captures = captures(&run);
-    let [(told, file), (second, _)] = &captures[..] else {
+    let [(listed, file), (second, _)] = &captures[..] else {
         panic!("two captures");
     };
-    assert_eq!(told["file"], "captures/g-to-h.pcapng");
+    assert_eq!(listed["file"], "captures/g-to-h.pcapng");
     assert_eq!(second["missed"], 0);
     let path = run.folder.join("captures/g-to-h.pcapng");
     assert!(fs::metadata(path).unwrap().len() <= 1_000_000);
     let pipe = run.pipes()["g>h"];
     let all = pipe["packets"].as_u64().unwrap() + pipe["drops"].as_u64().unwrap();
     let (packets, missed) = (
-        told["packets"].as_u64().unwrap(),
-        told["missed"].as_u64().unwrap(),
+        listed["packets"].as_u64().unwrap(),
+        listed["missed"].as_u64().unwrap(),
     );
     assert_eq!(packets, file.packets.len() as u64);
     assert_eq!(packets + missed, all);

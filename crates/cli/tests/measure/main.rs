@@ -94,9 +94,9 @@ impl Run {
     /// The rows of a series in CSV, as many as the summary says.
     fn rows(&self, series: &str) -> Vec<Row> {
         let rows = table::rows(&self.folder, series);
-        let told = self.summary["series"].as_array().unwrap().iter();
-        let told: Vec<_> = told.filter(|told| told["name"] == series).collect();
-        let counts: Vec<_> = told.iter().map(|told| told["rows"].as_u64()).collect();
+        let listed = self.summary["series"].as_array().unwrap().iter();
+        let listed: Vec<_> = listed.filter(|entry| entry["name"] == series).collect();
+        let counts: Vec<_> = listed.iter().map(|entry| entry["rows"].as_u64()).collect();
         let expected: &[_] = match rows.len() {
             0 => &[],
             rows => &[Some(rows as u64)],

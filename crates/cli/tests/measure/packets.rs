@@ -117,10 +117,10 @@ fn hold(bin: &Row, packets: &[Row]) {
     let longest = waits.iter().max().copied().unwrap_or(0);
     assert_eq!(longest, bin.whole("delay_max_ns"), "{pipe} from {from}");
     let mean = waits.iter().sum::<u64>() as f64 / waits.len().max(1) as f64;
-    let told = bin.real("delay_mean_ns");
+    let reported = bin.real("delay_mean_ns");
     assert!(
-        (mean - told).abs() <= 1e-9 * mean,
-        "{pipe} from {from}: {mean} and {told}"
+        (mean - reported).abs() <= 1e-9 * mean,
+        "{pipe} from {from}: {mean} and {reported}"
     );
 }
 

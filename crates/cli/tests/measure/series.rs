@@ -79,8 +79,11 @@ fn hold_pipes(run: &Run) {
             assert_eq!(Some(sum(column)), pipe[column].as_u64(), "{name} {column}");
         }
         let busy = sum("busy_ns") as f64 / end_ns;
-        let told = pipe["utilisation"].as_f64().unwrap();
-        assert!((busy - told).abs() < 1e-9, "{name}: {busy} and {told}");
+        let reported = pipe["utilisation"].as_f64().unwrap();
+        assert!(
+            (busy - reported).abs() < 1e-9,
+            "{name}: {busy} and {reported}"
+        );
     }
     assert!(sums.is_empty(), "rows of pipes that are none: {sums:?}");
 }

@@ -43,7 +43,7 @@ fn a_run_is_reported_as_at_its_end() {
     let output = scratch.longhaul(&["report", "--json"]);
     let file = fs::read_to_string(scratch.path("longhaul-runs/small/summary.json")).unwrap();
     assert_eq!(text(&output.stdout), file);
-    // A folder that has been moved is told where it is.
+    // A folder that has been moved is shown where it is.
     fs::rename(scratch.path("longhaul-runs/small"), scratch.path("moved")).unwrap();
     let output = scratch.longhaul(&["report", "moved"]);
     let report = format!("{}/report.html", scratch.path("moved"));
@@ -70,7 +70,7 @@ fn a_terminal_gets_colours_unless_it_wants_none() {
 }
 
 #[test]
-fn a_run_under_way_or_cut_off_is_told_with_what_it_has_left() {
+fn a_run_under_way_or_cut_off_is_shown_with_what_it_has_left() {
     let scratch = Scratch::new("cut-off");
     let run = scratch.begin();
     let report = || {

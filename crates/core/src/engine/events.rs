@@ -233,7 +233,7 @@ impl Engine {
         }
         self.record.went_in(to, index, entry.time, &self.pool);
         if self.record.wants(PacketEvent::Served) {
-            self.tell_served(to, index);
+            self.report_served(to, index);
         }
         match last {
             None => self.announce(to, index, self.pool[index].due()),
@@ -247,7 +247,7 @@ impl Engine {
 
     /// Reports when the service of the packet that entered a plain pipe last begins.
     #[cold]
-    pub(super) fn tell_served(&mut self, pipe: LocalPipe, index: u32) {
+    pub(super) fn report_served(&mut self, pipe: LocalPipe, index: u32) {
         let start = self.pipes[pipe.index()].last_start(self.pool[index].ip_len());
         self.record.served(pipe, index, start, &self.pool);
     }

@@ -60,12 +60,12 @@ impl Witnesses {
             hash.see(site, what, pool);
         }
         if wanted.has(what.2) {
-            self.tell_others(site, what, pool);
+            self.report_to_others(site, what, pool);
         }
     }
 
     #[cold] // most runs have no witness besides the hash
-    fn tell_others(
+    fn report_to_others(
         &mut self,
         site: Site,
         (index, time, event): (u32, Time, PacketEvent),
@@ -161,7 +161,7 @@ impl Record {
     /// identity for [`Record::came_over`].
     pub(super) fn went_over(&mut self, from: LocalPipe, index: u32, due: Time, pool: &Pool) -> u64 {
         if self.wants(PacketEvent::Over) {
-            self.tell(Site::Pipe(from), index, due, PacketEvent::Over, pool);
+            self.report(Site::Pipe(from), index, due, PacketEvent::Over, pool);
         }
         self.inside -= 1;
         self.counters.exported += 1;
@@ -180,7 +180,7 @@ impl Record {
 
     /// Reports to the witnesses.
     #[inline]
-    fn tell(&mut self, site: Site, index: u32, time: Time, event: PacketEvent, pool: &Pool) {
+    fn report(&mut self, site: Site, index: u32, time: Time, event: PacketEvent, pool: &Pool) {
         if let Some(witnesses) = &mut self.witnesses {
             witnesses.see(site, (index, time, event), self.wanted, pool);
         }
@@ -190,7 +190,7 @@ impl Record {
     #[inline]
     pub(super) fn entered(&mut self, host: NodeId, index: u32, stamp: Time, pool: &Pool) {
         self.counters.entered += 1;
-        self.tell(Site::Node(host), index, stamp, PacketEvent::Entered, pool);
+        self.report(Site::Node(host), index, stamp, PacketEvent::Entered, pool);
     }
 
     /// Records that a packet arrived at a pipe.
@@ -198,7 +198,7 @@ impl Record {
     pub(crate) fn went_in(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
         self.inside += 1;
         if self.wants(PacketEvent::In) {
-            self.tell(Site::Pipe(pipe), index, time, PacketEvent::In, pool);
+            self.report(Site::Pipe(pipe), index, time, PacketEvent::In, pool);
         }
     }
 
@@ -206,7 +206,7 @@ impl Record {
     #[inline]
     pub(crate) fn served(&mut self, pipe: LocalPipe, index: u32, time: Time, pool: &Pool) {
         if self.wants(PacketEvent::Served) {
-            self.tell(Site::Pipe(pipe), index, time, PacketEvent::Served, pool);
+            self.report(Site::Pipe(pipe), index, time, PacketEvent::Served, pool);
         }
     }
 
@@ -254,7 +254,7 @@ impl Record {
         event: PacketEvent,
         pool: &Pool,
     ) {
-        self.tell(site, index, time, event, pool);
+        self.report(site, index, time, event, pool);
         self.counters.dropped.count(event);
     }
 
@@ -262,7 +262,7 @@ impl Record {
     #[inline]
     pub(super) fn delivered(&mut self, host: NodeId, index: u32, due: Time, pool: &Pool) {
         self.counters.delivered += 1;
-        self.tell(Site::Node(host), index, due, PacketEvent::Delivered, pool);
+        self.report(Site::Node(host), index, due, PacketEvent::Delivered, pool);
     }
 
     /// Records that a pipe marked or corrupted a packet.
@@ -274,7 +274,7 @@ impl Record {
         event: PacketEvent,
         pool: &Pool,
     ) {
-        self.tell(Site::Pipe(pipe), index, time, event, pool);
+        self.report(Site::Pipe(pipe), index, time, event, pool);
     }
 
     /// Records that packet `new` was made from packet `index`. The caller counts it as created, since

@@ -92,7 +92,7 @@ pub(super) struct Window {
     width: u64,
     /// When windows are used.
     pub(super) wanted: Windows,
-    /// By pipe: its MTU; 0 for a pipe without windows, so that one comparison tells both.
+    /// By pipe: its MTU; 0 for a pipe without windows, so that one comparison decides both.
     mtus: Box<[u32]>,
     /// The least MTU of all, checked first: a packet that fits everywhere needs no load from `mtus`.
     min_mtu: u32,
@@ -378,7 +378,7 @@ impl Engine {
             events: std::mem::take(&mut window.events),
             ends: &mut window.ends,
         };
-        scanner.look(&window.pipes, window.is_far, &mut window.scans);
+        scanner.scan(&window.pipes, window.is_far, &mut window.scans);
         let all_plain = scanner.all_plain;
         window.events = scanner.events;
         all_plain
@@ -466,7 +466,7 @@ impl Engine {
                 let into = LocalPipe(entry.pipe);
                 self.record.went_in(into, entry.index, at.time, &self.pool);
                 if self.record.wants(PacketEvent::Served) {
-                    self.tell_served(into, entry.index);
+                    self.report_served(into, entry.index);
                 }
                 match last {
                     None => self.enqueue_head(LocalPipe(entry.pipe), entry.index, due, windows_pay),

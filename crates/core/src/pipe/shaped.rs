@@ -197,7 +197,7 @@ impl Shaped {
         self.serving = Some((item, served));
     }
 
-    /// Tells the gauge how many packets wait from `now` on.
+    /// Reports to the gauge how many packets wait from `now` on.
     fn gauge_level(&mut self, now: Time) {
         let level = self.waiting().0;
         if let Some(gauge) = &mut self.gauge {

@@ -89,26 +89,26 @@ impl Replay {
 
     /// The one-way delay at `t`; `None` where the pipe's own holds.
     pub(crate) fn delay_at(&mut self, t: Time) -> Option<Span> {
-        let (timeline, stretch) = self.look(t);
+        let (timeline, stretch) = self.find(t);
         timeline.delay(&stretch, t.as_ns())
     }
 
     /// The probability of loss at `t`; `None` where the pipe's own holds.
     pub(crate) fn loss_at(&mut self, t: Time) -> Option<Probability> {
-        let (timeline, stretch) = self.look(t);
+        let (timeline, stretch) = self.find(t);
         timeline.loss(&stretch, t.as_ns())
     }
 
     /// The rate at `t`, whole bits per second; `None` where the pipe's own holds, and for
     /// opportunities.
     pub(crate) fn rate_at(&mut self, t: Time) -> Option<Capacity> {
-        let (timeline, stretch) = self.look(t);
+        let (timeline, stretch) = self.find(t);
         timeline.rate(&stretch, t.as_ns())
     }
 
     /// Finds the stretch of `t`: at once where it is the one looked up last or the next,
     /// otherwise by division and bisection.
-    fn look(&mut self, t: Time) -> (Timeline<'_>, timeline::Stretch) {
+    fn find(&mut self, t: Time) -> (Timeline<'_>, timeline::Stretch) {
         let timeline = Timeline::of(&self.trace);
         self.hint = timeline.find(t.as_ns(), Some(&self.hint));
         (timeline, self.hint)

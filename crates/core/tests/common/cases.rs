@@ -411,7 +411,7 @@ pub(crate) fn run_engine(case: &Case, manner: Manner) -> Outcome {
 /// Packets in pipes by pipe and slot, with their entries and services; and those that have left.
 type Passages = (HashMap<(u32, u32), (u64, u64)>, Vec<(u32, u64, u64)>);
 
-/// Notes what it is told last of when packets are served.
+/// Keeps the last report of when each packet is served.
 #[derive(Clone, Default)]
 struct Services(Arc<Mutex<Passages>>);
 

@@ -162,8 +162,8 @@ impl Responder for Plain {
     }
 }
 
-/// Sends packets over one pipe with such parameters, and tells the shortest time from entry to exit.
-pub(crate) fn fastest(params: &PipeParams, seed: u64, tell: impl FnOnce(longhaul_core::Span)) {
+/// Sends packets over one pipe with such parameters, and reports the shortest time from entry to exit.
+pub(crate) fn fastest(params: &PipeParams, seed: u64, report: impl FnOnce(longhaul_core::Span)) {
     let topology = topology(&["h1", "h2"], &[("h1", "h2", params.clone())]);
     let config = longhaul_core::EngineConfig {
         seed,
@@ -182,5 +182,5 @@ pub(crate) fn fastest(params: &PipeParams, seed: u64, tell: impl FnOnce(longhaul
         fastest = Some(fastest.map_or(took, |known: longhaul_core::Span| known.min(took)));
         engine.release(egress);
     }
-    fastest.map(tell);
+    fastest.map(report);
 }

@@ -1,4 +1,4 @@
-//! A witness that counts what it is told, to be held against the engine's own counters.
+//! A witness that counts what it sees, to be held against the engine's own counters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use longhaul_core::packet;
 use longhaul_core::witness::{PacketEvent, Place, Sighting, Witness};
 use longhaul_core::{Engine, PipeId, Time};
 
-/// What has been told.
+/// What has been seen.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pipes: HashMap<(u32, u8), u64>,
@@ -51,36 +51,36 @@ impl Tally {
         self.pipes.get(&(pipe, event as u8)).copied().unwrap_or(0)
     }
 
-    /// Every counter is the number of what was told; nothing is inside the engine.
+    /// Every counter is the number of events seen; nothing is inside the engine.
     pub(crate) fn check(&self, engine: &Engine) {
         for pipe in 0..engine.topology().pipes().len() as u32 {
             let counters = engine.pipe_counters(PipeId(pipe));
-            let told = |event| self.pipe(pipe, event);
-            assert_eq!(told(PacketEvent::Out), counters.packets);
-            assert_eq!(told(PacketEvent::Loss), counters.drops_loss);
-            assert_eq!(told(PacketEvent::Queue), counters.drops_queue);
-            assert_eq!(told(PacketEvent::LinkDown), counters.drops_down);
-            assert_eq!(told(PacketEvent::Marked), counters.marked);
-            assert_eq!(told(PacketEvent::Corrupted), counters.corrupted);
+            let seen = |event| self.pipe(pipe, event);
+            assert_eq!(seen(PacketEvent::Out), counters.packets);
+            assert_eq!(seen(PacketEvent::Loss), counters.drops_loss);
+            assert_eq!(seen(PacketEvent::Queue), counters.drops_queue);
+            assert_eq!(seen(PacketEvent::LinkDown), counters.drops_down);
+            assert_eq!(seen(PacketEvent::Marked), counters.marked);
+            assert_eq!(seen(PacketEvent::Corrupted), counters.corrupted);
             let ended = [
                 PacketEvent::Out,
                 PacketEvent::Loss,
                 PacketEvent::Queue,
                 PacketEvent::LinkDown,
             ]
-            .map(told);
-            let went_in = told(PacketEvent::In) + counters.duplicated;
+            .map(seen);
+            let went_in = seen(PacketEvent::In) + counters.duplicated;
             assert_eq!(went_in, ended.iter().sum());
         }
         let counters = engine.counters();
-        let told = |event: PacketEvent| self.nodes.get(&(event as u8)).copied().unwrap_or(0);
-        assert_eq!(told(PacketEvent::Entered), counters.entered);
-        assert_eq!(told(PacketEvent::Delivered), counters.delivered);
+        let seen = |event: PacketEvent| self.nodes.get(&(event as u8)).copied().unwrap_or(0);
+        assert_eq!(seen(PacketEvent::Entered), counters.entered);
+        assert_eq!(seen(PacketEvent::Delivered), counters.delivered);
         let dropped = counters.dropped;
-        assert_eq!(told(PacketEvent::Misdelivered), dropped.misdelivered);
-        assert_eq!(told(PacketEvent::Absorbed), dropped.absorbed);
-        assert_eq!(told(PacketEvent::HopLimit), dropped.hop_limit);
-        assert_eq!(told(PacketEvent::NoRoute), dropped.no_route);
-        assert_eq!(told(PacketEvent::TooBig), dropped.too_big);
+        assert_eq!(seen(PacketEvent::Misdelivered), dropped.misdelivered);
+        assert_eq!(seen(PacketEvent::Absorbed), dropped.absorbed);
+        assert_eq!(seen(PacketEvent::HopLimit), dropped.hop_limit);
+        assert_eq!(seen(PacketEvent::NoRoute), dropped.no_route);
+        assert_eq!(seen(PacketEvent::TooBig), dropped.too_big);
     }
 }

@@ -1,4 +1,4 @@
-//! Super-packets that are none: each is refused at the door, with its reason and in full.
+//! Super-packets that are none: each is refused at ingress, with its reason and in full.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who is told of changes knows the network without working anything out.
+//! Reports of changes describe the network whole: a listener derives nothing.
 
 use longhaul_core::units::Rate;
 use longhaul_core::{PipeId, Span, Time};
@@ -30,7 +30,7 @@ fn emulation(plan: &Plan) -> Emulation {
     Emulation::new(plan, Emulation::engine_config(plan)).unwrap()
 }
 
-/// What a caller asks for, or what becomes of what is told.
+/// What a caller asks for, or what becomes of reports.
 #[derive(Debug, Clone)]
 enum Step {
     /// Time passes.
@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn who_is_told_knows_the_network(
+    fn reports_describe_the_network(
         events in prop::sample::subsequence(EVENTS, 0..=EVENTS.len()),
         steps in prop::collection::vec(step(), 1..40),
     ) {
@@ -101,10 +101,10 @@ proptest! {
                     begun += applied.begun.len();
                     known.take(applied);
                     for pipe in pipes.clone() {
-                        let look = emulation.pipe_state(pipe);
-                        prop_assert_eq!(known.is_up(pipe), look.up);
-                        prop_assert_eq!(emulation.engine().is_up(pipe), look.up);
-                        prop_assert_eq!(known.params(&plan.topology, pipe), &look.params);
+                        let state = emulation.pipe_state(pipe);
+                        prop_assert_eq!(known.is_up(pipe), state.up);
+                        prop_assert_eq!(emulation.engine().is_up(pipe), state.up);
+                        prop_assert_eq!(known.params(&plan.topology, pipe), &state.params);
                     }
                 }
             }
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn routes_that_follow_are_told() {
+fn routes_that_follow_are_reported() {
     let plan = plan("  - { at: 1 s, link: g-h, down: 500 ms }\n");
     let mut emulation = emulation(&plan);
     emulation.report_network_changes();
@@ -146,7 +146,7 @@ fn routes_that_follow_are_told() {
 
 /// In virtual time nobody follows, and nothing is kept for them.
 #[test]
-fn without_asking_only_events_are_told() {
+fn without_asking_only_events_are_reported() {
     let plan = plan(
         "  - { at: 1 s, link: g-h, down: 500 ms }\n  - { at: 1 s, link: a-g, set: { delay: 2 ms } }\n",
     );

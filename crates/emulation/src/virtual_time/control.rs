@@ -7,7 +7,7 @@
 
 use longhaul_core::{Span, Time};
 
-/// How finely the end of a run is told.
+/// The resolution of the end of a run.
 pub const GRID: Span = Span::from_ms(10);
 
 /// Why a virtual run came to an end.
@@ -30,10 +30,10 @@ pub enum Stop {
 
 /// What becomes of a virtual run next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
-    /// Everything before the time is to be done, and no more than a look-ahead at once.
-    Go(Time),
-    /// Everything before the time is done, and what the file has scheduled then comes next.
+pub(super) enum Next {
+    /// Process everything before the time, at most a look-ahead at once.
+    Advance(Time),
+    /// Everything before the time is done, and what the file has scheduled for it comes next.
     Steps(Time),
     /// Nothing happens before the time, which the caller asked for.
     Reached(Time),
@@ -43,7 +43,7 @@ pub(super) enum Move {
 
 /// What the cores of a run know together.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Joint {
+pub(super) struct Progress {
     /// When a packet comes out or a timer is due next.
     pub(super) next: Option<Time>,
     /// When the file has something scheduled next.
@@ -75,26 +75,26 @@ impl Control {
     }
 
     /// What comes next on the way to `horizon`.
-    pub(super) fn decide(&mut self, joint: &Joint, horizon: Time) -> Move {
-        if joint.is_stuck {
-            return Move::Over(Stop::Stuck, None);
+    pub(super) fn decide(&mut self, progress: &Progress, horizon: Time) -> Next {
+        if progress.is_stuck {
+            return Next::Over(Stop::Stuck, None);
         }
-        if joint.is_full {
-            return Move::Over(Stop::Full, None);
+        if progress.is_full {
+            return Next::Over(Stop::Full, None);
         }
         let limit = self.end.map_or(horizon, |end| end.min(horizon));
-        let next = joint.next.filter(|next| *next < limit);
-        let step = joint.step.filter(|step| *step < limit);
+        let next = progress.next.filter(|next| *next < limit);
+        let step = progress.step.filter(|step| *step < limit);
         let coming = next.into_iter().chain(step).min();
-        if let Some(done_at) = self.enter_cell(coming.unwrap_or(limit), joint.is_done) {
-            return Move::Over(Stop::Done, Some(done_at));
+        if let Some(done_at) = self.enter_cell(coming.unwrap_or(limit), progress.is_done) {
+            return Next::Over(Stop::Done, Some(done_at));
         }
         match (next, step) {
-            (None, None) => self.rest(joint, limit, horizon),
-            (next, Some(step)) if next.is_none_or(|next| step <= next) => Move::Steps(step),
+            (None, None) => self.rest(progress, limit, horizon),
+            (next, Some(step)) if next.is_none_or(|next| step <= next) => Next::Steps(step),
             (_, step) => {
                 let bounds = [Some(limit), step, Some(self.cell_end)];
-                Move::Go(bounds.into_iter().flatten().min().unwrap_or(limit))
+                Next::Advance(bounds.into_iter().flatten().min().unwrap_or(limit))
             }
         }
     }
@@ -114,12 +114,12 @@ impl Control {
     }
 
     /// Nothing happens before `limit`.
-    fn rest(&self, joint: &Joint, limit: Time, horizon: Time) -> Move {
-        let nothing_comes = joint.next.is_none() && joint.step.is_none();
+    fn rest(&self, progress: &Progress, limit: Time, horizon: Time) -> Next {
+        let nothing_comes = progress.next.is_none() && progress.step.is_none();
         match self.end {
-            None if nothing_comes => Move::Over(Stop::Idle, None),
-            Some(end) if end <= horizon => Move::Over(Stop::Duration, Some(limit)),
-            _ => Move::Reached(limit),
+            None if nothing_comes => Next::Over(Stop::Idle, None),
+            Some(end) if end <= horizon => Next::Over(Stop::Duration, Some(limit)),
+            _ => Next::Reached(limit),
         }
     }
 }

@@ -21,9 +21,9 @@ use std::time::Duration;
 use longhaul_core::parallel::{CoreId, Crossing, Horizons, Split};
 use longhaul_core::{Span, Time};
 
-use super::control::{Control, Joint, Move, Stop};
+use super::control::{Control, Next, Progress, Stop};
 use super::lane::Lane;
-use super::{Clocks, Outcome, ROUNDS_PER_LOOK, Watch};
+use super::{Clocks, Outcome, ROUNDS_PER_CHECK, Watch};
 
 /// How often a waiting thread polls the gate before it yields its CPU, where there is a CPU for every
 /// thread: the others are about to come.
@@ -97,7 +97,7 @@ struct Published {
     is_done: AtomicBool,
     is_stuck: AtomicBool,
     is_full: AtomicBool,
-    /// Whether the caller wants to look.
+    /// Whether the caller wants the run to pause.
     pauses: AtomicBool,
     /// By core: when the first packet comes out there.
     exits: Box<[AtomicU64]>,
@@ -141,7 +141,7 @@ impl Shared {
         Time::from_ns(exits.fold(own, u64::min))
     }
 
-    fn joint(&self, next: &[Time]) -> Joint {
+    fn progress(&self, next: &[Time]) -> Progress {
         let some = |time: &Time| *time < Time::MAX;
         let any = |flag: fn(&Published) -> &AtomicBool| {
             let mut flags = self.cores.iter().map(flag);
@@ -149,7 +149,7 @@ impl Shared {
         };
         // All cores have the same schedule.
         let step = Time::from_ns(self.cores[0].step.load(Ordering::Relaxed));
-        Joint {
+        Progress {
             next: next.iter().min().copied().filter(some),
             step: Some(step).filter(some),
             is_done: {
@@ -256,7 +256,7 @@ impl<'a> Worker<'a> {
         let Clocks { now, cpu_time } = self.clocks;
         let (begun, used) = (now(), cpu_time());
         self.since = begun;
-        let outcome = self.go_on(horizon, pauses);
+        let outcome = self.run_rounds(horizon, pauses);
         let ended = now();
         self.worked += ended.saturating_sub(self.since);
         let used = cpu_time().saturating_sub(used);
@@ -272,12 +272,12 @@ impl<'a> Worker<'a> {
         all_came
     }
 
-    fn go_on(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
+    fn run_rounds(&mut self, horizon: Time, pauses: &mut dyn FnMut() -> bool) -> Outcome {
         self.publish_direct_delays();
         let mut horizons = None;
         for round in 0_u64.. {
-            let looks = round > 0 && round.is_multiple_of(ROUNDS_PER_LOOK);
-            self.publish(looks && pauses());
+            let checks = round > 0 && round.is_multiple_of(ROUNDS_PER_CHECK);
+            self.publish(checks && pauses());
             if !self.wait() {
                 return Outcome::More; // the thread that broke it panics
             }
@@ -288,10 +288,10 @@ impl<'a> Worker<'a> {
             if pauses.load(Ordering::Relaxed) {
                 return Outcome::More;
             }
-            let joint = self.shared.joint(&self.next);
+            let progress = self.shared.progress(&self.next);
             let distances = horizons.get_or_insert_with(|| self.shared.horizons());
-            match self.control.decide(&joint, horizon) {
-                Move::Go(bound) => {
+            match self.control.decide(&progress, horizon) {
+                Next::Advance(bound) => {
                     if !self.has_look_ahead(bound, distances) {
                         return Outcome::Over(Stop::NoLookAhead);
                     }
@@ -299,7 +299,7 @@ impl<'a> Worker<'a> {
                         return Outcome::More;
                     }
                 }
-                Move::Steps(at) => {
+                Next::Steps(at) => {
                     if !self.wait() {
                         return Outcome::More;
                     }
@@ -307,11 +307,11 @@ impl<'a> Worker<'a> {
                     self.publish_direct_delays();
                     horizons = None;
                 }
-                Move::Reached(limit) => {
+                Next::Reached(limit) => {
                     self.lane.advance_before(limit);
                     return Outcome::Reached;
                 }
-                Move::Over(stop, end) => {
+                Next::Over(stop, end) => {
                     if let Some(end) = end {
                         self.lane.advance_before(end);
                     }

@@ -1,6 +1,6 @@
 //! What work costs threads of this machine, by which virtual runs are split over them.
 //!
-//! The terms of [`longhaul_partition::costs`] are told apart by small virtual runs of one fat tree, of
+//! The terms of [`longhaul_partition::costs`] are separated by small virtual runs of one fat tree, of
 //! which each has more of one term than another:
 //!
 //! | run | what it has |
@@ -83,9 +83,9 @@ impl CoreCosts {
     pub(super) fn measure(
         tries: u32,
         cpus: usize,
-        tell: &mut dyn FnMut(&str),
+        report: &mut dyn FnMut(&str),
     ) -> Result<Self, CalibrateError> {
-        tell("costs of hops and ends");
+        report("costs of hops and ends");
         let far = Run::new(&experiment(Pairs::Far, "congestion: cubic", (SHORT_US, 20)))?;
         let near = Run::new(&experiment(
             Pairs::Near,
@@ -101,7 +101,7 @@ impl CoreCosts {
             between: None,
         };
         if cpus > 1 {
-            tell("costs of crossings and windows");
+            report("costs of crossings and windows");
             costs.between = Some(Self::between(tries)?);
         }
         Ok(costs)
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_told_apart() {
+    fn terms_are_separated() {
         let measured = |hops: u64, ends: u64| Measured {
             wall_ns: 0.0,
             cpu_ns: hops as f64 * 80.0 + ends as f64 * 300.0,

@@ -73,9 +73,9 @@ impl Demands {
             .collect();
         hosts.sort_unstable();
         hosts.dedup();
-        let ways = Ways::find(&plan.topology, &hosts)?;
-        let first = ways.first_links(&plan.topology, &hosts);
-        let narrowest = ways.narrowest(&plan.topology);
+        let paths = HostPaths::find(&plan.topology, &hosts)?;
+        let first = paths.first_links(&plan.topology, &hosts);
+        let narrowest = paths.narrowest(&plan.topology);
         let sum = |flows: &[Flow]| flows.iter().map(|flow| flow.packets_per_s).sum::<f64>();
         let flows = [first, narrowest]
             .into_iter()
@@ -83,7 +83,7 @@ impl Demands {
             .min_by(|a, b| sum(a).total_cmp(&sum(b)))?;
         Some(Self {
             flows,
-            shortest: ways.shortest,
+            shortest: paths.shortest,
             tolerance: plan.tolerance,
         })
     }
@@ -119,13 +119,13 @@ impl Demands {
 }
 
 /// Paths between hosts with programs.
-struct Ways {
+struct HostPaths {
     list: Vec<Vec<PipeId>>,
     shortest: Option<Span>,
     complete: bool,
 }
 
-impl Ways {
+impl HostPaths {
     /// Between all of `hosts`, or an evenly spread sample; `None` for fewer than two.
     fn find(topology: &Topology, hosts: &[NodeId]) -> Option<Self> {
         let per_search = (topology.nodes().len() + topology.pipes().len()).max(1);

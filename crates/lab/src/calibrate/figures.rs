@@ -73,14 +73,14 @@ pub struct Hosts {
     /// Until nothing of them was left.
     pub teardown_s: f64,
     /// Memory that the machine had less of while they were up, the core's included; `None` where
-    /// it cannot be told.
+    /// it is unknown.
     pub used_bytes: Option<u64>,
 }
 
 /// Memory of things.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Of each host; `None` where it cannot be told. Measured, with all that the kernel keeps.
+    /// Of each host; `None` where unknown. Measured, with all that the kernel keeps.
     pub host_bytes: Option<u64>,
     /// Of each packet inside the network, at MTU 1500.
     pub packet_bytes: u64,

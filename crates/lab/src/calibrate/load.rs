@@ -21,7 +21,7 @@ use longhaul_linux::cpu;
 use serde::{Deserialize, Serialize};
 
 /// Datagrams between two readings of the clock.
-const BETWEEN_LOOKS: u64 = 32;
+const BETWEEN_CLOCK_READS: u64 = 32;
 /// How long a sink lets datagrams wait: few enough for a socket's buffer at most rates.
 const NAP: Duration = Duration::from_micros(500);
 /// How long a UDP sender waits after its last datagram: longer than the core's ring is full of.
@@ -75,7 +75,7 @@ pub fn send_udp(to: &str, size: usize, per_second: Option<u64>, seconds: f64) ->
         }
         let attempts = packets + refused;
         let due = per_second.map_or(u64::MAX, |rate| due_by(now_ns, rate));
-        for _ in 0..due.saturating_sub(attempts).min(BETWEEN_LOOKS) {
+        for _ in 0..due.saturating_sub(attempts).min(BETWEEN_CLOCK_READS) {
             match socket.send(&payload) {
                 Ok(_) => packets += 1,
                 Err(_) => refused += 1,

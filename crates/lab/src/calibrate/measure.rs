@@ -4,7 +4,7 @@
 //! rates in between are tried. A rate is carried when one of a few tries is faithful: noise of the
 //! machine spoils some of them, overload spoils all. A rate that was merely late does not end the
 //! search, because a busier core is often more punctual; losses do, and overload leads to them: the
-//! core sheds what it cannot handle in time. (How busy the core is does not tell, since it spins
+//! core sheds what it cannot handle in time. (How busy the core is says nothing, since it spins
 //! while it waits.)
 
 use longhaul_core::Span;
@@ -82,14 +82,14 @@ const QUICK_SCALE: Scale = Scale {
 
 /// Measures this machine: some minutes, or some seconds where it is to be `quick`.
 ///
-/// `tell` hears how far it has come (0 to 1) and what comes next. Call it while the process has
+/// `report` is given how far it has come (0 to 1) and what comes next. Call it while the process has
 /// one thread, and from a program that runs [`super::load`] when it is called with `load`.
 pub fn measure(
     quick: bool,
-    tell: &mut dyn FnMut(f64, &str),
+    report: &mut dyn FnMut(f64, &str),
 ) -> Result<Calibration, CalibrateError> {
     let scale = if quick { QUICK_SCALE } else { FULL_SCALE };
-    tell(0.0, "timer");
+    report(0.0, "timer");
     let timer = Timer::measure(Span::from_ns((scale.seconds * 1e9) as u64));
     let timer = timer.map_err(|error| CalibrateError::Io {
         what: "measuring the timer".to_owned(),
@@ -98,7 +98,7 @@ pub fn measure(
     let mut session = Session {
         bench: Bench::new()?,
         scale,
-        tell,
+        report,
         done: 0,
         machine: None,
         tolerance_ns: 0,
@@ -121,7 +121,7 @@ pub fn measure(
     let carried: Vec<(Limit, LimitedBy)> = limits.into_iter().flatten().collect();
     let faithful = lateness.iter().filter(|step| step.state == State::Faithful);
     let floor = faithful.map(|step| step.lateness_ns).min_by_key(|l| l.p999);
-    (session.tell)(1.0, "done");
+    (session.report)(1.0, "done");
     Ok(Calibration {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -147,7 +147,7 @@ const COST_PARTS: usize = 2;
 struct Session<'a> {
     bench: Bench,
     scale: Scale,
-    tell: &'a mut dyn FnMut(f64, &str),
+    report: &'a mut dyn FnMut(f64, &str),
     /// Parts of the work that are done.
     done: usize,
     machine: Option<Machine>,
@@ -163,7 +163,7 @@ impl Session<'_> {
             + scale.tcp.len()
             + scale.hosts.len()
             + COST_PARTS;
-        (self.tell)(self.done as f64 / parts as f64, what);
+        (self.report)(self.done as f64 / parts as f64, what);
         self.done += 1;
     }
 
@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(limit(&far[..2], nothing), Some((1_000.0, LimitedBy::Noise)));
         assert_eq!(limit(&far[..1], nothing), Some((1_000.0, nothing)));
         assert_eq!(limit(&far[1..], core), None);
-        // Held back at its own card, and faithful: the last step is the limit.
+        // Held back by its own shaper, and faithful: the last step is the limit.
         assert_eq!(limit(&near[..1], core), Some((100_000.0, core)));
         // Late where the sender can do no more is an end, too.
         let spent = Step {

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_do_not_tell_experiments_apart() {
+    fn seeds_do_not_make_experiments_differ() {
         let folder = std::env::temp_dir().join(format!("longhaul-several-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let key = |text: &str| {

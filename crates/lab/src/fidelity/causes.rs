@@ -88,8 +88,8 @@ pub(crate) enum Cause {
 
 /// Detects stalls from the loop's readings of the clock.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    looked: Now,
+pub(crate) struct StallDetector {
+    last: Now,
     rested: MachineTime,
     excused_until: MachineTime,
     sheds_until: MachineTime,
@@ -97,11 +97,11 @@ pub(crate) struct Watch {
     pub(crate) stalls: Stalls,
 }
 
-impl Watch {
+impl StallDetector {
     /// For a loop that begins now.
     pub(crate) fn new(begin: Now) -> Self {
         Self {
-            looked: begin,
+            last: begin,
             rested: begin.at,
             excused_until: begin.at,
             sheds_until: begin.at,
@@ -111,42 +111,42 @@ impl Watch {
 
     /// The loop has read its clock, in the middle of work.
     #[inline]
-    pub(crate) fn look(&mut self, now: Now) {
-        let before = std::mem::replace(&mut self.looked, now);
+    pub(crate) fn observe(&mut self, now: Now) {
+        let before = std::mem::replace(&mut self.last, now);
         if now.at > before.at + HELD_UP {
-            self.stood_still(now.at, before.at);
+            self.note_stall(now.at, before.at);
         }
     }
 
     /// The loop has done something other than handle packets, which is no stall.
     pub(crate) fn resume(&mut self, now: Now) {
-        self.looked = now;
+        self.last = now;
     }
 
     /// The loop's last reading of the clock.
-    pub(crate) fn looked(&self) -> Now {
-        self.looked
+    pub(crate) fn last(&self) -> Now {
+        self.last
     }
 
     /// The loop is back from a wait that was to end at `wanted` at the latest.
     pub(crate) fn woken(&mut self, now: Now, wanted: MachineTime) {
-        (self.looked, self.rested) = (now, now.at);
+        (self.last, self.rested) = (now, now.at);
         if now.at > wanted + WOKEN_LATE {
-            self.stood_still(now.at, wanted);
+            self.note_stall(now.at, wanted);
         }
     }
 
     /// Whether the loop is still catching up with the last stall.
     pub(crate) fn is_excused(&self) -> bool {
-        self.looked.at <= self.excused_until
+        self.last.at <= self.excused_until
     }
 
     /// The loop has shed an arrival.
     pub(crate) fn shed(&mut self) {
-        self.sheds_until = self.looked.at + SHED_LATELY;
+        self.sheds_until = self.last.at + SHED_LATELY;
     }
 
-    fn stood_still(&mut self, now: MachineTime, since: MachineTime) {
+    fn note_stall(&mut self, now: MachineTime, since: MachineTime) {
         let length = now.since(since);
         self.stalls.add(length);
         let made_good = length.saturating_mul(MADE_GOOD_IN);
@@ -155,10 +155,10 @@ impl Watch {
 
     /// Why a packet is late that was due at `due`.
     pub(crate) fn cause(&self, due: MachineTime) -> Cause {
-        let looked = self.looked.at;
+        let last = self.last.at;
         if due <= self.excused_until {
             Cause::Stall
-        } else if looked.since(self.rested) > OVERLOAD || looked < self.sheds_until {
+        } else if last.since(self.rested) > OVERLOAD || last < self.sheds_until {
             Cause::Overload
         } else {
             Cause::Other
@@ -185,47 +185,47 @@ mod tests {
 
     #[test]
     fn late_wake_ups_and_long_turns_are_stalls() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_100), at_us(1_000));
-        watch.look(now(1_900));
-        assert_eq!(watch.stalls, Stalls::default());
-        assert_eq!(watch.cause(at_us(1_800)), Cause::Other);
-        watch.woken(now(2_500), at_us(2_000));
-        watch.look(now(7_500));
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_100), at_us(1_000));
+        detector.observe(now(1_900));
+        assert_eq!(detector.stalls, Stalls::default());
+        assert_eq!(detector.cause(at_us(1_800)), Cause::Other);
+        detector.woken(now(2_500), at_us(2_000));
+        detector.observe(now(7_500));
         let stalls = Stalls {
             count: 2,
             total_ns: 5_500_000,
             longest_ns: 5_000_000,
         };
-        assert_eq!(watch.stalls, stalls);
+        assert_eq!(detector.stalls, stalls);
         // What was due meanwhile, and what waits until that is made good.
-        assert_eq!(watch.cause(at_us(3_000)), Cause::Stall);
-        assert_eq!(watch.cause(at_us(7_500 + 40_000)), Cause::Stall);
-        assert_eq!(watch.cause(at_us(7_501 + 40_000)), Cause::Other);
+        assert_eq!(detector.cause(at_us(3_000)), Cause::Stall);
+        assert_eq!(detector.cause(at_us(7_500 + 40_000)), Cause::Stall);
+        assert_eq!(detector.cause(at_us(7_501 + 40_000)), Cause::Other);
     }
 
     #[test]
     fn a_loop_that_does_not_rest_has_too_much_to_do() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_000), at_us(1_000));
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_000), at_us(1_000));
         for us in (1_000..11_000).step_by(100) {
-            watch.look(now(us));
-            assert_eq!(watch.cause(at_us(us)), Cause::Other);
+            detector.observe(now(us));
+            assert_eq!(detector.cause(at_us(us)), Cause::Other);
         }
-        watch.look(now(11_001));
-        assert_eq!(watch.cause(at_us(11_000)), Cause::Overload);
-        watch.woken(now(11_010), at_us(12_000));
-        assert_eq!(watch.cause(at_us(11_010)), Cause::Other);
+        detector.observe(now(11_001));
+        assert_eq!(detector.cause(at_us(11_000)), Cause::Overload);
+        detector.woken(now(11_010), at_us(12_000));
+        assert_eq!(detector.cause(at_us(11_010)), Cause::Other);
     }
 
     #[test]
     fn a_loop_that_sheds_has_too_much_to_do_though_it_rests() {
-        let mut watch = Watch::new(now(0));
-        watch.woken(now(1_000), at_us(1_000));
-        watch.shed();
-        watch.woken(now(50_000), at_us(50_000));
-        assert_eq!(watch.cause(at_us(50_000)), Cause::Overload);
-        watch.woken(now(101_000), at_us(101_000));
-        assert_eq!(watch.cause(at_us(101_000)), Cause::Other);
+        let mut detector = StallDetector::new(now(0));
+        detector.woken(now(1_000), at_us(1_000));
+        detector.shed();
+        detector.woken(now(50_000), at_us(50_000));
+        assert_eq!(detector.cause(at_us(50_000)), Cause::Overload);
+        detector.woken(now(101_000), at_us(101_000));
+        assert_eq!(detector.cause(at_us(101_000)), Cause::Other);
     }
 }

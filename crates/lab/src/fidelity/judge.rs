@@ -40,7 +40,7 @@ impl Part {
         }
     }
 
-    fn told(&self) -> WorstPair {
+    fn worst_pair(&self) -> WorstPair {
         WorstPair {
             from: self.from.clone(),
             to: self.to.clone(),
@@ -210,13 +210,13 @@ impl Judge {
     }
 
     /// The share of the run for which the machine stalled.
-    fn stood_still_share(&self) -> f64 {
+    fn stalled_share(&self) -> f64 {
         share(self.stalls.total_ns, self.took.as_nanos() as u64).min(1.0)
     }
 
     /// The least part of their true values that mean rates have kept.
     fn rate_share(&self) -> f64 {
-        self.rate_left() * (1.0 - self.stood_still_share())
+        self.rate_left() * (1.0 - self.stalled_share())
     }
 
     /// The verdict.
@@ -246,7 +246,9 @@ impl Judge {
             lost_share: rule::lost_share(self.drops.total(), self.run.packets),
             percentile_shift: worst.map_or(0.0, Part::shift).min(1.0),
             rate_share: self.rate_share(),
-            worst_pair: worst.filter(|worst| worst.shift() > 0.0).map(Part::told),
+            worst_pair: worst
+                .filter(|worst| worst.shift() > 0.0)
+                .map(Part::worst_pair),
             episodes: self.run.episodes,
             by_cause: self.by_cause,
             stalls: self.stalls,

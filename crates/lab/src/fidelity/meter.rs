@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul_core::{NodeId, Span, Time};
 use longhaul_linux::clock::MachineTime;
 
-use super::causes::{ByCause, Cause, Stalls, Watch};
+use super::causes::{ByCause, Cause, StallDetector, Stalls};
 use super::delays::{Delays, Quantiles};
 use super::drops::PhysicalDrops;
 use super::shares::{Pairs, Shares};
@@ -114,7 +114,7 @@ pub(crate) struct Meter {
     pace: Pace,
     /// When the second began.
     began: MachineTime,
-    pub(crate) watch: Watch,
+    pub(crate) detector: StallDetector,
     pub(crate) second: Second,
     pub(crate) measured: Measured,
     run: Shares,
@@ -131,7 +131,7 @@ impl Meter {
             tolerance,
             pace,
             began: begin.at,
-            watch: Watch::new(begin),
+            detector: StallDetector::new(begin),
             second: Second::default(),
             measured,
             run: Shares::default(),
@@ -164,7 +164,7 @@ impl Meter {
         }
         if is_late {
             let by_cause = &mut self.second.by_cause;
-            match self.watch.cause(self.pace.moment_of(packet.due)) {
+            match self.detector.cause(self.pace.moment_of(packet.due)) {
                 Cause::Stall => by_cause.stall += 1,
                 Cause::Overload => by_cause.overload += 1,
                 Cause::Other => by_cause.other += 1,
@@ -181,10 +181,10 @@ impl Meter {
 
     /// Counts packets from a host that were shed.
     pub(crate) fn shed(&mut self, host: usize, packets: u64) {
-        if self.watch.is_excused() {
+        if self.detector.is_excused() {
             self.second.shed_in_stalls += packets;
         } else {
-            self.watch.shed();
+            self.detector.shed();
         }
         self.second.drops.shed += packets;
         self.bin.shed += packets;
@@ -213,7 +213,7 @@ impl Meter {
         second.clock_steps += unheard.clock_steps;
         second.took += unheard.took;
         second.core_wait += unheard.core_wait;
-        self.watch.stalls.absorb(&unheard.stalls);
+        self.detector.stalls.absorb(&unheard.stalls);
     }
 
     /// Ends the current second and begins the one of `now`.
@@ -223,7 +223,7 @@ impl Meter {
         second.took += now.at.since(std::mem::replace(&mut self.began, now.at));
         second.lateness = self.lateness.quantiles();
         self.measured.lateness.absorb(&mut self.lateness);
-        second.stalls = std::mem::take(&mut self.watch.stalls);
+        second.stalls = std::mem::take(&mut self.detector.stalls);
         second.run = self.run;
         second
     }

@@ -3,11 +3,11 @@
 use std::io;
 
 use longhaul_core::Time;
+use longhaul_plan::flow_groups::{Carrier, Work};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::{Carrier, Work};
-use longhaul_proto::traffic::{self, FlowResult, Outcome, Traffic};
+use longhaul_proto::modelled::{self, FlowResult, Outcome, Traffic};
 
-use super::{DatagramSummary, FlowBook, FlowRecord, Flows, RequestSummary};
+use super::{DatagramSummary, FlowRecord, FlowWriter, Flows, RequestSummary};
 use crate::folder::RunFolder;
 
 /// Writes down what has become, by the `end` of a run, of all flows that have started; `shares` are
@@ -18,9 +18,9 @@ pub(crate) fn write_down(
     folder: &RunFolder,
     end: Time,
 ) -> io::Result<Flows> {
-    let mut book = FlowBook::create(folder, end)?;
+    let mut writer = FlowWriter::create(folder, end)?;
     let flows = plan.traffic.flows(&plan.topology, plan.seed);
-    for (flow, result) in flows.zip(traffic::results(shares.iter().copied())) {
+    for (flow, result) in flows.zip(modelled::results(shares.iter().copied())) {
         if result.outcome == Outcome::Waiting {
             continue;
         }
@@ -34,11 +34,11 @@ pub(crate) fn write_down(
             _ => "tcp",
         };
         let name = plan.traffic.name(&flow, &plan.topology);
-        book.add_series(&name, result.series)?;
+        writer.add_series(&name, result.series)?;
         let names = [name, node(flow.from), node(flow.to)];
-        book.add(&group.name, names, model, &record(&result))?;
+        writer.add(&group.name, names, model, &record(&result))?;
     }
-    book.finish()
+    writer.finish()
 }
 
 fn record(result: &FlowResult<'_>) -> FlowRecord {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_request_is_told_so() {
+    fn other_requests_are_refused() {
         let bad = |text: &str| match parse(text.as_bytes()) {
             Request::Bad(status) => status,
             other => panic!("{text}: {other:?}"),

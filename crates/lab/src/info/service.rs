@@ -137,7 +137,7 @@ topology:
     }
 
     #[test]
-    fn hosts_tell_what_the_file_gives_them() {
+    fn hosts_show_what_the_file_gives_them() {
         let own = get("/self", true).unwrap().1;
         let resources = &own["resources"];
         assert_eq!(

@@ -74,9 +74,9 @@ impl Batch {
     }
 }
 
-/// What came of reading.
+/// The outcome of reading a series.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReadOutcome {
     /// Rows that were read.
     pub(crate) rows: u64,
     /// Whether rows are left because of the bound.
@@ -114,11 +114,11 @@ pub(crate) fn read(
     pool: &mut Pool,
     rows_max: u64,
     mut each: impl FnMut(&Batch, &Pool) -> bool,
-) -> Told {
-    let mut told = Told::default();
+) -> ReadOutcome {
+    let mut outcome = ReadOutcome::default();
     for path in files(run, name) {
-        if told.rows >= rows_max {
-            told.cut = true;
+        if outcome.rows >= rows_max {
+            outcome.cut = true;
             break;
         }
         let mut goes_on = true;
@@ -126,23 +126,23 @@ pub(crate) fn read(
         let mut take = |batch: &Batch, pool: &Pool| {
             rows += batch.rows as u64;
             goes_on = each(batch, pool);
-            goes_on && told.rows + rows < rows_max
+            goes_on && outcome.rows + rows < rows_max
         };
         match part(&path, columns, pool, &mut take) {
-            Ok(notes) => told
+            Ok(notes) => outcome
                 .notes
                 .extend(notes.map(|note| noted(run, &path, &note))),
             Err(error) => {
                 let note = format!("cannot be read: {error}");
-                told.notes.push(noted(run, &path, &note));
+                outcome.notes.push(noted(run, &path, &note));
             }
         }
-        told.rows += rows;
+        outcome.rows += rows;
         if !goes_on {
             break;
         }
     }
-    told
+    outcome
 }
 
 fn noted(run: &Path, path: &Path, note: &str) -> String {

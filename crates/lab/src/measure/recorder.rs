@@ -28,11 +28,11 @@ use crate::summary::{CaptureSummary, SeriesSummary};
 /// Samples in flight between the loop and the thread.
 const SAMPLES: usize = 4;
 /// The most samples of hosts and connections that wait for the thread.
-const LOOKS: usize = 16;
+const HOST_SAMPLES: usize = 16;
 /// How long a run that ends waits for readers of captures.
 const DELIVERY: Duration = Duration::from_secs(2);
 /// How often the thread checks for parts that have to be saved.
-const LOOK: Duration = Duration::from_millis(500);
+const SAVE_CHECK: Duration = Duration::from_millis(500);
 
 /// The messages to the thread.
 pub(super) enum Message {
@@ -94,8 +94,8 @@ pub(crate) struct Recorder {
     headline: Headline,
     captures_seen: CaptureId,
     /// Samples of hosts that wait for the thread, and those for which there was no room.
-    looks_waiting: Arc<AtomicUsize>,
-    looks_left_out: u64,
+    host_samples_waiting: Arc<AtomicUsize>,
+    host_samples_left_out: u64,
 }
 
 impl Recorder {
@@ -108,9 +108,9 @@ impl Recorder {
             let _ = returns.send(Box::default());
         }
         let headline = Headline::of(plan);
-        let looks_waiting = Arc::new(AtomicUsize::new(0));
-        let looks = Arc::clone(&looks_waiting);
-        let mut scribe = Scribe::new(plan, folder, Arc::clone(&setup), (returns, looks));
+        let host_samples_waiting = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&host_samples_waiting);
+        let mut scribe = Scribe::new(plan, folder, Arc::clone(&setup), (returns, waiting));
         for (number, capture) in (0..).zip(&plan.measure.captures) {
             scribe.open_capture(number, capture, &headline, plan, folder);
         }
@@ -126,8 +126,8 @@ impl Recorder {
             messages,
             thread: Some(thread),
             headline,
-            looks_waiting,
-            looks_left_out: 0,
+            host_samples_waiting,
+            host_samples_left_out: 0,
         };
         Ok((recorder, Sampler::new(setup, to)))
     }
@@ -160,37 +160,37 @@ impl Recorder {
 
     /// What hosts have used.
     pub(crate) fn hosts(&mut self, rows: Vec<HostRow>) {
-        self.look(Message::Hosts(rows));
+        self.send_host_sample(Message::Hosts(rows));
     }
 
     /// TCP connections, and when each was as it is.
     pub(crate) fn connections(&mut self, rows: Vec<(Time, Connection)>) {
-        self.look(Message::Connections(rows));
+        self.send_host_sample(Message::Connections(rows));
     }
 
     /// Hands over a sample of hosts, or drops it where a slow disk holds up the thread and its queue is full.
-    fn look(&mut self, look: Message) {
-        if self.looks_waiting.load(Ordering::Relaxed) >= LOOKS {
-            self.looks_left_out += 1;
+    fn send_host_sample(&mut self, sample: Message) {
+        if self.host_samples_waiting.load(Ordering::Relaxed) >= HOST_SAMPLES {
+            self.host_samples_left_out += 1;
             return;
         }
-        self.looks_waiting.fetch_add(1, Ordering::Relaxed);
-        let _ = self.messages.send(look);
+        self.host_samples_waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = self.messages.send(sample);
     }
 
     /// Waits until everything is written. The loop's side must be gone.
     pub(crate) fn finish(&mut self) -> Outcome {
-        self.messages = channel().0; // the thread ends when nobody can tell it more
+        self.messages = channel().0; // the thread ends when nobody can send to it
         let thread = self.thread.take();
         let outcome = thread.and_then(|thread| thread.join().ok());
         let mut outcome = outcome.unwrap_or_else(|| Outcome {
             warnings: vec!["measuring ended by itself: the series may lack their ends".to_owned()],
             ..Outcome::default()
         });
-        if self.looks_left_out > 0 {
+        if self.host_samples_left_out > 0 {
             let warning = format!(
                 "{} looks at hosts and TCP connections are not in the series: the disk was too slow",
-                self.looks_left_out
+                self.host_samples_left_out
             );
             outcome.warnings.push(warning);
         }
@@ -216,7 +216,7 @@ struct Open {
 struct Scribe {
     setup: Arc<Setup>,
     returns: Sender<Box<Sample>>,
-    looks_waiting: Arc<AtomicUsize>,
+    host_samples_waiting: Arc<AtomicUsize>,
     names: Names,
     series: Vec<Series>,
     /// What all series may take on disk, and what of that is for packets.
@@ -258,7 +258,7 @@ impl Scribe {
         plan: &Plan,
         folder: &RunFolder,
         setup: Arc<Setup>,
-        (returns, looks_waiting): (Sender<Box<Sample>>, Arc<AtomicUsize>),
+        (returns, host_samples_waiting): (Sender<Box<Sample>>, Arc<AtomicUsize>),
     ) -> Self {
         let format = plan.measure.format;
         let mut outcome = Outcome::default();
@@ -279,12 +279,13 @@ impl Scribe {
             every: setup.every,
             setup,
             returns,
-            looks_waiting,
+            host_samples_waiting,
             series: series.into(),
             disk_bytes: plan.measure.disk_bytes,
-            packets_bytes: match plan.measure.timelines.is_empty() {
-                true => 0,
-                false => plan.measure.disk_bytes / 2, // wider bins cannot make up for packets
+            packets_bytes: if plan.measure.timelines.is_empty() {
+                0
+            } else {
+                plan.measure.disk_bytes / 2 // wider bins cannot make up for packets
             },
             doublings: 0,
             captures: Vec::new(),
@@ -327,7 +328,7 @@ impl Scribe {
 
     fn run(mut self, inbox: &Receiver<Message>) -> Outcome {
         loop {
-            match inbox.recv_timeout(LOOK) {
+            match inbox.recv_timeout(SAVE_CHECK) {
                 Ok(Message::Sample(sample)) => self.take(sample),
                 Ok(Message::Capture(number, file)) => self.captures.push(Open {
                     number,
@@ -341,11 +342,11 @@ impl Scribe {
                     }
                 }
                 Ok(Message::Hosts(hosts)) => {
-                    self.looks_waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.host_samples_waiting.fetch_sub(1, Ordering::Relaxed);
                     rows::hosts(self.series[HOSTS].parts.table(), &hosts, &self.names);
                 }
                 Ok(Message::Connections(list)) => {
-                    self.looks_waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.host_samples_waiting.fetch_sub(1, Ordering::Relaxed);
                     let table = self.series[CONNECTIONS].parts.table();
                     rows::connections(table, &list, &self.names);
                 }
@@ -479,13 +480,13 @@ impl Scribe {
                 format!("bins have {width} instead of {every}, ")
             });
             let times = 1_u64 << wanted.min(40);
-            let looks = if self.setup.looks {
+            let host_samples = if self.setup.samples_hosts {
                 &*format!("hosts and TCP connections are looked at {times} times as rarely, ")
             } else {
                 ""
             };
             let warning = format!(
-                "from {} s of experiment time on, {}{looks}so that the series stay within `measure.disk`",
+                "from {} s of experiment time on, {}{host_samples}so that the series stay within `measure.disk`",
                 self.latest.as_s(),
                 bins.unwrap_or_default()
             );

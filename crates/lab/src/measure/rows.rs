@@ -17,7 +17,7 @@ use crate::connections::Connection;
 
 use Kind::{MaybeReal, MaybeWhole, Real, Text, Whole};
 
-/// Where a bin begins, how long it is, and the time of a look.
+/// Where a bin begins, how long it is, and the time of a sample.
 pub(crate) const START: Column = column("start_ns", Whole);
 pub(crate) const WIDTH: Column = column("width_ns", Whole);
 pub(crate) const INSTANT: Column = column("time_ns", Whole);
@@ -352,7 +352,7 @@ pub(super) fn packets(table: &mut Table, passages: &mut [Passage], names: &Names
     }
 }
 
-/// What a host has used between two looks.
+/// What a host has used between two samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostRow {
     pub(crate) host: NodeId,

@@ -40,7 +40,7 @@ pub(crate) struct Sampler {
     /// When packets are taken away next.
     drain: Time,
     /// When connections are sampled next.
-    look: Time,
+    connections_at: Time,
     pipes: Vec<PipeId>,
     before: Vec<PipeCounters>,
     counters: Counters,
@@ -70,7 +70,7 @@ impl Sampler {
             start: Time::ZERO,
             edge: setup.every.map_or(Time::MAX, |every| Time::ZERO + every),
             drain: Time::ZERO + DRAIN,
-            look: setup
+            connections_at: setup
                 .connections
                 .map_or(Time::MAX, |every| Time::ZERO + every),
             counters: Counters::default(),
@@ -139,7 +139,7 @@ impl Sampler {
     /// When the next sample is due; events at that very time belong to the bin after it.
     pub(crate) fn edge(&self) -> Time {
         let drain = self.drains_at().unwrap_or(Time::MAX);
-        self.edge.min(self.look).min(drain)
+        self.edge.min(self.connections_at).min(drain)
     }
 
     /// Whether the bin is over at `now`.
@@ -148,7 +148,7 @@ impl Sampler {
     }
 
     /// Adds a live loop's own figures to the open bin.
-    pub(crate) fn tell(&mut self, bin: CoreBin) {
+    pub(crate) fn add(&mut self, bin: CoreBin) {
         // A bin for which there was no sample goes on.
         self.bin.get_or_insert_default().merge(&bin);
     }
@@ -177,9 +177,9 @@ impl Sampler {
         };
         self.drain = cell_of(next, DRAIN).1;
         if let Some(every) = self.setup.connections
-            && now >= self.look
+            && now >= self.connections_at
         {
-            self.look = cell_of(next, self.widened(every)).1;
+            self.connections_at = cell_of(next, self.widened(every)).1;
         }
         if let Some(every) = self.setup.every
             && closes
@@ -245,7 +245,7 @@ impl Sampler {
             if closes {
                 self.read_pipes(sample, emulation);
             }
-            if sample.until >= self.look
+            if sample.until >= self.connections_at
                 && let Some(traffic) = emulation.traffic()
             {
                 let until = sample.until;

@@ -31,7 +31,7 @@ pub(super) struct Setup {
     /// How often bins, and sampling intervals, have doubled: for the supervisor, to which no samples come back.
     doublings: AtomicU32,
     /// Whether hosts or connections are sampled.
-    pub(super) looks: bool,
+    pub(super) samples_hosts: bool,
 }
 
 impl Setup {
@@ -52,7 +52,7 @@ impl Setup {
             ended: Mutex::default(),
             any_ended: AtomicBool::new(false),
             doublings: AtomicU32::new(0),
-            looks: measure.connections.is_some() || measure.hosts.is_some(),
+            samples_hosts: measure.connections.is_some() || measure.hosts.is_some(),
         }
     }
 

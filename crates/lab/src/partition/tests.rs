@@ -29,7 +29,7 @@ fn pipe(plan: &Plan, name: &str) -> PipeId {
 
 /// Packets per second into a pipe.
 fn flow(plan: &Plan, name: &str) -> f64 {
-    let matrix = Expected::of(plan).matrix;
+    let matrix = ExpectedTraffic::of(plan).matrix;
     Flows::expected(&plan.topology, &matrix, false).pipes[pipe(plan, name).index()]
 }
 
@@ -43,7 +43,7 @@ fn assert_close(value: f64, expected: f64) {
 #[test]
 fn without_programs_and_traffic_all_hosts_talk() {
     let plan = sites("");
-    let expected = Expected::of(&plan);
+    let expected = ExpectedTraffic::of(&plan);
     assert_eq!(expected.unknown.len(), 4);
     assert_eq!(expected.notes.len(), 1);
     // Each host sends what its link carries, two thirds of it to the other site.
@@ -54,7 +54,7 @@ fn without_programs_and_traffic_all_hosts_talk() {
 #[test]
 fn hosts_with_programs_talk_to_each_other_only() {
     let plan = sites("programs: { p: { on: a0, run: x }, q: { on: b1, run: x } }\n");
-    assert_eq!(Expected::of(&plan).unknown.len(), 2);
+    assert_eq!(ExpectedTraffic::of(&plan).unknown.len(), 2);
     assert_eq!(flow(&plan, "a1>g"), 0.0);
     assert_close(
         flow(&plan, "a0>g"),
@@ -62,7 +62,7 @@ fn hosts_with_programs_talk_to_each_other_only() {
     );
     // One program alone says nothing about its partners.
     let alone = sites("programs: { p: { on: a0, run: x } }\n");
-    assert_eq!(Expected::of(&alone).unknown.len(), 4);
+    assert_eq!(ExpectedTraffic::of(&alone).unknown.len(), 4);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn declared_flows_count_with_their_packets_over_the_run() {
     let there = flow(&plan, "g>h");
     assert!((680.0..700.0).contains(&there), "{there}");
     assert_close(flow(&plan, "h>g"), there / 2.0);
-    assert!(Expected::of(&plan).unknown.is_empty());
+    assert!(ExpectedTraffic::of(&plan).unknown.is_empty());
 
     // 1 Mbit/s in datagrams of 1250 bytes during half of the run.
     let paced = sites(

@@ -83,10 +83,10 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     let summary = file.as_mut().map(|file| std::mem::take(&mut file.rest));
     let counts = file.map(|file| file.pipes).unwrap_or_default();
     other_version(summary.as_ref(), &mut notes);
-    let told_s = summary
+    let reported_s = summary
         .as_ref()
         .and_then(|rest| rest.get("simulated_s")?.as_f64());
-    let end_s = told_s
+    let end_s = reported_s
         .filter(|s| s.is_finite())
         .unwrap_or_else(|| last_row_s(path));
     let end_ns = (end_s.clamp(0.0, 1e9) * 1e9) as u64; // thirty years
@@ -234,9 +234,9 @@ fn pipes_of(
         .collect();
     others.sort_by(|a, b| a.name.cmp(&b.name));
     pipes.extend(others);
-    let told = summary.and_then(|summary| summary.get("pipes_seen")?.as_u64());
-    let seen = told
-        .map_or(network.pipes_seen, |told| told as usize)
+    let reported = summary.and_then(|summary| summary.get("pipes_seen")?.as_u64());
+    let seen = reported
+        .map_or(network.pipes_seen, |seen| seen as usize)
         .max(pipes.len());
     if pipes.len() > specs::PIPES_MAX {
         let did = |pipe: &Pipe| {
@@ -416,7 +416,7 @@ impl Series<'_> {
         let names = spec.columns(&numbers);
         let rows_max = self.extent.rows;
         let mut until = 0.0_f64;
-        let told = read::read(
+        let outcome = read::read(
             self.path,
             spec.file,
             &names,
@@ -428,9 +428,9 @@ impl Series<'_> {
                 true
             },
         );
-        notes.extend(told.notes);
+        notes.extend(outcome.notes);
         let mut tracks = rollup.finish(&pool);
-        if told.cut {
+        if outcome.cut {
             tracks.until_ns = Some(until as u64);
             notes.push(format!(
                 "series/{} is shown up to {:.3} s, for want of time at the end of the run: `longhaul report \
@@ -502,7 +502,7 @@ fn timelines(path: &Path, extent: &Extent, notes: &mut Vec<String>) -> Vec<Timel
     let mut flows: Vec<FxHashMap<String, u32>> = Vec::new();
     let mut places: FxHashMap<u32, usize> = FxHashMap::default();
     let mut pool = Pool::default();
-    let told = read::read(
+    let outcome = read::read(
         path,
         "packets",
         &columns,
@@ -546,7 +546,7 @@ fn timelines(path: &Path, extent: &Extent, notes: &mut Vec<String>) -> Vec<Timel
             true
         },
     );
-    notes.extend(told.notes);
+    notes.extend(outcome.notes);
     timelines.truncate(64);
     timelines
 }

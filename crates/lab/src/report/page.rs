@@ -45,10 +45,11 @@ pub(super) fn page(document: &Document, packed: &str) -> String {
         Some([a, b, c, d])
     });
     let [a, b, c, d] = pieces.expect("the template has a place for each part");
-    let head = match document.served {
+    let head = if document.served {
         // The page asks its own server for rows.
-        true => a.replacen(POLICY, &format!("{POLICY} connect-src 'self';"), 1),
-        false => a.to_owned(),
+        a.replacen(POLICY, &format!("{POLICY} connect-src 'self';"), 1)
+    } else {
+        a.to_owned()
     };
     [&head, &*escape(&title), b, &plain, c, packed, d].concat()
 }

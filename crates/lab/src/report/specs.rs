@@ -31,7 +31,7 @@ pub(super) static PIPE_SECONDS: LazyLock<Spec> = LazyLock::new(|| Spec {
 
 /// All others.
 pub(super) static OTHERS: LazyLock<[Spec; 5]> = LazyLock::new(|| {
-    let looks = Times::Instants(rows::INSTANT.name);
+    let instants = Times::Instants(rows::INSTANT.name);
     [
         Spec {
             file: "seconds.csv",
@@ -41,7 +41,7 @@ pub(super) static OTHERS: LazyLock<[Spec; 5]> = LazyLock::new(|| {
         spec("flows", BINS, rows::FLOWS, (300, "sent_bytes")),
         spec(
             "connections",
-            looks,
+            instants,
             rows::CONNECTIONS,
             (200, "acked_bytes"),
         ),

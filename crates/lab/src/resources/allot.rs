@@ -300,7 +300,7 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
         .is_ok_and(|means| means.is_groups());
     let cpu = |limits: &Limits| limits.cpu.filter(|_| groups);
     let period = |limits: &Limits| cpu(limits).map_or(0, |cpu| period_us(cpu.quota).0);
-    let stands_still = |limits: &Limits| {
+    let rests = |limits: &Limits| {
         cpu(limits).map_or(0, |cpu| {
             period_us(cpu.quota)
                 .0
@@ -310,7 +310,7 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
     note(&|limits| period(limits) > 10_000, &|limits| {
         format!(
             "programs with less than 10 % of a CPU may stand still for {} ms at a time",
-            stands_still(limits) / 1_000
+            rests(limits) / 1_000
         )
     });
     if facts.support.disk == Ok(linux::Means::GroupsV1) {
@@ -329,7 +329,7 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_linux::resources::{Device, Lack, Means, NoDevice, Support};
+    use longhaul_linux::resources::{Device, Means, NoDevice, Support, Unsupported};
 
     use super::*;
 
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_have_is_named_with_the_host() {
         let mut busy = facts();
-        let lack = |reason: &str| Lack {
+        let lack = |reason: &str| Unsupported {
             reason: reason.to_owned(),
             remedy: "run as root".to_owned(),
         };

@@ -9,7 +9,7 @@
 //!
 //! The definition never changes: a host of 0.5 ref is as fast on every machine, as far as one number
 //! says how fast a program is. Programs that live in larger memory, or use vectors, are faster or
-//! slower on a machine than its number tells.
+//! slower on a machine than its number suggests.
 //!
 //! The best of several tries counts: a CPU cannot be faster than it is, and whatever else runs makes
 //! it slower.

@@ -56,7 +56,7 @@ pub fn run_until(
                 return Err(error);
             }
         };
-        made.push(told(&summary));
+        made.push(attempt_summary(&summary));
         let is_last = summary.failed()
             || summary.verdict.state <= attempts.accept
             || !summary.verdict.blames_noise()
@@ -81,7 +81,7 @@ pub fn run_until(
     Ok(best)
 }
 
-fn told(summary: &Summary) -> AttemptSummary {
+fn attempt_summary(summary: &Summary) -> AttemptSummary {
     let verdict = &summary.verdict;
     AttemptSummary {
         run: summary.run.clone(),

@@ -34,13 +34,13 @@ impl Work {
     }
 }
 
-/// The first `limit` pipes in an order. `backlogs` reports how many bytes wait in at most `looks` pipes, if it
-/// can.
+/// The first `limit` pipes in an order. `backlogs` reports how many bytes wait in at most `candidates`
+/// pipes, if it can.
 pub(super) fn busiest(
     plan: &Plan,
     mut list: Vec<Work>,
     (by, limit): (Order, usize),
-    looks: usize,
+    candidates: usize,
     backlogs: impl FnOnce(Vec<PipeId>) -> Option<Vec<u64>>,
 ) -> Vec<PipeLoad> {
     let limit = limit.min(PIPES_MAX);
@@ -55,11 +55,11 @@ pub(super) fn busiest(
         }),
     }
     list.truncate(match by {
-        Order::Backlog => limit.max(looks),
+        Order::Backlog => limit.max(candidates),
         _ => limit,
     });
-    let looked_at = list.iter().take(looks).map(|work| work.pipe).collect();
-    let known = backlogs(looked_at).unwrap_or_default().into_iter();
+    let candidates = list.iter().take(candidates).map(|work| work.pipe).collect();
+    let known = backlogs(candidates).unwrap_or_default().into_iter();
     let known = known.map(Some).chain(std::iter::repeat(None));
     let mut list: Vec<(Work, Option<u64>)> = list.into_iter().zip(known).collect();
     if by == Order::Backlog {
@@ -107,13 +107,13 @@ mod tests {
             };
             (0..).zip(rows).map(work).collect::<Vec<_>>()
         };
-        let names = |by, limit, looks| {
+        let names = |by, limit, candidates| {
             let mut asked = 0;
-            let found = busiest(&plan, list(), (by, limit), looks, |pipes| {
+            let found = busiest(&plan, list(), (by, limit), candidates, |pipes| {
                 asked = pipes.len();
                 Some(pipes.iter().map(|pipe| waits[pipe.index()]).collect())
             });
-            assert!(asked <= looks);
+            assert!(asked <= candidates);
             let number = |load: &PipeLoad| {
                 let pipes = plan.topology.pipes();
                 pipes

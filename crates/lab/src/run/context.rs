@@ -115,7 +115,7 @@ pub enum RunError {
     Sandbox(#[from] SandboxError),
     /// The modelled hosts could not be made.
     #[error("modelled traffic: {0}")]
-    Traffic(longhaul_proto::traffic::Error),
+    Traffic(longhaul_proto::modelled::Error),
     /// A virtual run does not fit.
     #[error(
         "this run needs at least {needed:.1} GiB of memory, and the machine has {available:.1} GiB \
@@ -146,12 +146,12 @@ pub(crate) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> RunError
 
 /// The beginning of a run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun {
+pub(crate) struct RunStart {
     at: MachineTime,
     cpu: Duration,
 }
 
-impl Begun {
+impl RunStart {
     pub(crate) fn now() -> Self {
         Self {
             at: MachineTime::now(),

@@ -12,7 +12,7 @@ use longhaul_core::Time;
 use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_emulation::Applied;
 use longhaul_plan::plan::Plan;
-use longhaul_proto::traffic::Traffic;
+use longhaul_proto::modelled::Traffic;
 
 use super::{RunError, io_error};
 use crate::fidelity::{Second, Verdict};

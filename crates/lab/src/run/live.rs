@@ -5,6 +5,7 @@
 //! logs, serves the control socket, judges each second and reports progress to the observer.
 
 mod backpressure;
+mod bottleneck;
 mod callers;
 mod captures;
 mod clock;
@@ -13,12 +14,11 @@ mod drive_thread;
 #[cfg(debug_assertions)]
 mod faults;
 mod govern;
+mod host_samples;
 mod hosts;
 mod hosts_now;
 mod links;
 mod logs;
-mod looks;
-mod nic;
 mod placement;
 mod programs;
 mod resources;
@@ -35,7 +35,7 @@ use longhaul_linux::sandbox::Sandbox;
 use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_plan::plan::{HostPlan, Plan};
 
-use super::{Begun, Observer, Progress, RunError, RunOptions, io_error};
+use super::{Observer, Progress, RunError, RunOptions, RunStart, io_error};
 use crate::folder::RunFolder;
 use crate::info::Services;
 use crate::measure::Recorder;
@@ -47,12 +47,12 @@ use hosts::{host_configs, host_list, offloads, sandbox_config, without_offload};
 use placement::Placement;
 
 /// The machine's resources for a run, chosen before anything is made: CPUs, and hosts' allotments.
-pub(super) struct Ground {
+pub(super) struct MachineResources {
     placement: Placement,
     allotment: Allotment,
 }
 
-impl Ground {
+impl MachineResources {
     /// Chooses for a plan.
     ///
     /// # Errors
@@ -89,18 +89,18 @@ fn without_groups(error: &ScopeError) -> String {
 pub(super) fn run(
     plan: &Plan,
     options: &RunOptions,
-    (folder, ground): (&RunFolder, &Ground),
+    (folder, resources): (&RunFolder, &MachineResources),
     observer: &mut dyn Observer,
-    begun: Begun,
+    begun: RunStart,
 ) -> Result<Summary, RunError> {
-    let Ground {
+    let MachineResources {
         placement,
         allotment,
-    } = ground;
+    } = resources;
     let names = plan.hosts.iter().map(|host| host.name.as_str());
     folder.create_hosts(names)?;
     folder.write("hosts.txt", &host_list(plan))?;
-    let _home = placement.home();
+    let _restored_at_end = placement.restore_later();
     let signals = termination_signals().map_err(io_error("blocking signals"))?;
     // Created before the sandbox, so that they are dropped after it: by then they are empty.
     let device = allotment.facts.device.as_ref().ok();
@@ -140,13 +140,13 @@ pub(super) fn run(
         Recorder::start(plan, folder).map_err(io_error("starting to measure"))?;
     let core = Core::start(plan, ring, placement, sampler)?;
     let machine = placement.machine(core.facts);
-    let outside = supervise::Outside {
+    let parts = supervise::SupervisorParts {
         sandbox,
         signals,
         recorder,
-        resources: resources::Watch::new(plan, allotment, groups.as_ref()),
+        resources: resources::ResourceMonitor::new(plan, allotment, groups.as_ref()),
     };
-    let supervisor = supervise::Supervisor::new(plan, options, folder, core, outside)?;
+    let supervisor = supervise::Supervisor::new(plan, options, folder, core, parts)?;
     let mut summary = supervisor.run(observer, machine)?;
     summary.setup_s = setup.as_secs_f64();
     Ok(summary)

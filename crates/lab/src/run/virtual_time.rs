@@ -27,7 +27,7 @@ use crate::fidelity::{Judge, Second, second_of};
 use crate::folder::RunFolder;
 use crate::measure::{Recorder, Sampler, Wait};
 use crate::run::ledger::{CoreEnd, End, Expected, Ledger, Network, PIPES_MAX};
-use crate::run::{Begun, Cores, Observer, Progress, RunError, io_error};
+use crate::run::{Cores, Observer, Progress, RunError, RunStart, io_error};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 pub(super) use machine::{Clock, Machine};
@@ -41,7 +41,7 @@ pub(crate) fn run(
     folder: &RunFolder,
     observer: &mut dyn Observer,
     machine: &mut dyn Machine,
-    (cores, begun): (&Cores, Begun),
+    (cores, begun): (&Cores, RunStart),
 ) -> Result<Summary, RunError> {
     machine.begin().map_err(io_error("blocking signals"))?;
     let (split, expected, mut notes) = split::of(plan, cores, machine);
@@ -115,7 +115,7 @@ impl<'a> Simulation<'a> {
             cpu: Duration::ZERO,
             loop_time: Duration::ZERO,
             meter: Meter {
-                told: machine.clock()(),
+                reported: machine.clock()(),
                 time: Time::ZERO,
                 hops: 0,
             },
@@ -131,11 +131,11 @@ impl<'a> Simulation<'a> {
             let second_end = Time::from_ns((self.second + 1).saturating_mul(1_000_000_000));
             let edge = self.sampler.as_ref().map_or(Time::MAX, Sampler::edge);
             let horizon = second_end.min(edge);
-            let (now, told) = (self.machine.clock(), self.meter.told);
+            let (now, reported) = (self.machine.clock(), self.meter.reported);
             let cpu_time = self.machine.cpu_clock();
             let before = cpu_time();
             let watch = Watch {
-                pauses: &mut || now().saturating_sub(told) >= PROGRESS,
+                pauses: &mut || now().saturating_sub(reported) >= PROGRESS,
                 clocks: Clocks {
                     now: &*now,
                     cpu_time: &*cpu_time,
@@ -158,7 +158,7 @@ impl<'a> Simulation<'a> {
                 }
                 Outcome::Over(stop) => self.stop = Some(stop),
             }
-            self.tell(observer);
+            self.report_progress(observer);
         }
         if let Some(problem) = self.stop.and_then(problem) {
             let at = self.run.now().as_s();
@@ -184,9 +184,9 @@ impl<'a> Simulation<'a> {
     }
 
     /// Checks the clock and signals now and then.
-    fn tell(&mut self, observer: &mut dyn Observer) {
+    fn report_progress(&mut self, observer: &mut dyn Observer) {
         let now = self.machine.clock()();
-        if now.saturating_sub(self.meter.told) < PROGRESS {
+        if now.saturating_sub(self.meter.reported) < PROGRESS {
             return;
         }
         if let Some(signal) = self.machine.interrupted() {
@@ -195,7 +195,7 @@ impl<'a> Simulation<'a> {
         }
         let (time, hops) = (self.run.now(), self.run.counters().hops);
         let flows_done = self.flows_done();
-        let (speed, hops_per_s) = self.meter.look(now, time, hops);
+        let (speed, hops_per_s) = self.meter.take_speed(now, time, hops);
         self.serve((speed, hops_per_s));
         observer.progress(&Progress::Simulating {
             time,
@@ -338,22 +338,22 @@ fn problem(stop: Stop) -> Option<&'static str> {
     }
 }
 
-/// How fast it goes, over the time since the last look.
+/// How fast it goes, since the last progress report.
 #[derive(Debug)]
 struct Meter {
-    told: Duration,
+    reported: Duration,
     time: Time,
     hops: u64,
 }
 
 impl Meter {
     /// Experiment time over real time, and packet-hops per second.
-    fn look(&mut self, now: Duration, time: Time, hops: u64) -> (f64, f64) {
-        let passed = now.saturating_sub(self.told).as_secs_f64().max(1e-9);
+    fn take_speed(&mut self, now: Duration, time: Time, hops: u64) -> (f64, f64) {
+        let passed = now.saturating_sub(self.reported).as_secs_f64().max(1e-9);
         let speed = time.since(self.time).as_s() / passed;
         let rate = (hops - self.hops) as f64 / passed;
         *self = Self {
-            told: now,
+            reported: now,
             time,
             hops,
         };

@@ -114,7 +114,7 @@ fn a_summary_reads_back_as_it_was() {
 }
 
 #[test]
-fn what_is_missing_is_unknown_and_what_is_wrong_is_told() {
+fn what_is_missing_is_unknown_and_what_is_wrong_is_reported() {
     let saved = parse(r#"{ "verdict": { "state": "degraded" } }"#).unwrap();
     assert_eq!((saved.packets.entered, saved.seed), (None, None));
     assert!(saved.pipes.is_none() && saved.programs.is_none());
@@ -137,9 +137,9 @@ fn what_is_missing_is_unknown_and_what_is_wrong_is_told() {
         (&format!("{{\"x\":{}", "[".repeat(1_000_000)), "EOF"),
     ] {
         let found = problem(text);
-        let told = found.starts_with("/r/summary.json: this is no summary: ");
+        let is_summary_error = found.starts_with("/r/summary.json: this is no summary: ");
         assert!(
-            told && (found.contains(said) || text == "[]"),
+            is_summary_error && (found.contains(said) || text == "[]"),
             "{text:.40}: {found}"
         );
     }
@@ -152,27 +152,27 @@ fn files_that_are_none_or_too_large_are_not_read() {
     fs::write(&path, [b' '; 100]).unwrap();
     assert_eq!(bounded(&path, 100).unwrap().len(), 100);
     fs::write(scratch.0.join(SUMMARY), b"{\"a\":\"\xff\"}").unwrap();
-    let told = SummaryFile::read(&scratch.0).unwrap_err().to_string();
-    assert!(told.contains("invalid utf-8 sequence"), "{told}");
-    let told = bounded(&path, 99).unwrap_err().to_string();
-    assert!(told == "it is too large", "{told}");
+    let error = SummaryFile::read(&scratch.0).unwrap_err().to_string();
+    assert!(error.contains("invalid utf-8 sequence"), "{error}");
+    let error = bounded(&path, 99).unwrap_err().to_string();
+    assert!(error == "it is too large", "{error}");
     fs::remove_file(scratch.0.join(SUMMARY)).unwrap();
     fs::create_dir(scratch.0.join(SUMMARY)).unwrap();
-    let told = SummaryFile::read(&scratch.0).unwrap_err().to_string();
+    let error = SummaryFile::read(&scratch.0).unwrap_err().to_string();
     assert!(
-        told.ends_with("summary.json: this is no summary: it is no ordinary file"),
-        "{told}"
+        error.ends_with("summary.json: this is no summary: it is no ordinary file"),
+        "{error}"
     );
     // Its length is 0, and it never ends.
-    let told = bounded(Path::new("/dev/zero"), 99).unwrap_err().to_string();
-    assert_eq!(told, "it is no ordinary file");
-    let told = bounded(&scratch.0, 99).unwrap_err().to_string();
-    assert_eq!(told, "it is no ordinary file");
+    let error = bounded(Path::new("/dev/zero"), 99).unwrap_err().to_string();
+    assert_eq!(error, "it is no ordinary file");
+    let error = bounded(&scratch.0, 99).unwrap_err().to_string();
+    assert_eq!(error, "it is no ordinary file");
     // A file whose length says nothing, as those of /proc.
-    let told = bounded(Path::new("/proc/self/status"), 9)
+    let error = bounded(Path::new("/proc/self/status"), 9)
         .unwrap_err()
         .to_string();
-    assert_eq!(told, "it is too large");
+    assert_eq!(error, "it is too large");
 }
 
 #[test]
@@ -196,14 +196,14 @@ fn runs_are_found_by_folder_file_and_time() {
     assert!(matches!(other, Err(SavedError::NotARun(_))), "{other:?}");
     for name in ["../wan", "no/such", "nosuch", "", "/"] {
         let none = find(Some(Path::new(name)));
-        let is_told = matches!(none, Err(SavedError::Unknown(_) | SavedError::NotARun(_)));
-        assert!(is_told, "{name}: {none:?}");
+        let is_refused = matches!(none, Err(SavedError::Unknown(_) | SavedError::NotARun(_)));
+        assert!(is_refused, "{name}: {none:?}");
     }
 }
 
 #[test]
-fn a_run_without_summary_is_told_with_what_it_has_left() {
-    let scratch = Scratch::new("remains");
+fn a_run_without_summary_is_refused_with_what_it_has_left() {
+    let scratch = Scratch::new("partial-run");
     let run = scratch.run("wan", 1);
     fs::create_dir_all(run.join("series/pipes")).unwrap();
     fs::create_dir_all(run.join("logs")).unwrap();
@@ -231,7 +231,7 @@ fn a_run_without_summary_is_told_with_what_it_has_left() {
         ),
         "{error}"
     );
-    let found = remains(&run);
+    let found = partial_run(&run);
     assert_eq!(found.experiment.as_deref(), Some("wan"));
     assert_eq!(found.seconds, Some(2));
     assert!(found.written_for_s.unwrap() > 3600.0, "{found:?}");
@@ -256,7 +256,7 @@ fn a_run_without_summary_is_told_with_what_it_has_left() {
         ),
         "{error}"
     );
-    let nothing = remains(&scratch.0.join("none"));
+    let nothing = partial_run(&scratch.0.join("none"));
     assert_eq!((nothing.seconds, nothing.experiment), (None, None));
 }
 

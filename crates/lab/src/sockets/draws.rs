@@ -11,11 +11,11 @@
 use longhaul_core::rng::Stream;
 use longhaul_core::units::Rate;
 use longhaul_core::{Span, Time};
-use longhaul_proto::traffic::{Application, Source as Clocked};
+use longhaul_proto::modelled::{Application, Source as Clocked};
 
 use super::datagrams::Departure;
 use super::stream::{Exchange, HEADER};
-pub use longhaul_plan::traffic::Draw;
+pub use longhaul_plan::flow_groups::Draw;
 
 /// Where the draws of a command's flows come from.
 #[derive(Debug, Clone)]

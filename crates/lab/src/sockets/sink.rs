@@ -48,7 +48,7 @@ pub struct Report {
 }
 
 #[derive(Default)]
-struct Books {
+struct FlowList {
     flows: Vec<Flow>,
     unlisted: u64,
     open: usize,
@@ -56,8 +56,8 @@ struct Books {
     last: Span,
 }
 
-impl Books {
-    fn keep(&mut self, flow: Flow) {
+impl FlowList {
+    fn add(&mut self, flow: Flow) {
         if self.flows.len() < FLOWS_MAX {
             self.flows.push(flow)
         } else {
@@ -66,15 +66,15 @@ impl Books {
     }
 }
 
-struct Desk<'a> {
-    books: Mutex<Books>,
+struct SinkState<'a> {
+    list: Mutex<FlowList>,
     origin: Origin,
     stop: &'a Stop,
 }
 
-impl Desk<'_> {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+impl SinkState<'_> {
+    fn list(&self) -> MutexGuard<'_, FlowList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,15 +126,15 @@ impl Sink {
     /// # Errors
     /// Where waiting or accepting fails; a connection's own errors are its flow's `problem`.
     pub fn serve(&self, idle: Option<Span>, stop: &Stop) -> io::Result<Report> {
-        let desk = Desk {
-            books: Mutex::new(Books::default()),
+        let state = SinkState {
+            list: Mutex::new(FlowList::default()),
             origin: self.origin,
             stop,
         };
         let mut senders = Senders::default();
         let mut buffer = vec![0; 1 << 16];
         std::thread::scope(|scope| {
-            let served = self.rounds(&desk, &mut senders, &mut buffer, idle, scope);
+            let served = self.rounds(&state, &mut senders, &mut buffer, idle, scope);
             if served.is_err() {
                 stop.set();
             }
@@ -142,23 +142,23 @@ impl Sink {
         })?;
         // Count the datagrams that had arrived when it was asked to stop.
         if let Some(udp) = &self.udp {
-            senders.receive(udp, &desk, &mut buffer)?;
+            senders.receive(udp, &state, &mut buffer)?;
         }
-        let mut books = desk
-            .books
+        let mut list = state
+            .list
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        senders.close(&mut books);
-        books.flows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        senders.close(&mut list);
+        list.flows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
         Ok(Report {
-            flows: books.flows,
-            unlisted: books.unlisted,
+            flows: list.flows,
+            unlisted: list.unlisted,
         })
     }
 
     fn rounds<'scope>(
         &self,
-        desk: &'scope Desk<'_>,
+        state: &'scope SinkState<'_>,
         senders: &mut Senders,
         buffer: &mut [u8],
         idle: Option<Span>,
@@ -167,20 +167,20 @@ impl Sink {
         let tcp = self.tcp.as_ref().map(AsFd::as_fd);
         let udp = self.udp.as_ref().map(AsFd::as_fd);
         let ends: Vec<BorrowedFd<'_>> = tcp.into_iter().chain(udp).collect();
-        while !desk.stop.is_set() {
+        while !state.stop.is_set() {
             wait_readable(&ends, Some(TICK))?;
             if let Some(tcp) = &self.tcp {
                 while let Some(stream) = accepted(tcp)? {
-                    take(stream, desk, scope)?;
+                    take(stream, state, scope)?;
                 }
             }
             if let Some(udp) = &self.udp {
-                senders.receive(udp, desk, buffer)?;
+                senders.receive(udp, state, buffer)?;
             }
-            let books = desk.books();
-            let came = !books.flows.is_empty() || senders.any();
-            let quiet = self.origin.elapsed().saturating_sub(books.last);
-            if came && books.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
+            let list = state.list();
+            let came = !list.flows.is_empty() || senders.any();
+            let quiet = self.origin.elapsed().saturating_sub(list.last);
+            if came && list.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
                 break;
             }
         }
@@ -202,47 +202,47 @@ fn accepted(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
 /// Gives a connection to a thread of its own, or closes it where there are too many.
 fn take<'scope>(
     stream: TcpStream,
-    desk: &'scope Desk<'_>,
+    state: &'scope SinkState<'_>,
     scope: &'scope Scope<'scope, '_>,
 ) -> io::Result<()> {
-    let mut books = desk.books();
-    if books.open >= CONNECTIONS_MAX {
-        books.unlisted += 1;
+    let mut list = state.list();
+    if list.open >= CONNECTIONS_MAX {
+        list.unlisted += 1;
         return Ok(());
     }
-    books.open += 1;
-    books.last = desk.origin.elapsed();
-    drop(books);
+    list.open += 1;
+    list.last = state.origin.elapsed();
+    drop(list);
     std::thread::Builder::new().spawn_scoped(scope, move || {
-        let flow = connection(&stream, desk);
-        let mut books = desk.books();
-        books.open -= 1;
-        books.last = desk.origin.elapsed();
+        let flow = connection(&stream, state);
+        let mut list = state.list();
+        list.open -= 1;
+        list.last = state.origin.elapsed();
         if let Ok(flow) = flow {
-            books.keep(flow);
+            list.add(flow);
         }
     })?;
     Ok(())
 }
 
 /// Serves a connection to its end.
-fn connection(stream: &TcpStream, desk: &Desk<'_>) -> io::Result<Flow> {
+fn connection(stream: &TcpStream, state: &SinkState<'_>) -> io::Result<Flow> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(TICK))?;
     let ends = [stream.peer_addr()?, stream.local_addr()?];
     let name = format!("tcp {}", ends[0].port());
-    let mut flow = Flow::new(name, "tcp", ends, desk.origin.elapsed_s());
-    match drain(stream, &mut flow.bytes, desk) {
+    let mut flow = Flow::new(name, "tcp", ends, state.origin.elapsed_s());
+    match drain(stream, &mut flow.bytes, state) {
         Ok(end_s) => flow.end(end_s, None),
-        Err(error) => flow.end(desk.origin.elapsed_s(), Some(error.to_string())),
+        Err(error) => flow.end(state.origin.elapsed_s(), Some(error.to_string())),
     }
     Ok(flow)
 }
 
 /// Reads a connection to its end, answering if it begins with a request; when it ended.
-fn drain(stream: &TcpStream, bytes: &mut u64, desk: &Desk<'_>) -> io::Result<f64> {
-    let stop = desk.stop;
+fn drain(stream: &TcpStream, bytes: &mut u64, state: &SinkState<'_>) -> io::Result<f64> {
+    let stop = state.stop;
     let mut buffer = vec![0; CHUNK];
     let mut answered_s = None;
     loop {
@@ -253,7 +253,7 @@ fn drain(stream: &TcpStream, bytes: &mut u64, desk: &Desk<'_>) -> io::Result<f64
                 // Between two requests a connection may end, or be ended.
                 Ok(0) => {
                     *bytes += head as u64;
-                    return Ok(answered_s.unwrap_or_else(|| desk.origin.elapsed_s()));
+                    return Ok(answered_s.unwrap_or_else(|| state.origin.elapsed_s()));
                 }
                 Ok(length) => head += length,
                 Err(error) => match answered_s {
@@ -266,7 +266,7 @@ fn drain(stream: &TcpStream, bytes: &mut u64, desk: &Desk<'_>) -> io::Result<f64
         let header: &[u8; HEADER] = buffer[..HEADER].try_into().expect("its size");
         let Some((size, response)) = parse_header(header) else {
             drain_rest(stream, &mut buffer, bytes, stop)?;
-            return Ok(desk.origin.elapsed_s());
+            return Ok(state.origin.elapsed_s());
         };
         let mut left = size - HEADER as u64;
         while left > 0 {
@@ -284,7 +284,7 @@ fn drain(stream: &TcpStream, bytes: &mut u64, desk: &Desk<'_>) -> io::Result<f64
             let part = left.min(CHUNK as u64) as usize;
             left -= write_some(stream, &buffer[..part], stop)? as u64;
         }
-        answered_s = Some(desk.origin.elapsed_s());
+        answered_s = Some(state.origin.elapsed_s());
     }
 }
 
@@ -316,7 +316,12 @@ impl Senders {
     }
 
     /// Counts what waits, up to a bound.
-    fn receive(&mut self, udp: &UdpSocket, desk: &Desk<'_>, buffer: &mut [u8]) -> io::Result<()> {
+    fn receive(
+        &mut self,
+        udp: &UdpSocket,
+        state: &SinkState<'_>,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
         let to = udp.local_addr()?;
         let mut now = None;
         for _ in 0..BATCH {
@@ -326,7 +331,7 @@ impl Senders {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            let now = *now.get_or_insert_with(|| desk.origin.elapsed());
+            let now = *now.get_or_insert_with(|| state.origin.elapsed());
             if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&from) {
                 self.unlisted += 1;
                 continue;
@@ -340,17 +345,17 @@ impl Senders {
             *last_s = now.as_s();
         }
         if let Some(now) = now {
-            desk.books().last = now;
+            state.list().last = now;
         }
         Ok(())
     }
 
-    fn close(self, books: &mut Books) {
+    fn close(self, list: &mut FlowList) {
         for (mut flow, last_s) in self.flows.into_values() {
             flow.end(last_s, None);
-            books.keep(flow);
+            list.add(flow);
         }
-        books.unlisted += self.unlisted;
+        list.unlisted += self.unlisted;
     }
 }
 

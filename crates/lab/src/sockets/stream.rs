@@ -142,7 +142,7 @@ pub fn requests(
                 }
             }
             exchange_once(&stream, &exchange, stop)?;
-            tally.look(&TcpInfo::read(&stream)?);
+            tally.sample(&TcpInfo::read(&stream)?);
             flow.bytes += exchange.request + exchange.response;
             let now = origin.elapsed();
             last_s = now.as_s();

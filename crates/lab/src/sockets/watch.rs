@@ -46,13 +46,13 @@ pub(super) struct Tally {
     min_us: Option<u32>,
     max_us: u32,
     sum_us: u64,
-    looks: u64,
+    samples: u64,
     retransmissions: u64,
 }
 
 impl Tally {
     /// One sample of a connection that is under way.
-    pub(super) fn look(&mut self, info: &TcpInfo) {
+    pub(super) fn sample(&mut self, info: &TcpInfo) {
         if info.rtt_us == 0 {
             return;
         }
@@ -60,7 +60,7 @@ impl Tally {
         self.min_us = Some(self.min_us.map_or(least, |min| min.min(least)));
         self.max_us = self.max_us.max(info.rtt_us);
         self.sum_us = self.sum_us.saturating_add(u64::from(info.rtt_us));
-        self.looks += 1;
+        self.samples += 1;
     }
 
     /// The last sample of a connection.
@@ -75,7 +75,7 @@ impl Tally {
             retransmissions: self.retransmissions,
             rtt_ns: self.min_us.map(|min| RoundTrips {
                 min: u64::from(min) * 1000,
-                mean: self.sum_us.saturating_mul(1000) / self.looks,
+                mean: self.sum_us.saturating_mul(1000) / self.samples,
                 max: u64::from(self.max_us) * 1000,
             }),
         }
@@ -126,16 +126,16 @@ pub(super) fn watching<T>(
     work: impl FnOnce() -> T,
 ) -> io::Result<(T, Watched)> {
     let over = AtomicBool::new(false);
-    let (worked, looked) = std::thread::scope(|scope| {
-        let looker = scope.spawn(|| look(stream, origin, series, &over));
+    let (worked, sampled) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| sample(stream, origin, series, &over));
         // Also where the work panics: the scope waits for the sampling thread.
         let guard = OnDrop(|| over.store(true, Ordering::Relaxed));
         let worked = work();
         drop(guard);
-        (worked, looker.join())
+        (worked, sampler.join())
     });
-    let looked = looked.map_err(|_| io::Error::other("the watching thread panicked"))?;
-    Ok((worked, looked?))
+    let sampled = sampled.map_err(|_| io::Error::other("the watching thread panicked"))?;
+    Ok((worked, sampled?))
 }
 
 struct OnDrop<F: FnMut()>(F);
@@ -146,7 +146,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-fn look(
+fn sample(
     stream: &TcpStream,
     origin: Origin,
     mut series: Option<&mut Series>,
@@ -159,7 +159,7 @@ fn look(
     loop {
         let last = over.load(Ordering::Relaxed);
         let info = TcpInfo::read(stream)?;
-        tally.look(&info);
+        tally.sample(&info);
         let now = origin.elapsed();
         if let Some(series) = &mut series {
             series.line(now.as_s(), &info)?;

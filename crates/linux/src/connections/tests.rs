@@ -213,7 +213,7 @@ fn what_is_unknown_to_the_kernel_is_none() {
 }
 
 #[test]
-fn a_connection_that_is_told_twice_counts_once_and_one_of_the_same_ports_is_another() {
+fn a_connection_that_is_listed_twice_counts_once_and_one_of_the_same_ports_is_another() {
     let (first, mut next) = (Answer::new(), Answer::new());
     next.cookie += 1;
     let (list, unread) = parse(&[first.bytes(), next.bytes(), first.bytes()].concat());

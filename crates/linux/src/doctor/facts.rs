@@ -47,7 +47,7 @@ pub(super) struct Facts {
     pub(super) clock_read_ns: u64,
     /// The hard limit of open files.
     pub(super) open_files: u64,
-    /// Whether `/proc/self/schedstat` tells how long a task waited for a CPU.
+    /// Whether `/proc/self/schedstat` says how long a task waited for a CPU.
     pub(super) schedstat: bool,
     /// `MemAvailable`.
     pub(super) memory_bytes: u64,
@@ -181,7 +181,7 @@ fn committable(meminfo: &str) -> Option<u64> {
     Some(limit.saturating_sub(kib(meminfo, "Committed_AS:")?))
 }
 
-/// The fastest of several rounds: others only tell how busy the machine is.
+/// The fastest of several rounds: others only show how busy the machine is.
 fn clock_read_ns() -> u64 {
     const READS: u64 = 1000;
     let round = || {

@@ -1,13 +1,13 @@
 //! By what this machine keeps hosts to their resources: only experiments that ask for any need it.
 
 use super::Finding;
-use crate::resources::{Lack, Means, Support};
+use crate::resources::{Means, Support, Unsupported};
 
 /// One for each resource.
 pub(super) fn findings(support: &Support) -> [Finding; 3] {
-    let finding = |name, field, means: &Result<Means, Lack>| match means {
+    let finding = |name, field, means: &Result<Means, Unsupported>| match means {
         Ok(means) => Finding::ok(name, format!("by {means}")),
-        Err(Lack { reason, remedy }) => Finding::warning(
+        Err(Unsupported { reason, remedy }) => Finding::warning(
             name,
             format!("{reason}: experiments whose hosts have `{field}` do not run"),
             remedy.clone(),

@@ -4,7 +4,7 @@ use super::super::State;
 use super::super::facts::Container;
 use super::super::probe::Outcome;
 use super::*;
-use crate::resources::{Lack, Means, Support};
+use crate::resources::{Means, Support, Unsupported};
 
 const ALL: [Step; 16] = [
     Step::UserNamespace,
@@ -73,9 +73,9 @@ fn failing(step: Step, errno: i32) -> Facts {
 }
 
 #[test]
-fn resources_that_hosts_cannot_be_kept_to_are_told_with_a_remedy() {
+fn resources_that_hosts_cannot_be_limited_to_are_reported_with_a_remedy() {
     let mut facts = healthy();
-    facts.support.disk = Err(Lack {
+    facts.support.disk = Err(Unsupported {
         reason: "no disks here".to_owned(),
         remedy: "run as root".to_owned(),
     });

@@ -158,7 +158,7 @@ mod tests {
                     (found.next().expect("it is connected"), found.next())
                 };
                 let (mine, None) = find(own, to) else {
-                    panic!("told twice")
+                    panic!("listed twice")
                 };
                 let info = crate::socket::TcpInfo::read(stream).unwrap();
                 assert_eq!((mine.info.cwnd, mine.info.mss), (info.cwnd, info.mss));

@@ -1,6 +1,6 @@
 //! Shapers: the token buckets that give a host the backpressure of a network card.
 //!
-//! Three kinds of bucket, for three kinds of [`Traffic`]:
+//! Three kinds of shaper, for three kinds of [`Traffic`]:
 //!
 //! - `tbf` (`net/sched/sch_tbf.c`) counts every packet to the byte. But it splits a super-packet
 //!   that is larger than the bucket, and counts the segments without the configured overhead; and
@@ -8,7 +8,7 @@
 //!   single packets.
 //! - `htb` with one class (`net/sched/sch_htb.c`) passes super-packets whole, and goes into debt for
 //!   them. It counts the headers of each segment, but the overhead once.
-//! - The machine's bucket is for TCP alone: an `htb` into whose class `u32` filters direct TCP over
+//! - The machine's shaper is for TCP alone: an `htb` into whose class `u32` filters direct TCP over
 //!   IPv4 and IPv6, while all other packets bypass it (`direct_queue`). TCP slows down when it is
 //!   held up, but putting a sender of datagrams to sleep and waking it costs the machine more than
 //!   its packets.
@@ -29,7 +29,7 @@ const HTB_ALL: u32 = 0x3_0000;
 /// The class of an htb.
 const CLASS: u32 = 1;
 
-/// What waits for a bucket.
+/// The packets that a shaper holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Traffic {
     /// All packets, which come one by one.
@@ -61,7 +61,7 @@ pub struct Shaper {
     pub overhead: i32,
     /// Depth of the bucket in bytes.
     pub burst_bytes: u32,
-    /// Bytes that may wait behind the bucket before the host's own stack drops.
+    /// Bytes that may wait for tokens before the host's own stack drops.
     pub limit_bytes: u32,
     /// What waits for it.
     pub traffic: Traffic,
@@ -87,7 +87,7 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
     let changed = match shaper.traffic {
         Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
         Traffic::SuperPackets => set_htb(netlink, index, shaper, CLASS),
-        // With class 0 as the default, packets that no filter takes bypass the bucket.
+        // With class 0 as the default, packets that no filter takes bypass the shaper.
         Traffic::Tcp => {
             set_htb(netlink, index, shaper, 0).and_then(|()| set_tcp_filters(netlink, index))
         }
@@ -96,18 +96,18 @@ pub(crate) fn set_shaper(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> 
     // removed first.
     let changed = changed.or_else(|_| {
         let _ = netlink.request(request(libc::RTM_DELQDISC, index, 0, TC_H_ROOT, 0));
-        netlink.request(bucket(index, shaper))
+        netlink.request(tbf(index, shaper))
     });
     changed.map(|()| lost)
 }
 
-/// Changes an existing bucket, of whichever kind it was made.
+/// Changes an existing shaper, of whichever kind it was made.
 fn change(netlink: &mut Netlink, index: u32, shaper: &Shaper) -> io::Result<()> {
     let changed = match shaper.traffic {
         Traffic::Packets => Err(io::ErrorKind::Unsupported.into()),
         Traffic::SuperPackets | Traffic::Tcp => netlink.request(class(index, shaper)),
     };
-    changed.or_else(|_| netlink.request(bucket(index, shaper)))
+    changed.or_else(|_| netlink.request(tbf(index, shaper)))
 }
 
 /// The queueing discipline of an interface.
@@ -198,7 +198,7 @@ fn drain(netlink: &mut Netlink, index: u32, now: Root) -> io::Result<u64> {
     Ok(waiting.into())
 }
 
-/// Sets the root queueing discipline to a bucket for what goes into its class: all that no filter
+/// Sets the root queueing discipline to a shaper for what goes into its class: all that no filter
 /// takes, if that is the `default`.
 fn set_htb(netlink: &mut Netlink, index: u32, shaper: &Shaper, default: u32) -> io::Result<()> {
     netlink.request(htb(index, shaper.traffic, default))?;
@@ -249,7 +249,7 @@ fn htb(index: u32, traffic: Traffic, default: u32) -> Message {
     message
 }
 
-/// The bucket itself.
+/// The class with its token bucket.
 fn class(index: u32, shaper: &Shaper) -> Message {
     const TCA_HTB_PARMS: u16 = 1;
     const TCA_HTB_RATE64: u16 = 6;
@@ -279,7 +279,7 @@ fn class(index: u32, shaper: &Shaper) -> Message {
     message
 }
 
-/// Directs packets into the bucket whose IP header has TCP's number in the word at `offset`.
+/// Directs packets into the class whose IP header has TCP's number in the word at `offset`.
 fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
     const TCA_U32_CLASSID: u16 = 1;
     const TCA_U32_SEL: u16 = 5;
@@ -306,7 +306,7 @@ fn tcp_filter(index: u32, ethertype: u16, offset: i32, mask: u32) -> Message {
 }
 
 /// Sets the root queueing discipline of an interface to a tbf, which holds for all packets.
-fn bucket(index: u32, shaper: &Shaper) -> Message {
+fn tbf(index: u32, shaper: &Shaper) -> Message {
     const TCA_STAB: u16 = 8;
     const TCA_STAB_BASE: u16 = 1;
     const TCA_TBF_PARMS: u16 = 1;

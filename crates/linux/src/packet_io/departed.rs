@@ -18,10 +18,10 @@ use super::{Departed, SEND_BATCH};
 use crate::sys::check;
 
 /// `SOF_TIMESTAMPING_*` of include/uapi/linux/net_tstamp.h.
-const STAMP_SENT: u32 = 1 << 1;
-const TELL_SOFTWARE: u32 = 1 << 4;
-const NUMBER_ANSWERS: u32 = 1 << 7;
-const TELL_STAMP_ONLY: u32 = 1 << 11;
+const TX_SOFTWARE: u32 = 1 << 1;
+const SOFTWARE: u32 = 1 << 4;
+const OPT_ID: u32 = 1 << 7;
+const OPT_TSONLY: u32 = 1 << 11;
 /// `PACKET_TX_TIMESTAMP` of include/uapi/linux/if_packet.h: the control message with a frame's
 /// stamp.
 const TX_TIMESTAMP: i32 = 16;
@@ -53,7 +53,7 @@ impl Question {
         header.cmsg_type = libc::SO_TIMESTAMPING;
         Self {
             header,
-            flags: STAMP_SENT,
+            flags: TX_SOFTWARE,
             padding: 0,
         }
     }
@@ -61,9 +61,9 @@ impl Question {
 
 /// Makes a socket answer requests for stamps, numbered from 0.
 pub(super) fn allow(socket: &OwnedFd) -> io::Result<()> {
-    let plain = TELL_SOFTWARE | TELL_STAMP_ONLY;
+    let plain = SOFTWARE | OPT_TSONLY;
     // The kernel resets the count only when numbering is switched on, so it is switched off first.
-    for flags in [plain, plain | NUMBER_ANSWERS] {
+    for flags in [plain, plain | OPT_ID] {
         // SAFETY: the value is valid for its length.
         check(unsafe {
             libc::setsockopt(

@@ -29,7 +29,7 @@ const PATIENCE_NS: u64 = 5_000_000;
 const BETWEEN: Duration = Duration::from_micros(50);
 
 /// Whether this kernel refuses a frame for which its cable has no room. Where it does not, the
-/// interface's counter has to tell.
+/// interface's counter has to say.
 pub(crate) fn says_full() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     crate::doctor::version(&release) >= (6, 7)
@@ -239,7 +239,7 @@ mod tests {
         refused_after(0, refusals, says_full)
     }
 
-    /// Which of four messages are refused by a kernel like that, and that any refusal is told.
+    /// Which of four messages are refused by a kernel like that, and that any refusal is reported.
     fn refused_after(mut waits: u32, refusals: &[(usize, i32)], says_full: bool) -> Vec<usize> {
         let wait = || waits.checked_sub(1).map(|left| waits = left).is_some();
         let mut departed = [Departed::Unasked; 4];

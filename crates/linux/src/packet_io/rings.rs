@@ -1,8 +1,8 @@
 //! Joins the rings and the outbox.
 //!
 //! Where two rings share arrivals by length, the kernel still delivers them one after the other:
-//! once a frame is visible in one ring, all older ones are visible in the other, but only to a look
-//! taken afterwards. So the stamps tell which of the two heads is older, and a ring that was found
+//! once a frame is visible in one ring, all older ones are visible in the other, but only to a read
+//! taken afterwards. So the stamps show which of the two heads is older, and a ring that was found
 //! empty before the other was found full is inspected once more.
 
 use std::io;
@@ -78,7 +78,7 @@ impl Rings {
         };
         let mut stamp = self.first.stamp();
         let other = second.stamp();
-        // An older frame may have come to the first ring between the two looks.
+        // An older frame may have come to the first ring between the two reads.
         if stamp.is_none() && other.is_some() {
             stamp = self.first.stamp();
         }

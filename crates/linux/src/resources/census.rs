@@ -221,7 +221,12 @@ pub(super) struct StatFile(File);
 
 impl StatFile {
     pub(super) fn open(pid: i32) -> Option<(Self, Stat)> {
-        let file = Self(File::open(format!("/proc/{pid}/stat")).ok()?);
+        Self::at(&format!("/proc/{pid}/stat"))
+    }
+
+    /// The one of a process or thread whose file has this path.
+    pub(super) fn at(path: &str) -> Option<(Self, Stat)> {
+        let file = Self(File::open(path).ok()?);
         let stat = file.read()?;
         Some((file, stat))
     }

@@ -99,7 +99,7 @@ impl Controller {
         due.retain(|&host| self.hosts[host].due_ns() <= now_ns + TOGETHER_NS);
         due.sort_unstable_by_key(|&host| self.hosts[host].due_ns());
         for &host in due.iter().take(TURN) {
-            for pid in self.hosts[host].look() {
+            for pid in self.hosts[host].step() {
                 self.census.forget(pid);
             }
         }
@@ -110,7 +110,7 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.hosts.iter_mut().for_each(Host::go_on);
+        self.hosts.iter_mut().for_each(Host::resume);
     }
 }
 

@@ -49,7 +49,7 @@ impl fmt::Display for Means {
 
 /// Why a resource of hosts cannot be limited, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lack {
+pub struct Unsupported {
     /// What is missing.
     pub reason: String,
     /// What helps.
@@ -60,11 +60,11 @@ pub struct Lack {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
     /// CPU time.
-    pub cpu: Result<Means, Lack>,
+    pub cpu: Result<Means, Unsupported>,
     /// Memory.
-    pub memory: Result<Means, Lack>,
+    pub memory: Result<Means, Unsupported>,
     /// Disks.
-    pub disk: Result<Means, Lack>,
+    pub disk: Result<Means, Unsupported>,
 }
 
 impl Support {
@@ -81,7 +81,7 @@ impl Support {
             }),
             (Err(_), Controller::Cpu) => Ok(Means::DutyCycle),
             (Err(_), Controller::Memory) => Ok(Means::Watchdog),
-            (Err(missing), Controller::Disk) => Err(lack(controller, missing)),
+            (Err(missing), Controller::Disk) => Err(unsupported(controller, missing)),
         };
         Self {
             cpu: of(Controller::Cpu),
@@ -91,7 +91,7 @@ impl Support {
     }
 }
 
-fn lack(controller: Controller, missing: &Missing) -> Lack {
+fn unsupported(controller: Controller, missing: &Missing) -> Unsupported {
     let name = controller.name(Version::Second);
     let shown = |group: &Path| group.display().to_string();
     let (reason, remedy) = match missing {
@@ -113,7 +113,7 @@ fn lack(controller: Controller, missing: &Missing) -> Lack {
              --scope -p Delegate=yes` does",
         ),
     };
-    Lack {
+    Unsupported {
         reason,
         remedy: remedy.to_owned(),
     }

@@ -93,7 +93,7 @@ fn files_in_memory_count() {
 }
 
 #[test]
-fn a_look_costs_less_than_a_hundredth() {
+fn sampling_costs_less_than_a_hundredth() {
     let Some(host) = two() else { return };
     let limit = Limit {
         init: host.init,

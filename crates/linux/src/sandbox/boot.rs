@@ -68,7 +68,7 @@ pub(super) fn of_table_size() -> Vec<Sysctl> {
 }
 
 /// What a host's init gets from the sandbox.
-pub(super) struct Given<'a> {
+pub(super) struct InitContext<'a> {
     /// Its number.
     pub(super) number: usize,
     pub(super) shared: &'a SandboxConfig,
@@ -80,14 +80,14 @@ pub(super) struct Given<'a> {
 /// The init's main function. Says `up` or what went wrong on `report`, then reaps for ever.
 pub(super) fn main(
     config: &HostConfig,
-    given: &Given<'_>,
+    context: &InitContext<'_>,
     mut go: PipeReader,
     mut report: PipeWriter,
 ) -> ! {
     set_name(c"longhaul-host").ok();
     sys::reset_signals();
     crate::resources::duty::without_stop_signals();
-    let result = boot(config, given, &mut go);
+    let result = boot(config, context, &mut go);
     let text = result.as_ref().map_or_else(String::as_str, |_| "up");
     let reported = report.write_all(text.as_bytes());
     let (Ok(()), Ok(mut meminfo)) = (reported, result) else {
@@ -96,7 +96,7 @@ pub(super) fn main(
     drop((go, report));
     sys::close_all_but(3, &mut []);
     match &mut meminfo {
-        Some(meminfo) => sys::reap_forever(Some(identity::LOOK), || meminfo.refresh()),
+        Some(meminfo) => sys::reap_forever(Some(identity::REFRESH), || meminfo.refresh()),
         None => sys::reap_forever(None, || {}),
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn main(
 /// Makes the host; returns the part of its identity that has to be refreshed as it runs.
 fn boot(
     config: &HostConfig,
-    given: &Given<'_>,
+    context: &InitContext<'_>,
     go: &mut PipeReader,
 ) -> Result<Option<Meminfo>, String> {
     let step = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
@@ -112,21 +112,22 @@ fn boot(
     named.map_err(step("setting its name"))?;
     groups::enter(&config.groups).map_err(step("entering its control groups"))?;
     let limits = config.limits;
-    let keep = &given.shared.keep;
-    mount_private(keep, limits.memory).map_err(step("mounting its private folders"))?;
+    let visible = &context.shared.visible;
+    mount_private(visible, limits.memory).map_err(step("mounting its private folders"))?;
     groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     let own_run = is_private(Path::new("/run"));
     let meminfo = identity::give(config, own_run);
     let meminfo = meminfo.map_err(step("giving it an identity"))?;
-    set_sysctls(config, given.pinned).map_err(step("setting its network parameters"))?;
+    set_sysctls(config, context.pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)
         .map_err(step("waiting for its cable"))?;
-    configure_network(config, given.shared.gateway_mac).map_err(step("configuring its network"))?;
-    let Some(feed) = given.feed else {
+    configure_network(config, context.shared.gateway_mac)
+        .map_err(step("configuring its network"))?;
+    let Some(feed) = context.feed else {
         return Ok(meminfo);
     };
-    let handed_over = service::hand_over(feed, given.number, own_run);
+    let handed_over = service::hand_over(feed, context.number, own_run);
     handed_over
         .map(|()| meminfo)
         .map_err(|error| match error.kind() {
@@ -185,15 +186,15 @@ fn is_private(folder: &Path) -> bool {
     folder.is_dir() && !folder.is_symlink()
 }
 
-/// Gives the host folders of its own and keeps `keep` visible below them. No folder holds more than
+/// Gives the host folders of its own and leaves those in `visible` there. No folder holds more than
 /// the host's `memory`, where no control group counts them.
-fn mount_private(keep: &[std::path::PathBuf], memory: Option<u64>) -> io::Result<()> {
+fn mount_private(visible: &[std::path::PathBuf], memory: Option<u64>) -> io::Result<()> {
     let inside = |folder: &Path, of: &str| folder.starts_with(of) && folder != Path::new(of);
     let below = |folder: &Path| {
         inside(folder, OVERLAID) || PRIVATE.iter().any(|(private, _)| inside(folder, private))
     };
     let mut kept = Vec::new();
-    for folder in keep.iter().filter(|folder| below(folder)) {
+    for folder in visible.iter().filter(|folder| below(folder)) {
         kept.push((folder, sys::clone_tree(folder)?));
     }
     for (folder, mode) in PRIVATE {
@@ -325,7 +326,7 @@ pub(super) fn apply_shaper(shaper: &Shaper) -> io::Result<u64> {
     shaper::set_shaper(&mut Netlink::open()?, index, shaper)
 }
 
-/// Makes the host send single packets from now on. A link's bucket counts a super-packet wrong, and
+/// Makes the host send single packets from now on. A link's shaper counts a super-packet wrong, and
 /// one that shrinks below a waiting super-packet never sends again. A connection reads the
 /// interface's features from its route once (`sk_setup_caps` in `net/core/sock.c`), so the routes
 /// are replaced, which makes every connection look again.

@@ -156,12 +156,12 @@ impl Round {
 
 /// The dump that the run has asked for.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PendingDump {
     is_under_way: bool,
     arrived: Option<(Vec<Dumped>, u64, Option<OwnedFd>)>,
 }
 
-impl Asked {
+impl PendingDump {
     pub(super) fn arrived(&mut self, hosts: Vec<Dumped>, cpu_ns: u64, mut fds: Vec<OwnedFd>) {
         self.is_under_way = false;
         self.arrived = Some((hosts, cpu_ns, fds.pop()));
@@ -185,7 +185,7 @@ impl Sandbox {
     /// [`AsFd`](std::os::fd::AsFd) first. A second dump that arrives before the first is taken
     /// replaces it.
     pub fn poll_connections(&mut self) -> Result<Option<Connections>, SandboxError> {
-        let arrived = self.take_unasked(|sandbox| sandbox.dump.arrived.take())?;
+        let arrived = self.take_unrequested(|sandbox| sandbox.dump.arrived.take())?;
         let Some((hosts, cpu_ns, file)) = arrived else {
             return Ok(None);
         };

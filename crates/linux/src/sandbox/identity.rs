@@ -35,7 +35,7 @@ const CPUINFO: &str = "/proc/cpuinfo";
 const MEMINFO: &str = "/proc/meminfo";
 
 /// How often `/proc/meminfo` of a host with memory of its own is refreshed.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+pub(super) const REFRESH: Duration = Duration::from_secs(1);
 
 /// Gives this host its identity; returns what follows what the host does. A host without a `/run` of
 /// its own, which has no place for it, keeps the machine's; a file that the machine does not have stays

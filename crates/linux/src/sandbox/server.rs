@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Rlimit, Signal, kill_process, kill_process_group, setsid};
 use rustix::thread::set_name;
 
-use super::boot::{Given, Sysctl};
+use super::boot::{InitContext, Sysctl};
 use super::dump::{HostDiag, Round};
 use super::service::{Answers, Service};
 use super::usage::Tasks;
@@ -103,7 +103,7 @@ fn serve<A: Answers>(
         return Ok(());
     };
     crate::resources::duty::without_stop_signals();
-    crate::farewell::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
+    crate::exit_cleanup::arm(&config.remove).map_err(|e| format!("binding to the run: {e}"))?;
     let mut server = Server::set_up(config, uid, gid)?;
     let inquiries = answers.map(|answers| server.start_service(answers));
     let inquiries = inquiries.transpose()?;
@@ -139,7 +139,7 @@ fn serve<A: Answers>(
             continue;
         }
         let Some((request, fds)) = channel.receive::<Request>().map_err(ended)? else {
-            crate::farewell::now();
+            crate::exit_cleanup::run();
         };
         let last = matches!(request, Request::Shutdown);
         let (answer, fds) = server
@@ -358,13 +358,13 @@ impl Server {
         match unsafe { sys::fork(flags) }? {
             Fork::Child => {
                 drop((go_write, report_read));
-                let given = Given {
+                let context = InitContext {
                     number: self.hosts.len(),
                     shared: &self.config,
                     pinned: &self.pinned,
                     feed: self.service.as_ref().map(|service| &service.feed),
                 };
-                boot::main(config, &given, go_read, report_write)
+                boot::main(config, &context, go_read, report_write)
             }
             Fork::Parent { pid, .. } => {
                 self.hosts.push(Host {

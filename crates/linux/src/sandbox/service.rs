@@ -65,7 +65,7 @@ pub trait Answers {
     fn name(&self, query: &[u8]) -> Option<Vec<u8>>;
 
     /// What a client of the information service of host number `host` gets for all that it has sent so
-    /// far. `fresh` says whether the last state is new enough to tell.
+    /// far. `fresh` says whether the last state is new enough to pass on.
     fn inquiry(&self, host: usize, request: &[u8], fresh: bool) -> Inquiry;
 
     /// Takes the run's state in.
@@ -133,8 +133,8 @@ impl Sandbox {
         asked
     }
 
-    /// Tells the hosts' service the run's state, which it has [asked for](Self::is_asked).
-    pub fn tell(&mut self, state: &impl Serialize) {
+    /// Sends the hosts' service the run's state, which it has [asked for](Self::is_asked).
+    pub fn send_state(&mut self, state: &impl Serialize) {
         self.inquiries
             .take_if(|channel| channel.send(state, &[]).is_err());
     }
@@ -386,7 +386,7 @@ impl<A: Answers> Serving<A> {
         self.learnt.is_some_and(|learnt| age(learnt) < FRESH)
     }
 
-    /// Tells all who wait.
+    /// Answers all clients that wait.
     fn take_state(&mut self, state: A::State) {
         self.answers.learn(state);
         (self.learnt, self.asked) = (Some(MachineTime::now()), false);

@@ -29,7 +29,7 @@ pub(super) struct Warden {
     /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
     /// Held open for as long as it must run; closing it ends the warden.
-    _go_on: PipeWriter,
+    _lifeline: PipeWriter,
 }
 
 /// A process that the warden has killed.
@@ -66,18 +66,18 @@ impl Warden {
             return Ok(None);
         }
         let (said, says) = io::pipe()?;
-        let (go_on, held) = io::pipe()?;
+        let (lifeline, held) = io::pipe()?;
         // SAFETY: the sandbox has one thread.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {
                 drop((said, held));
-                main(work, cpus, &go_on, says)
+                main(work, cpus, &lifeline, says)
             }
             Fork::Parent { pid, .. } => Ok(Some(Self {
                 pid,
                 said,
                 partial: Vec::new(),
-                _go_on: held,
+                _lifeline: held,
             })),
         }
     }
@@ -129,20 +129,25 @@ struct Work {
     of_limit: Vec<usize>,
 }
 
-fn main(work: Work, cpus: usize, go_on: &PipeReader, says: PipeWriter) -> ! {
+fn main(work: Work, cpus: usize, lifeline: &PipeReader, says: PipeWriter) -> ! {
     set_name(c"longhaul-warden").ok();
     sys::reset_signals();
     cpu::without_timer_slack();
     Scheduling::ShortSlice.apply();
-    let code = match serve(work, cpus, go_on.as_fd(), says) {
+    let code = match serve(work, cpus, lifeline.as_fd(), says) {
         Ok(()) => 0,
         Err(_) => 1,
     };
     sys::exit_now(code)
 }
 
-/// Takes turns until the other end of `go_on` is closed; then continues everything.
-fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: PipeWriter) -> io::Result<()> {
+/// Takes turns until the other end of `lifeline` is closed; then continues everything.
+fn serve(
+    work: Work,
+    cpus: usize,
+    lifeline: BorrowedFd<'_>,
+    mut says: PipeWriter,
+) -> io::Result<()> {
     let of_limit = work.of_limit;
     let duty = (!work.shares.is_empty()).then(|| Controller::new(&work.shares, cpus));
     let watchdog = (!work.limits.is_empty()).then(|| Watchdog::new(work.limits));
@@ -158,7 +163,7 @@ fn serve(work: Work, cpus: usize, go_on: BorrowedFd<'_>, mut says: PipeWriter) -
             next_ns = next_ns.min(watchdog.due_ns());
         }
         let wait = Duration::from_nanos(next_ns.saturating_sub(monotonic_ns()));
-        if sys::wait_readable(&[go_on], Some(wait))?[0] {
+        if sys::wait_readable(&[lifeline], Some(wait))?[0] {
             return Ok(());
         }
     }

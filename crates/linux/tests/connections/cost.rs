@@ -1,4 +1,4 @@
-//! What a dump and a look at all tasks cost, with tables of hosts' own and with the machine's.
+//! What a dump and a reading of all tasks cost, with tables of hosts' own and with the machine's.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ pub(super) fn measure(hosts: usize, connections: usize) {
             let mut pipe = all.program(host, &["many", &connections.to_string()]);
             read_until(&mut pipe, |text| text.contains("ready"));
         }
-        let (mut costs, mut took, mut looks, mut seen) = (vec![], vec![], vec![], 0);
+        let (mut costs, mut took, mut usage, mut seen) = (vec![], vec![], vec![], 0);
         for _ in 0..ROUNDS {
             let began = Instant::now();
             all.sandbox.request_connections().unwrap();
             let dump = all.await_connections();
             took.push(began.elapsed());
             costs.push(dump.cost);
-            looks.push(all.sandbox.usage().unwrap().cost);
+            usage.push(all.sandbox.usage().unwrap().cost);
             seen = dump.hosts.iter().map(|host| host.list.len()).sum();
         }
         println!(
@@ -33,7 +33,7 @@ pub(super) fn measure(hosts: usize, connections: usize) {
              elapsed {}; tasks CPU {}",
             figures(costs),
             figures(took),
-            figures(looks)
+            figures(usage)
         );
         let began = Instant::now();
         all.sandbox.shutdown().unwrap();

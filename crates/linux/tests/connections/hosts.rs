@@ -72,7 +72,7 @@ impl Hosts {
         let program = std::env::current_exe().unwrap();
         let shared = SandboxConfig {
             hosts_file: "127.0.0.1\tlocalhost\n".to_owned(),
-            keep: vec![program.parent().unwrap().to_owned()],
+            visible: vec![program.parent().unwrap().to_owned()],
             gateway_mac: GATEWAY,
             tcp_buckets,
             ..SandboxConfig::default()

@@ -166,7 +166,7 @@ impl<'a> State<'a> {
             }
         }
         for &(vertex, back) in moves[kept..].iter().rev() {
-            self.look(vertex);
+            self.sum_joins(vertex);
             let back = self.moved(vertex, back);
             self.make(vertex, back);
         }
@@ -208,7 +208,7 @@ impl<'a> State<'a> {
     /// to the idlest one, others only to cores that they are joined to.
     fn best_move(&mut self, vertex: u32, fits: bool) -> Option<Move> {
         let from = self.part[vertex as usize];
-        self.look(vertex);
+        self.sum_joins(vertex);
         let now = self.work[usize::from(from)];
         if now > self.most {
             let idlest = super::least(&self.work) as u16;
@@ -237,7 +237,7 @@ impl<'a> State<'a> {
     }
 
     /// Sums what joins a vertex to each core.
-    fn look(&mut self, vertex: u32) {
+    fn sum_joins(&mut self, vertex: u32) {
         for &core in &self.joined {
             self.joins[usize::from(core)] = 0;
         }
@@ -252,7 +252,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What a move comes to, by the sums of [`Self::look`].
+    /// What a move comes to, by the sums of [`Self::sum_joins`].
     fn moved(&self, vertex: u32, to: u16) -> Move {
         let from = usize::from(self.part[vertex as usize]);
         let load = 2 * self.graph.load(vertex);

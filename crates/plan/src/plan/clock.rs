@@ -7,9 +7,9 @@ use longhaul_core::Span;
 
 use super::ProgramPlan;
 use crate::file::spec::{Clock, Experiment};
+use crate::flow_groups::TrafficPlan;
 use crate::limits::RunClock;
 use crate::text::error::{Faults, Pos, shown};
-use crate::traffic::TrafficPlan;
 
 /// The longest virtual run: far from the end of 64-bit time, which is 584 years.
 const LONGEST: Span = Span::from_s(100 * 365 * 86_400);

@@ -135,7 +135,7 @@ fn draft(
             at: Time::ZERO + start,
             every,
             times,
-            text: format!("{}: {}", names.join(", "), told(&action)),
+            text: format!("{}: {}", names.join(", "), describe(&action)),
             action,
         },
         at: place,
@@ -143,7 +143,7 @@ fn draft(
 }
 
 /// The action in words.
-fn told(action: &Action) -> String {
+fn describe(action: &Action) -> String {
     match action {
         Action::Set { patch, .. } => described::patch(patch),
         Action::Ramp { ramp, .. } => format!("{} over {}", described::patch(&ramp.to), ramp.over),

@@ -17,7 +17,7 @@ use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{QueueLimit, Rate};
 
 use super::paths::{Reach, UNLIMITED, bytes};
-use crate::card::Card;
+use crate::early_release::EarlyRelease;
 use crate::schedule::Schedule;
 
 /// The memory that the packet pool may take.
@@ -59,10 +59,10 @@ pub(crate) fn packets_inside(
         .map(|pipe| packets_of(&pipe.params, most_per_s))
         .collect();
     if offload {
-        // What the cards of hosts hand over early waits in the link, beside its queue.
+        // What hosts' shapers release early waits in the link, beside its queue.
         for (pipe, most) in topology.pipes().iter().zip(&mut most) {
             if topology.node(pipe.from).kind == NodeKind::Host {
-                let ahead = |rate| Card::default().packets(rate);
+                let ahead = |rate| EarlyRelease::default().packets(rate);
                 *most = most.saturating_add(pipe.params.rate.map_or(0, ahead));
             }
         }

@@ -347,10 +347,11 @@ fn quoted(text: &str) -> String {
     let special = words.iter().any(|word| text.eq_ignore_ascii_case(word));
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. %/".contains(c);
     let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    match starts && !special && text.chars().all(plain) {
-        true => text.to_owned(),
+    if starts && !special && text.chars().all(plain) {
+        text.to_owned()
+    } else {
         // JSON's strings are YAML's.
-        false => serde_json::Value::from(text).to_string(),
+        serde_json::Value::from(text).to_string()
     }
 }
 

@@ -46,7 +46,7 @@ fn a_large_file_is_refused_unread() {
     assert!(endless.contains("more than 16 MiB"), "{endless}");
 }
 
-/// Names and patterns that take long to look for: bounded for the file as a whole, told once.
+/// Names and patterns that take long to look for: bounded for the file as a whole, reported once.
 #[test]
 fn what_sets_cost_is_bounded() {
     const SPENT: &str = "stand for, or are compared with, more than 50000000 names";
@@ -74,7 +74,7 @@ fn what_sets_cost_is_bounded() {
         let message = wrong(&text);
         assert_eq!(message.matches(SPENT).count(), 1, "{message:.500}");
     }
-    // What stands for nothing costs as much, and is told by itself as long as there are looks.
+    // What stands for nothing costs as much, and is reported on its own while the budget lasts.
     for name in [&*pattern, "zz"] {
         let errors = Plan::from_text(&program(names(name, 5_000)), "f.yaml").unwrap_err();
         assert!(

@@ -1,5 +1,5 @@
 //! The table of link fields: every row is in the schema, in the reference, in what is set and in what
-//! is told.
+//! is shown.
 
 use std::path::Path;
 
@@ -91,9 +91,9 @@ fn the_schema_has_every_field_and_says_what_it_means() {
 /// What is read of nothing is what is read of the default.
 #[test]
 fn defaults_are_what_they_are_called() {
-    let told = described::fields(&PipeParams::default());
-    assert_eq!(told.len(), FIELDS.len());
-    for (field, (name, value)) in FIELDS.iter().zip(&told) {
+    let shown = described::fields(&PipeParams::default());
+    assert_eq!(shown.len(), FIELDS.len());
+    for (field, (name, value)) in FIELDS.iter().zip(&shown) {
         assert_eq!(field.name, *name);
         if field.name != OF_THE_LINK {
             assert_eq!(field.default, value, "{name}");
@@ -136,7 +136,7 @@ fn other_value(field: &Field) -> &'static str {
 }
 
 #[test]
-fn every_field_is_set_and_told_alone() {
+fn every_field_is_set_and_described_alone() {
     let elements = Elements::new().with("idle", || Box::new(Nothing));
     for field in FIELDS {
         let values = [(field.name.to_owned(), other_value(field).to_owned())];
@@ -166,11 +166,11 @@ fn ramps_take_the_fields_that_say_so_and_no_others() {
         );
         if field.ramp.is_some() {
             let plan = Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
-            let told = &plan.schedule.events[0].text;
+            let text = &plan.schedule.events[0].text;
             let expected = format!("{} ", field.name);
             assert!(
-                told.contains(&expected) && told.ends_with(&Span::from_s(1).to_string()),
-                "{told}"
+                text.contains(&expected) && text.ends_with(&Span::from_s(1).to_string()),
+                "{text}"
             );
         } else {
             let expected = format!("no straight line leads to `{}`", field.name);

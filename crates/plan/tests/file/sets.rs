@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use longhaul_plan::flow_groups::Pairs;
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::Pairs;
 
 use crate::wrong;
 
@@ -421,7 +421,7 @@ fn overrides_reach_all_entries_like_a_pattern() {
 }
 
 #[test]
-fn wrong_names_are_told_with_what_there_is() {
+fn wrong_names_are_reported_with_what_there_is() {
     let hint = |set: &str| {
         let error = error(&format!("programs: {{ p: {{ on: {set}, run: x }} }}\n"));
         error.split("hint: ").nth(1).unwrap_or_default().to_owned()

@@ -68,7 +68,7 @@ fn spread_delays_count_by_their_mean_and_fill_the_pool_by_their_longest() {
     let (constant, buffer) = slots("20 ms");
     let (spread, same) = slots("{ uniform: [0 ms, 40 ms] }");
     // 1 Gbit/s of the smallest frames are 1,953,125 a second, 39,062 in 20 ms, both ways, and
-    // each direction's queue and packet in service, and 5 ms of packets of 1000 bytes from a card.
+    // each direction's queue and packet in service, and 5 ms of packets of 1000 bytes released early.
     assert_eq!(constant, 2 * (39_062 + 101 + 625));
     // Of a uniform distribution 0.9999 lie below 39.996 ms.
     assert_eq!(spread, 2 * (78_117 + 101 + 625));

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use crate::common::{SAMPLES, has_note, names, options, parse, sample, wrong};
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
+fn what_is_wrong_is_reported_with_its_place_and_what_to_do() {
     let graph = |inside: &str| format!("graph [\n{inside}\n]");
     let xml = |inside: &str| format!("<graphml><graph>\n{inside}\n</graph></graphml>");
     let cases = [

@@ -147,7 +147,7 @@ fn addresses_lead_back_to_names() {
 }
 
 #[test]
-fn what_is_not_there_is_told_at_once() {
+fn what_does_not_exist_is_answered_at_once() {
     for unknown in [
         "b",
         "example.com",

@@ -104,7 +104,7 @@ pub struct Rate {
     pub app_limited: bool,
 }
 
-/// What an acknowledgement tells an algorithm.
+/// What an algorithm gets from an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// Now.

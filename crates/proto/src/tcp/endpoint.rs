@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Puts up to `bytes` into the send buffer; returns how many found room. None do after
-    /// [`close`](Self::close). [`Event::Writable`] tells of new room.
+    /// [`close`](Self::close). [`Event::Writable`] reports new room.
     pub fn write(&mut self, bytes: u64) -> u64 {
         if self.state == State::Closed {
             return 0;
@@ -143,7 +143,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether [`poll_event`](Self::poll_event) has something to tell.
+    /// Whether [`poll_event`](Self::poll_event) would return an event.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }

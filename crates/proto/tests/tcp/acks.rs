@@ -113,19 +113,19 @@ fn lone_segments_are_acknowledged_after_40_ms() {
 }
 
 #[test]
-fn what_comes_out_of_order_is_told_at_once_most_recent_first() {
+fn what_comes_out_of_order_is_acknowledged_at_once_most_recent_first() {
     let mut b = reader(Config {
         quickack: 0,
         timestamps: false,
         ..Config::default()
     });
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for index in [2, 4, 6, 3, 0, 2] {
         b.handle_segment(ms(20), &data(index));
         let ack = b.poll_transmit(ms(20));
         let blocks = ack.iter().flat_map(|ack| ack.sacks.blocks().to_vec());
         let number = |seq: u64| (seq - 1) / u64::from(FULL);
-        told.push(
+        reported.push(
             blocks
                 .map(|r| (number(r.start), number(r.end)))
                 .collect::<Vec<_>>(),
@@ -140,7 +140,7 @@ fn what_comes_out_of_order_is_told_at_once_most_recent_first() {
         // A duplicate comes first (RFC 2883).
         vec![(2, 3), (2, 5), (6, 7)],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 /// Question and answer: acknowledgements ride on the answers.

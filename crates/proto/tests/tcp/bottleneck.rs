@@ -7,16 +7,16 @@ use crate::sim::{Bottleneck, Sim, ms, s, unlimited};
 
 /// Bytes that each flow received between `from` and `to` (s).
 fn received(sim: &mut Sim, from: u64, to: u64) -> Vec<f64> {
-    let look = |sim: &Sim| {
+    let sample = |sim: &Sim| {
         sim.flows
             .iter()
             .map(|f| f.b.info().received)
             .collect::<Vec<_>>()
     };
     sim.run(s(from));
-    let before = look(sim);
+    let before = sample(sim);
     sim.run(s(to));
-    look(sim)
+    sample(sim)
         .iter()
         .zip(&before)
         .map(|(after, before)| (after - before) as f64)

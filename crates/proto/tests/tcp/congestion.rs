@@ -3,12 +3,12 @@
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config, Phase};
 
-use crate::sim::{Bottleneck, Fate, Sim, ms, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Sim, ms, s, unlimited};
 
 /// A full segment's packet, in bits.
 const PACKET: f64 = 1500.0 * 8.0;
 
-/// One BBR flow over 20 Mbit/s, RTT 40 ms, looked at each ms from `from`: (time, window, pacing).
+/// One BBR flow over 20 Mbit/s, RTT 40 ms, sampled each ms from `from`: (time, window, pacing).
 fn bbr(from: u64, to: u64) -> (Sim, Vec<(Time, u32, f64, u32)>) {
     let mut sim = Sim::new(Bottleneck::new(20_000_000, 500));
     let flow = sim.flow(&unlimited(Algorithm::Bbr), Span::from_ms(40), Time::ZERO);
@@ -123,19 +123,19 @@ fn bbr_finds_the_bandwidth_and_cycles_through_eight_phases() {
     assert!(phases.len() >= 24, "{phases:?}");
     // No standing queue, and the link is used.
     let before = sim.flows[0].b.info().received;
-    let (mut queue, mut looks) = (0, 0);
+    let (mut queue, mut samples) = (0, 0);
     sim.watch(s(10), Span::from_ms(5), |sim| {
         queue += sim.bottleneck.queue(sim.now);
-        looks += 1;
+        samples += 1;
     });
     let goodput = (sim.flows[0].b.info().received - before) as f64 * 8.0 * 1500.0 / 1448.0;
     println!(
         "BBR: {:.3} of the link, queue {:.1}",
         goodput / 20e6,
-        queue as f64 / looks as f64
+        queue as f64 / samples as f64
     );
     assert!(goodput / 20e6 > 0.95);
-    assert!(queue as f64 / looks as f64 <= 20.0);
+    assert!(queue as f64 / samples as f64 <= 20.0);
 }
 
 /// BBR's first rate is its window over the round trip times 2.885, and it doubles each round.
@@ -224,9 +224,9 @@ fn bic_searches_for_the_last_maximum() {
         let data = from_a && segment.len > 0;
         count += u64::from(data);
         if data && count == 5000 {
-            Fate::Drop
+            Impairment::Drop
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     });
     let config = Config {

@@ -3,7 +3,7 @@
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config, Ecn, EcnMode, Flags};
 
-use crate::sim::{Bottleneck, Fate, Sim, ms, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Sim, ms, s, unlimited};
 
 /// RFC 3168 §6.1: the echo lasts from the mark to the confirmation, and the window falls once.
 #[test]
@@ -19,9 +19,9 @@ fn a_mark_is_echoed_until_confirmed_and_reduces_once() {
     sim.rule = Box::new(move |_, from_a, segment, _| {
         count += u64::from(from_a && segment.len > 0);
         if from_a && segment.len > 0 && (count == 100 || count == 101) {
-            Fate::Mark
+            Impairment::Mark
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     });
     sim.log = Some(Vec::new());
@@ -96,9 +96,9 @@ fn dctcp_counts_each_mark() {
             let data = from_a && segment.len > 0;
             count += u64::from(data);
             if data && count % period < marked {
-                Fate::Mark
+                Impairment::Mark
             } else {
-                Fate::Pass
+                Impairment::Pass
             }
         });
         let config = Config {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config, Endpoint, Event, Flags, Segment, State};
 
-use crate::sim::{Bottleneck, Fate, Sim, in_ms, ms, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Sim, in_ms, ms, s, unlimited};
 
 fn events(end: &mut Endpoint) -> Vec<Event> {
     std::iter::from_fn(|| end.poll_event()).collect()
@@ -93,7 +93,7 @@ fn exchange(a: &mut Endpoint, b: &mut Endpoint, now: Time) {
 #[test]
 fn an_unanswered_syn_is_repeated_six_times() {
     let mut sim = Sim::new(Bottleneck::default());
-    sim.rule = Box::new(|_, _, _, _| Fate::Drop);
+    sim.rule = Box::new(|_, _, _, _| Impairment::Drop);
     sim.log = Some(Vec::new());
     sim.flow(&Config::default(), Span::from_ms(10), Time::ZERO);
     sim.run(s(200));

@@ -4,7 +4,7 @@ use longhaul_core::rng::Stream;
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config};
 
-use crate::sim::{Bottleneck, Fate, Rule, Sim, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Rule, Sim, s, unlimited};
 
 /// One in `every` data segments is lost.
 fn periodic(every: u64) -> Rule {
@@ -12,9 +12,9 @@ fn periodic(every: u64) -> Rule {
     Box::new(move |_, from_a, segment, _| {
         count += u64::from(from_a && segment.len > 0);
         if from_a && segment.len > 0 && count.is_multiple_of(every) {
-            Fate::Drop
+            Impairment::Drop
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     })
 }
@@ -37,7 +37,11 @@ fn random(p: f64, seed: u64) -> Rule {
     let threshold = (p * u64::MAX as f64) as u64;
     Box::new(move |_, from_a, segment, _| {
         let lost = from_a && segment.len > 0 && stream.draw() < threshold;
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost {
+            Impairment::Drop
+        } else {
+            Impairment::Pass
+        }
     })
 }
 

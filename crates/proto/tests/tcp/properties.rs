@@ -12,7 +12,7 @@ use longhaul_proto::tcp::{
 };
 use proptest::prelude::*;
 
-use crate::sim::{Bottleneck, Fate, Sim, ms, s};
+use crate::sim::{Bottleneck, Impairment, Sim, ms, s};
 
 fn config() -> impl Strategy<Value = Config> {
     let switches = (
@@ -51,31 +51,31 @@ fn config() -> impl Strategy<Value = Config> {
 }
 
 /// A network that for its first `decisions` loses, doubles, marks and delays, then is sound; and
-/// that holds the sender to the window that the other side has told.
+/// that holds the sender to the window that the other side has advertised.
 fn hostile(sim: &mut Sim, seed: u64, decisions: u64, percent: u64) -> Rc<Cell<u64>> {
     let mut stream = Stream::new(seed, "network");
     let mut left = decisions;
     let edge = Rc::new(Cell::new(0u64));
-    let told = edge.clone();
+    let advertised = edge.clone();
     sim.rule = Box::new(move |_, from_a, segment, _| {
         if from_a && segment.len > 0 {
             assert!(
-                segment.seq + u64::from(segment.len) <= told.get(),
+                segment.seq + u64::from(segment.len) <= advertised.get(),
                 "beyond the window"
             );
         } else if !from_a {
-            told.set(told.get().max(segment.ack + segment.window));
+            advertised.set(advertised.get().max(segment.ack + segment.window));
         }
         left = left.saturating_sub(1);
         let draw = stream.draw();
         if left == 0 || draw % 100 >= percent {
-            return Fate::Pass;
+            return Impairment::Pass;
         }
         match draw / 100 % 5 {
-            0 | 1 => Fate::Drop,
-            2 => Fate::Twice,
-            3 if segment.ecn != Ecn::NotEct => Fate::Mark,
-            _ => Fate::Late(Span::from_us(draw / 500 % 80_000)),
+            0 | 1 => Impairment::Drop,
+            2 => Impairment::Duplicate,
+            3 if segment.ecn != Ecn::NotEct => Impairment::Mark,
+            _ => Impairment::Delay(Span::from_us(draw / 500 % 80_000)),
         }
     });
     edge

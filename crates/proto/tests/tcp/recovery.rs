@@ -3,7 +3,7 @@
 use longhaul_core::time::{Span, Time};
 use longhaul_proto::tcp::{Algorithm, Config, Event, Phase};
 
-use crate::sim::{Bottleneck, Fate, Sim, in_ms, ms, s, unlimited};
+use crate::sim::{Bottleneck, Impairment, Sim, in_ms, ms, s, unlimited};
 
 const RTT: Span = Span::from_ms(100);
 
@@ -17,9 +17,9 @@ fn flow(config: &Config, segments: u64, lost: Vec<u64>) -> Sim {
         let hit = lost
             .iter()
             .position(|&l| from_a && segment.len > 0 && l == number);
-        hit.map_or(Fate::Pass, |at| {
+        hit.map_or(Impairment::Pass, |at| {
             lost.swap_remove(at);
-            Fate::Drop
+            Impairment::Drop
         })
     });
     let flow = sim.flow(config, RTT, Time::ZERO);
@@ -50,9 +50,9 @@ fn time_outs_double_exactly() {
     );
     sim.rule = Box::new(|_, from_a, segment, _| {
         if from_a && segment.len > 0 {
-            Fate::Drop
+            Impairment::Drop
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     });
     sim.run(s(4000));
@@ -89,9 +89,9 @@ fn a_sample_ends_the_doubling() {
     sim.rule = Box::new(move |_, from_a, segment, _| {
         tries += u32::from(from_a && segment.len > 0);
         if from_a && segment.len > 0 && tries <= 3 {
-            Fate::Drop
+            Impairment::Drop
         } else {
-            Fate::Pass
+            Impairment::Pass
         }
     });
     sim.run(ms(1500));
@@ -192,7 +192,7 @@ fn recovery_halves_in_proportion() {
 }
 
 /// RFC 8985 §7: the last two segments are lost; two round trips and 2 ms after the last news the
-/// last one is sent again, and its selective acknowledgement tells of the other.
+/// last one is sent again, and its selective acknowledgement reports the other.
 #[test]
 fn a_tail_loss_is_probed_for() {
     let mut sim = flow(&wide(), 10, vec![8, 9]);
@@ -243,9 +243,9 @@ fn a_needless_reduction_is_undone() {
             let hit = from_a && segment.len > 0 && segment.seq > 20 * 1448 && !done;
             done |= hit;
             if hit {
-                Fate::Late(Span::from_ms(20))
+                Impairment::Delay(Span::from_ms(20))
             } else {
-                Fate::Pass
+                Impairment::Pass
             }
         });
         sim.run(ms(1000));

@@ -12,16 +12,16 @@ use longhaul_proto::tcp::{Config, Ecn, Endpoint, Segment};
 
 /// What becomes of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Impairment {
     Pass,
     Drop,
     Mark,
-    Twice,
-    Late(Span),
+    Duplicate,
+    Delay(Span),
 }
 
 /// Decides on a segment: flow, whether it travels from the opener, the segment, now.
-pub(crate) type Rule = Box<dyn FnMut(usize, bool, &Segment, Time) -> Fate>;
+pub(crate) type Rule = Box<dyn FnMut(usize, bool, &Segment, Time) -> Impairment>;
 
 /// The bottleneck; without a rate it takes no time.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl Sim {
             now: Time::ZERO,
             flows: Vec::new(),
             bottleneck,
-            rule: Box::new(|_, _, _, _| Fate::Pass),
+            rule: Box::new(|_, _, _, _| Impairment::Pass),
             log: None,
             arrivals: BinaryHeap::new(),
             slots: Vec::new(),
@@ -163,11 +163,11 @@ impl Sim {
         let mut late = Span::ZERO;
         let mut copies = 1;
         match (self.rule)(flow, from_a, &segment, self.now) {
-            Fate::Pass => {}
-            Fate::Drop => return,
-            Fate::Mark => segment.ecn = Ecn::Ce,
-            Fate::Twice => copies = 2,
-            Fate::Late(span) => late = span,
+            Impairment::Pass => {}
+            Impairment::Drop => return,
+            Impairment::Mark => segment.ecn = Ecn::Ce,
+            Impairment::Duplicate => copies = 2,
+            Impairment::Delay(span) => late = span,
         }
         for _ in 0..copies {
             let out = if from_a {
@@ -276,12 +276,12 @@ impl Sim {
         self.now = self.now.max(until);
     }
 
-    /// Runs to `until` and looks every `every`.
-    pub(crate) fn watch(&mut self, until: Time, every: Span, mut look: impl FnMut(&mut Self)) {
+    /// Runs to `until` and calls `sample` every `every`.
+    pub(crate) fn watch(&mut self, until: Time, every: Span, mut sample: impl FnMut(&mut Self)) {
         while self.now < until {
             let next = (self.now + every).min(until);
             self.run(next);
-            look(self);
+            sample(self);
         }
     }
 }

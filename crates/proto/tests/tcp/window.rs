@@ -93,7 +93,7 @@ fn a_slow_reader_sets_the_pace() {
 
 /// Without room nothing more is accepted, and news come when a third is free.
 #[test]
-fn a_full_send_buffer_refuses_and_tells_of_room() {
+fn a_full_send_buffer_refuses_and_announces_room() {
     let mut sim = Sim::new(Bottleneck::default());
     let config = Config {
         wmem: 30_000,

@@ -71,7 +71,7 @@ pub(super) struct Scanner<'a> {
 
 impl Scanner<'_> {
     /// Scans these pipes: all packets that come out of them in the window.
-    pub(super) fn look(&mut self, pipes: &[wheel::Entry], is_far: bool, scans: &mut Vec<PipeScan>) {
+    pub(super) fn scan(&mut self, pipes: &[wheel::Entry], is_far: bool, scans: &mut Vec<PipeScan>) {
         if is_far {
             self.scan_lanes::<true>(pipes, scans);
         } else {

@@ -62,7 +62,7 @@ impl CoDel {
 
 impl Control {
     /// The packet to serve at `now`, and whether it is to be marked: `deque` of §5. `pop` takes
-    /// the first packet of the line and tells the bytes that stay behind it.
+    /// the first packet of the line and returns the bytes that stay behind it.
     pub(super) fn dequeue(
         &mut self,
         params: &params::CoDel,

@@ -1,6 +1,6 @@
 //! RED: random early detection, Floyd and Jacobson, IEEE/ACM Transactions on Networking 1 (1993).
 //!
-//! Theory: an exponentially weighted average of the queue tells lasting from passing congestion.
+//! Theory: an exponentially weighted average of the queue separates lasting from passing congestion.
 //! Each packet that comes is a sample; time without a queue counts as many empty samples as
 //! packets of mean size could have been sent in it (§4). Between `min` and `max` the probability
 //! rises from 0 to `probability`, and is raised with each packet that passes so that drops are

@@ -87,9 +87,11 @@ fn the_line_follows_the_worst_pair() {
     run.packets([0, 1], 100_000, Span::from_us(10));
     run.packets([1, 0], 200, Span::from_us(10));
     for _ in 0..2 {
-        run.meter.watch.woken(moment(run.now), moment(run.now).at);
+        run.meter
+            .detector
+            .woken(moment(run.now), moment(run.now).at);
         run.now += Span::from_ms(5);
-        run.meter.watch.look(moment(run.now));
+        run.meter.detector.observe(moment(run.now));
         run.packets([1, 0], 3, Span::from_ms(2));
         run.now += Span::from_ms(100);
     }
@@ -141,12 +143,16 @@ fn what_a_pair_may_have_lost_is_in_its_share() {
 fn each_cause_has_a_line() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::ZERO);
-    run.meter.watch.woken(moment(run.now), moment(run.now).at);
+    run.meter
+        .detector
+        .woken(moment(run.now), moment(run.now).at);
     run.packets([0, 1], 20, Span::from_us(300));
-    run.meter.watch.woken(moment(run.now), moment(run.now).at);
+    run.meter
+        .detector
+        .woken(moment(run.now), moment(run.now).at);
     for _ in 0..22 {
         run.now += Span::from_us(500);
-        run.meter.watch.look(moment(run.now));
+        run.meter.detector.observe(moment(run.now));
     }
     run.packets([0, 1], 20, Span::from_us(400));
     run.second(|second| {
@@ -244,7 +250,7 @@ fn a_run_that_lost_everything_claims_nothing() {
 }
 
 #[test]
-fn time_that_the_machine_stood_still_is_a_reason_without_late_packets() {
+fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::ZERO);
     run.second(|second| {
@@ -271,7 +277,7 @@ fn a_run_is_repeated_only_if_it_would_have_been_better_without_stalls() {
         let mut run = Run::new();
         run.packets([0, 1], 1000, Span::ZERO);
         let woken = moment(run.now + Span::from_ms(5));
-        run.meter.watch.woken(woken, moment(run.now).at);
+        run.meter.detector.woken(woken, moment(run.now).at);
         run.packets([0, 1], 5, Span::from_ms(1));
         run.second(|second| {
             stalled(second);
@@ -331,7 +337,7 @@ fn overload_is_not_blamed_on_stalls() {
 }
 
 #[test]
-fn slow_receiving_stacks_are_told_of() {
+fn slow_receiving_stacks_are_reported() {
     let mut run = Run::new();
     run.packets([0, 1], 1000, Span::from_us(10));
     (0..1000).for_each(|_| run.meter.measured.after_call.record(Span::from_us(250)));

@@ -35,12 +35,12 @@ impl Judge {
         };
         let stalls = match self.stalls.count {
             0 => String::new(),
-            _ => format!(" (this {})", self.stood_still()),
+            _ => format!(" (this {})", self.stalls_in_words()),
         };
         format!("{percentiles}{rates}{stalls}")
     }
 
-    fn stood_still(&self) -> String {
+    fn stalls_in_words(&self) -> String {
         let longest = readable_duration(Duration::from_nanos(self.stalls.longest_ns));
         match self.stalls.count {
             1 => format!("machine stood still once, for {longest}"),
@@ -123,7 +123,7 @@ impl Judge {
             other,
         } = self.by_cause;
         if stall > 0 {
-            let mut why = format!("the {}", self.stood_still());
+            let mut why = format!("the {}", self.stalls_in_words());
             if self.stolen > Duration::ZERO {
                 let stolen = readable_duration(self.stolen);
                 why.push_str(&format!("; its hypervisor took {stolen} of CPU time"));
@@ -176,11 +176,11 @@ impl Judge {
                 100.0 * left
             ));
         }
-        if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stood_still_share()) {
+        if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stalled_share()) {
             reasons.push(format!(
                 "the {}, for {} % of the run",
-                self.stood_still(),
-                at_most(100.0 * self.stood_still_share())
+                self.stalls_in_words(),
+                at_most(100.0 * self.stalled_share())
             ));
         }
         reasons.extend(self.excess.iter().cloned());

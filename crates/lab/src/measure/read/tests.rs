@@ -5,7 +5,7 @@ use longhaul_plan::measure::Format;
 
 use super::super::columns::{Declared, Kind, column};
 use super::super::encode::{Cell, Table};
-use super::{Columns, Pool, Told, read};
+use super::{Columns, Pool, ReadOutcome, read};
 
 struct Run(PathBuf);
 
@@ -41,14 +41,14 @@ fn part(from: u64) -> Table {
     table
 }
 
-/// Rows as texts, and what was told.
-fn rows(run: &Run, rows_max: u64) -> (Vec<String>, Told) {
+/// Rows as texts, and the outcome of reading.
+fn rows(run: &Run, rows_max: u64) -> (Vec<String>, ReadOutcome) {
     let mut rows = Vec::new();
     let columns = Columns {
         numbers: &["start_ns", "delay", "none"],
         texts: &["pipe", "port", "no"],
     };
-    let told = read(
+    let outcome = read(
         &run.0,
         "some",
         &columns,
@@ -64,7 +64,7 @@ fn rows(run: &Run, rows_max: u64) -> (Vec<String>, Told) {
             true
         },
     );
-    (rows, told)
+    (rows, outcome)
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn parts_of_both_formats_are_read_alike_and_in_order() {
             fs::write(run.0.join(format!("series/some/{number}.{ending}")), bytes).unwrap();
         }
         fs::write(run.0.join("series/some/0003.partial"), "half").unwrap();
-        let (all, told) = rows(&run, u64::MAX);
+        let (all, outcome) = rows(&run, u64::MAX);
         assert_eq!(all.len(), 9, "{ending}");
         assert_eq!(all[0], "0 p0 80 0");
         assert_eq!(all[1], "1 p1 81 NaN");
         assert_eq!(all[8], "8 p0 88 2");
-        assert!(!told.cut && told.notes.is_empty(), "{told:?}");
-        let (some, told) = rows(&run, 4);
-        assert_eq!((some.len(), told.rows, told.cut), (6, 6, true));
+        assert!(!outcome.cut && outcome.notes.is_empty(), "{outcome:?}");
+        let (some, outcome) = rows(&run, 4);
+        assert_eq!((some.len(), outcome.rows, outcome.cut), (6, 6, true));
     }
 }
 
@@ -104,19 +104,19 @@ fn what_makes_no_sense_is_left_out_and_noted() {
     )
     .unwrap();
     fs::write(run.0.join("series/some/0004.csv"), b"\xff\xfe\x00").unwrap();
-    let (all, told) = rows(&run, u64::MAX);
+    let (all, outcome) = rows(&run, u64::MAX);
     assert_eq!(all, ["1 a 2 3", "7 d 8 NaN"]);
-    assert_eq!(told.notes.len(), 4, "{:?}", told.notes);
+    assert_eq!(outcome.notes.len(), 4, "{:?}", outcome.notes);
     assert!(
-        told.notes[0].contains("0001.csv has 4 lines that make no sense"),
+        outcome.notes[0].contains("0001.csv has 4 lines that make no sense"),
         "{:?}",
-        told.notes
+        outcome.notes
     );
 }
 
 #[test]
 fn a_series_that_is_not_there_has_no_rows() {
     let run = Run::new("none");
-    let (all, told) = rows(&run, 10);
-    assert!(all.is_empty() && told.notes.is_empty() && !told.cut);
+    let (all, outcome) = rows(&run, 10);
+    assert!(all.is_empty() && outcome.notes.is_empty() && !outcome.cut);
 }

@@ -165,7 +165,7 @@ fn columns_have_least_mean_and_most_and_drops_have_rows() {
 }
 
 #[test]
-fn what_is_not_read_at_the_end_of_a_run_is_told() {
+fn what_is_not_read_at_the_end_of_a_run_is_reported() {
     let folder = Folder::new("end");
     fs::create_dir(folder.0.join("series/pipes")).unwrap();
     for part in 0..3 {

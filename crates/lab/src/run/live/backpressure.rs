@@ -1,6 +1,6 @@
 //! Limits how fast hosts may send, so that programs that can wait never overrun the machine.
 //!
-//! A host sends through a token bucket (`nic.rs`). Where its link limits it, the bucket has the link's
+//! A host sends through a shaper (`bottleneck.rs`). Where its link limits it, the shaper has the link's
 //! rate; where only the machine does, it has the machine's rate, which is unknown and changes.
 //!
 //! One control law finds that rate ([`Allowance`]), as TCP finds a path's rate: the allowance grows by
@@ -15,7 +15,7 @@
 //! are faster, so that no packet is lost that a slower network would have carried. Such a link is slower
 //! than it claims, and the verdict says so ([`Backpressure::left`]).
 //!
-//! All times and rates are in machine time: the core's load, and what a bucket lets through.
+//! All times and rates are in machine time: the core's load, and what a shaper lets through.
 //!
 //! Left out: hosts behind links that send packets one by one. What the core cannot carry of theirs is
 //! shed at ingress (`drive/overload.rs`).
@@ -29,8 +29,10 @@ use std::time::Duration;
 use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_linux::sandbox::{Shaper, Traffic};
 
-use self::link::LinkBucket;
-use crate::run::live::nic::{COST_BYTES_PER_S, Limit, PACKET_COST_BYTES, machine_shaper};
+use self::link::LinkShaper;
+use crate::run::live::bottleneck::{
+    Bottleneck, COST_BYTES_PER_S, PACKET_COST_BYTES, machine_shaper,
+};
 
 /// Allowances stay within these bounds, as multiples of [`COST_BYTES_PER_S`]; the first one lets most
 /// machines keep up at once.
@@ -51,19 +53,19 @@ const SHRINK: f64 = 0.9;
 /// from then on.
 const GROW: f64 = 1.15;
 const GROW_CAREFUL: f64 = 1.02;
-/// A host that uses less than this part of its bucket only acknowledges, and will not fill it.
+/// A host that uses less than this part of its shaper's rate only acknowledges, and will not fill it.
 const BULK: f64 = 0.1;
-/// A host that uses more than this part of its bucket is held back by it: the kernel refills a bucket
+/// A host that uses more than this part of its shaper's rate is held back by it: the kernel refills a bucket
 /// late, and tokens beyond its depth are lost meanwhile.
 const HELD_BACK: f64 = 0.4;
-/// A bucket is changed when its rate is off by more than this part: the machine's speed is known no
+/// A shaper is changed when its rate is off by more than this part: the machine's speed is known no
 /// better, while a link's rate is promised.
 const WORTH_A_CHANGE: f64 = 0.04;
 const WORTH_A_CHANGE_OF_LINK: f64 = 0.002;
-/// The most buckets changed per sample: each change is a request to the sandbox.
+/// The most shapers changed per sample: each change is a request to the sandbox.
 const CHANGES_MAX: usize = 32;
 
-/// The buckets of hosts that the machine may have to hold back.
+/// The shapers of hosts that the machine may have to hold back.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure {
     allowance: Allowance,
@@ -76,23 +78,23 @@ pub(crate) struct Backpressure {
 #[derive(Debug)]
 struct Host {
     number: usize,
-    bucket: Bucket,
-    /// Bytes per second that its bucket lets through at present.
+    kind: HostShaper,
+    /// Bytes per second that its shaper lets through at present.
     applied: f64,
     /// What had come from it by the last sample.
     seen: Seen,
 }
 
 #[derive(Debug)]
-enum Bucket {
+enum HostShaper {
     /// Only the machine limits the host, whose longest frame has `frame` bytes.
     Machine {
         frame: u32,
-        /// The part of its bucket that a host uses if it always has something to send.
+        /// The part of its shaper's rate that a host uses if it always has something to send.
         most: f64,
     },
     /// Its link limits it.
-    Link(LinkBucket),
+    Link(LinkShaper),
 }
 
 /// What has come from a host so far.
@@ -106,7 +108,7 @@ pub(crate) struct Seen {
 
 /// The core's load since the last sample.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Strain {
+pub(crate) struct CoreLoad {
     pub(crate) elapsed: Duration,
     /// The part of that time in which it was busy.
     pub(crate) load: f64,
@@ -115,45 +117,45 @@ pub(crate) struct Strain {
 }
 
 impl Backpressure {
-    /// Starts to govern a host that `limit` limits from now on, or governs it anew; returns its bucket.
+    /// Starts to govern a host that has this bottleneck from now on, or governs it anew; returns its shaper.
     /// Its packets have at most `mtu` bytes, its frames at most `frame`.
     pub(crate) fn follow(
         &mut self,
         number: usize,
-        limit: Limit,
+        bottleneck: Bottleneck,
         (mtu, frame): (u32, u32),
         seen: Seen,
     ) -> Shaper {
         self.hosts.retain(|host| host.number != number);
-        let (bucket, shaper) = match limit {
-            Limit::Machine => {
+        let (kind, shaper) = match bottleneck {
+            Bottleneck::Machine => {
                 let most = if frame > mtu + ETHERNET_LEN as u32 {
                     1.0
                 } else {
                     HELD_BACK
                 };
                 let shaper = machine_shaper(self.allowance.speed, frame);
-                (Bucket::Machine { frame, most }, shaper)
+                (HostShaper::Machine { frame, most }, shaper)
             }
-            Limit::Link { shaper, .. } if shaper.traffic == Traffic::SuperPackets => {
-                (Bucket::Link(LinkBucket::new(shaper, mtu)), shaper)
+            Bottleneck::Link { shaper, .. } if shaper.traffic == Traffic::SuperPackets => {
+                (HostShaper::Link(LinkShaper::new(shaper, mtu)), shaper)
             }
-            Limit::Link { shaper, .. } => return shaper,
+            Bottleneck::Link { shaper, .. } => return shaper,
         };
         self.hosts.push(Host {
             number,
-            bucket,
+            kind,
             applied: shaper.bytes_per_s as f64,
             seen,
         });
         shaper
     }
 
-    /// Takes a sample: the core's load, and what has come from each host so far. Returns the buckets
+    /// Takes a sample: the core's load, and what has come from each host so far. Returns the shapers
     /// that have to change.
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
-        strain: Strain,
+        core_load: CoreLoad,
         seen: impl Fn(usize) -> Seen,
     ) -> Vec<(usize, Shaper)> {
         let mut came = Vec::new();
@@ -168,7 +170,7 @@ impl Backpressure {
             };
             if new.packets > 0 {
                 came.push((index, new));
-                wanted.take(host, &new, strain.elapsed);
+                wanted.take(host, &new, core_load.elapsed);
             }
         }
         if let Some(rate) = wanted.held_back {
@@ -178,22 +180,22 @@ impl Backpressure {
         if came.is_empty() {
             return Vec::new();
         }
-        self.allowance.look(&strain, &wanted);
+        self.allowance.adapt(&core_load, &wanted);
         self.change(&came)
     }
 
-    /// The new buckets of hosts from which something came.
+    /// The new shapers of hosts from which something came.
     fn change(&mut self, came: &[(usize, Seen)]) -> Vec<(usize, Shaper)> {
         let mut changes = Vec::new();
         for (index, new) in came {
             let host = &mut self.hosts[*index];
-            let (shaper, worth) = match &host.bucket {
-                Bucket::Machine { frame, .. } => {
+            let (shaper, worth) = match &host.kind {
+                HostShaper::Machine { frame, .. } => {
                     let shaper = machine_shaper(self.allowance.speed, *frame);
                     (shaper, WORTH_A_CHANGE)
                 }
-                Bucket::Link(link) => {
-                    let shaper = link.shaper(new, self.allowance.of_links());
+                HostShaper::Link(link) => {
+                    let shaper = link.adjusted(new, self.allowance.of_links());
                     (shaper, WORTH_A_CHANGE_OF_LINK)
                 }
             };
@@ -214,12 +216,12 @@ impl Backpressure {
     /// The part of their links' rates that the machine left to hosts that wanted all of it, on
     /// average since this was called last; of several hosts in a sample the worst counts.
     pub(crate) fn left(&mut self) -> Option<f64> {
-        let (sum, looks) = std::mem::take(&mut self.left);
-        (looks > 0).then(|| sum / f64::from(looks))
+        let (sum, samples) = std::mem::take(&mut self.left);
+        (samples > 0).then(|| sum / f64::from(samples))
     }
 }
 
-/// What hosts want of their buckets, in one sample.
+/// What hosts want of their shapers, in one sample.
 #[derive(Debug, Default)]
 struct Wanted {
     /// Whether something came from a host that only the machine limits.
@@ -230,15 +232,15 @@ struct Wanted {
     most: f64,
     /// The rate of the fastest link from which something came, in bytes per second.
     fastest: f64,
-    /// The same of links whose hosts are held back by their buckets.
+    /// The same of links whose hosts are held back by their shapers.
     held_back: Option<f64>,
 }
 
 impl Wanted {
     fn take(&mut self, host: &Host, new: &Seen, elapsed: Duration) {
         let allowed = host.applied * elapsed.as_secs_f64();
-        match &host.bucket {
-            Bucket::Machine { most, .. } => {
+        match &host.kind {
+            HostShaper::Machine { most, .. } => {
                 self.machine = true;
                 let used = (new.bytes + new.packets * PACKET_COST_BYTES) as f64;
                 if used > BULK * allowed {
@@ -246,7 +248,7 @@ impl Wanted {
                     self.most += most * allowed;
                 }
             }
-            Bucket::Link(link) => {
+            HostShaper::Link(link) => {
                 self.fastest = self.fastest.max(link.rate());
                 if new.bytes as f64 > HELD_BACK * allowed {
                     let fastest = self.held_back.unwrap_or(0.0);
@@ -296,8 +298,9 @@ impl Allowance {
         }
     }
 
-    fn look(&mut self, strain: &Strain, wanted: &Wanted) {
-        let is_behind = strain.behind > BEHIND && strain.load > BUSY;
+    /// Adapts the allowance to a sample.
+    fn adapt(&mut self, core_load: &CoreLoad, wanted: &Wanted) {
+        let is_behind = core_load.behind > BEHIND && core_load.load > BUSY;
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
             // Nobody has been held to the allowance yet, so it starts from the rate that proved too
@@ -311,7 +314,7 @@ impl Allowance {
         // An allowance that limits nobody does not grow: nothing would show that it is too large.
         let has_machine = wanted.used > 0.0;
         let has_link = wanted.held_back.is_some_and(|rate| self.of_links() < rate);
-        let has_room = !is_behind && wanted.load(strain.load) < FULL;
+        let has_room = !is_behind && wanted.load(core_load.load) < FULL;
         if has_room && (has_machine || has_link) {
             self.speed *= if self.is_careful { GROW_CAREFUL } else { GROW };
         }

@@ -15,7 +15,7 @@
 //! Once a second it hands a [`Report`] to the run.
 
 mod changes;
-mod door;
+mod ingress;
 mod offload;
 mod overload;
 mod overrun;
@@ -36,7 +36,7 @@ use longhaul_core::{NodeId, Span, Time};
 use longhaul_emulation::{Applied, Emulation, Out};
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
-use longhaul_proto::traffic::Traffic;
+use longhaul_proto::modelled::Traffic;
 
 use crate::fidelity::meter::{Meter, Packet};
 use crate::fidelity::{Measured, second_of};
@@ -44,7 +44,7 @@ use crate::measure::Sampler;
 use crate::pace::{Now, Pace};
 use crate::run::ledger::{Network, Report};
 pub(super) use changes::Command;
-use door::Door;
+use ingress::Ingress;
 use overload::Overload;
 pub(super) use platform::{LinuxPlatform, Outcome, Platform};
 
@@ -104,7 +104,7 @@ impl Load {
     }
 
     /// Arrivals since t = 0 that waited in the receive ring for longer than their first pipe would
-    /// have delayed them anyway (up to `BACKLOG` of `door.rs`) plus half of the tolerance, while the
+    /// have delayed them anyway (up to `BACKLOG` of `ingress.rs`) plus half of the tolerance, while the
     /// loop was not catching up with a stall (`overrun.rs`).
     pub(super) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
@@ -213,7 +213,7 @@ pub(super) struct Drive<P> {
     /// How long a frame of each host may wait in the receive ring without leaving its first pipe
     /// later for it ([`lead`](longhaul_core::engine::Engine::lead)).
     leads: Vec<Span>,
-    door: Door,
+    ingress: Ingress,
     /// `NEIGHBOURS` in experiment time.
     neighbours: Span,
     meter: Meter,
@@ -290,7 +290,7 @@ impl<P: Platform> Drive<P> {
             nodes: parts.nodes,
             hosts,
             leads,
-            door: Door::new(parts.tolerance, pace),
+            ingress: Ingress::new(parts.tolerance, pace),
             neighbours: pace.span(NEIGHBOURS),
             meter: Meter::new(parts.tolerance, pace, measured),
             asked_until: began,
@@ -311,7 +311,7 @@ impl<P: Platform> Drive<P> {
     /// Runs until the command channel is closed.
     pub(super) fn run(mut self) -> io::Result<Totals> {
         let first = self.platform.now();
-        self.meter.watch.woken(first, first.at);
+        self.meter.detector.woken(first, first.at);
         let mut before = first.at;
         loop {
             let now = self.read_clock();
@@ -330,7 +330,7 @@ impl<P: Platform> Drive<P> {
             let halt = self.sampler.edge().min(step.unwrap_or(Time::MAX));
             let halt = Some(halt).filter(|at| *at <= now.time);
             let taken = self.take_arrivals(now, halt);
-            // The extra look at the clock tells reading from sending; it is spared without overload.
+            // The extra reading of the clock separates reading from sending; it is spared without overload.
             if self.overload.is_learning() {
                 self.overload.has_read(self.platform.now().at);
             }
@@ -342,7 +342,7 @@ impl<P: Platform> Drive<P> {
             if self.emulation.traffic().is_some() && self.emulation.traffic_is_done() {
                 self.done.store(true, Ordering::Relaxed);
             }
-            if !self.obey() {
+            if !self.carry_out_commands() {
                 break;
             }
             self.platform.turned(now.at);
@@ -352,9 +352,9 @@ impl<P: Platform> Drive<P> {
             }
         }
         let now = self.platform.now();
-        self.tell();
+        self.report_changes();
         self.close_second(now, true);
-        self.tell_bin();
+        self.complete_bin();
         let end = self.emulation.now();
         self.sampler
             .finish(std::iter::once(&mut self.emulation), end);
@@ -366,11 +366,11 @@ impl<P: Platform> Drive<P> {
         })
     }
 
-    /// Reads the clock, and checks for a stall of the machine since the last look.
+    /// Reads the clock, and checks for a stall of the machine since the last reading.
     #[inline]
     fn read_clock(&mut self) -> Now {
         let now = self.platform.now();
-        self.meter.watch.look(now);
+        self.meter.detector.observe(now);
         now
     }
 
@@ -417,7 +417,7 @@ impl<P: Platform> Drive<P> {
     /// Which of a call's frames the kernel is asked about: a token bucket of stamp requests.
     fn question(&mut self, frames: u64) -> Ask {
         let price = |questions: u64| Duration::from_nanos(questions * 1_000_000_000 / ASKED_PER_S);
-        let now = self.meter.watch.looked().at;
+        let now = self.meter.detector.last().at;
         let paid_until = self.asked_until.max(now) + price(frames);
         if paid_until > now + price(ASKED_AT_ONCE) {
             return Ask::Last;
@@ -428,7 +428,7 @@ impl<P: Platform> Drive<P> {
 
     /// Measures the parcels of a send call that has ended, and gives their packets back.
     fn measure<'a>(&mut self, parcels: impl Iterator<Item = &'a Parcel>, outcomes: &[Outcome]) {
-        let began = self.meter.watch.looked().time;
+        let began = self.meter.detector.last().time;
         let Now {
             at: ended_at,
             time: ended,
@@ -520,26 +520,28 @@ impl<P: Platform> Drive<P> {
         // clock that was stepped.
         let arrived = self.platform.peek().map(|arrival| arrival.stamp.max(now));
         let wanted = arrived.map_or(next, |at| at.min(next));
-        self.meter.watch.woken(woken, self.pace.moment_of(wanted));
+        self.meter
+            .detector
+            .woken(woken, self.pace.moment_of(wanted));
         Ok(woken)
     }
 
     /// Ends the current second: reports it and begins the one of `now`.
     fn close_second(&mut self, now: Now, last: bool) {
-        let happened = self.platform.take_happened();
+        let platform = self.platform.take_counters();
         let mut second = self.meter.close(now);
         #[cfg_attr(not(debug_assertions), expect(unused_mut))]
         let mut counters = *self.emulation.engine().counters();
         #[cfg(debug_assertions)]
         crate::run::live::faults::counters(&mut counters);
-        second.drops.ring += happened.lost;
+        second.drops.ring += platform.lost;
         second.drops.pool += counters.pool_exhausted - self.pool_seen;
         self.pool_seen = counters.pool_exhausted;
-        second.clock_steps += happened.clock_steps;
+        second.clock_steps += platform.clock_steps;
         let took = now.at.since(self.second_began).as_secs_f64().max(1e-9);
-        second.core_busy = happened.cpu.as_secs_f64() / took;
-        second.core_wait += happened.run_wait;
-        self.cpu += happened.cpu;
+        second.core_busy = platform.cpu.as_secs_f64() / took;
+        second.core_wait += platform.run_wait;
+        self.cpu += platform.cpu;
         let worked = self.load.busy();
         second.core_load = worked.saturating_sub(self.worked_seen).as_secs_f64() / took;
         self.worked_seen = worked;
@@ -561,10 +563,10 @@ impl<P: Platform> Drive<P> {
         } else if let Err(TrySendError::Full(report)) = self.reports.try_send(report) {
             self.meter.reopen(report.second);
         }
-        self.tell();
+        self.report_changes();
         self.second_began = now.at;
         let now = self.platform.now();
-        self.meter.watch.resume(now);
+        self.meter.detector.resume(now);
     }
 
     /// A second of the machine has begun.

@@ -63,8 +63,8 @@ impl Core {
             emulation.set_params(pipe, params);
         }
         if offloads(plan) {
-            for (pipe, card) in plan.cards() {
-                emulation.put_card(pipe, card);
+            for (pipe, early) in plan.early_releases() {
+                emulation.set_early_release(pipe, early);
             }
         }
         let nodes: Vec<_> = plan.hosts.iter().map(|host| host.node).collect();

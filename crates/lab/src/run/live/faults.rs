@@ -174,7 +174,7 @@ pub(crate) fn without_swallowed<'a, 'b>(
 
 /// Stalls where the fault says so; `passed` is the machine time since t = 0.
 #[expect(clippy::disallowed_methods, reason = "sleeping is the fault")]
-pub(crate) fn stand_still(passed: Duration) {
+pub(crate) fn stall(passed: Duration) {
     if let Some(length) = stall_at(passed) {
         std::thread::sleep(length);
     }
@@ -184,12 +184,12 @@ pub(crate) fn stand_still(passed: Duration) {
 /// next period begins after that, so the loop never stalls twice in one.
 fn stall_at(passed: Duration) -> Option<Duration> {
     match planted() {
-        Some(Fault::Stall { length, period }) => stall(passed, length, period),
+        Some(Fault::Stall { length, period }) => rest_of_stall(passed, length, period),
         _ => None,
     }
 }
 
-fn stall(passed: Duration, length: Duration, period: Duration) -> Option<Duration> {
+fn rest_of_stall(passed: Duration, length: Duration, period: Duration) -> Option<Duration> {
     let since = Duration::from_nanos((passed.as_nanos() % period.as_nanos()) as u64);
     let left = period - since;
     (left <= length).then_some(left)
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_stall_ends_with_its_period() {
         let at = |ms: u64| {
-            stall(
+            rest_of_stall(
                 Duration::from_millis(ms),
                 Duration::from_millis(5),
                 Duration::from_millis(100),

@@ -3,20 +3,19 @@
 
 use std::time::Duration;
 
-use longhaul_core::topology::{PipeId, PipeParams};
 use longhaul_emulation::Known;
 use longhaul_linux::clock::MachineTime;
 use longhaul_linux::sandbox::SandboxError;
 
 use super::supervise::{Supervisor, TICK};
-use crate::pace::{Dilation, Pace};
-use crate::run::live::backpressure::{Backpressure, Seen, Strain};
+use crate::pace::Pace;
+use crate::run::live::backpressure::{Backpressure, CoreLoad, Seen};
+use crate::run::live::bottleneck;
 use crate::run::live::drive::Load;
-use crate::run::live::nic::{self, Limit};
 use longhaul_plan::plan::Plan;
 
 impl Supervisor<'_> {
-    /// Samples the core's load every [`TICK`], and adjusts hosts' token buckets and steering.
+    /// Samples the core's load every [`TICK`], and adjusts hosts' shapers and steering.
     pub(super) fn govern(&mut self, now: MachineTime) -> Result<(), SandboxError> {
         let (then, busy_then, [stale_then, read_then]) = self.governed;
         let elapsed = now.since(then);
@@ -26,14 +25,14 @@ impl Supervisor<'_> {
         let (counts, pace) = (&self.core.load, self.core.pace);
         let (busy, stale, read) = (counts.busy(), counts.stale(), counts.read());
         self.governed = (now, busy, [stale, read]);
-        let strain = Strain {
+        let core_load = CoreLoad {
             elapsed,
             load: busy.saturating_sub(busy_then).as_secs_f64() / elapsed.as_secs_f64(),
             behind: (stale - stale_then) as f64 / (read - read_then).max(1) as f64,
         };
         let changes = self
             .backpressure
-            .look(strain, |host| seen(counts, pace, host));
+            .sample(core_load, |host| seen(counts, pace, host));
         for (host, shaper) in changes {
             match self.sandbox.set_shaper(host, shaper) {
                 // The host has died, and its event says so.
@@ -49,7 +48,7 @@ impl Supervisor<'_> {
         let Some(steering) = &mut self.steering else {
             return Ok(());
         };
-        for (host, steered) in steering.look(now, elapsed, |host| self.core.load.bulk(host)) {
+        for (host, steered) in steering.sample(now, elapsed, |host| self.core.load.bulk(host)) {
             match self.sandbox.steer(host, steered) {
                 // `Setup` is a host that has died.
                 Ok(true) | Err(SandboxError::Setup(_)) => {}
@@ -72,26 +71,23 @@ pub(super) fn seen(load: &Load, pace: Pace, host: usize) -> Seen {
     }
 }
 
-/// What limits the network card of a host, given the changes of its link since the plan.
-pub(super) fn card(plan: &Plan, host: usize, known: &Known, offload: bool) -> Limit {
-    let host = &plan.hosts[host];
-    let now = |pipe: &PipeId| known.params(&plan.topology, *pipe).clone();
-    let nic: Vec<PipeParams> = host.nic.iter().map(now).collect();
-    nic::limit(&nic, host.mtu, offload, Dilation::of(plan.clock))
-}
-
 /// The most bytes of a host's packets, and of its frames.
 pub(super) fn lengths(plan: &Plan, host: usize, offload: bool) -> (u32, u32) {
     let mtu = plan.hosts[host].mtu;
-    (mtu, nic::longest_frame(mtu, offload))
+    (mtu, bottleneck::longest_frame(mtu, offload))
 }
 
-/// The buckets that hosts start with.
+/// The shapers that hosts start with.
 pub(super) fn backpressure(plan: &Plan, offload: bool) -> Backpressure {
     let mut backpressure = Backpressure::default();
     for host in 0..plan.hosts.len() {
-        let limit = card(plan, host, &Known::default(), offload);
-        backpressure.follow(host, limit, lengths(plan, host, offload), Seen::default());
+        let bottleneck = bottleneck::of_host(plan, &plan.hosts[host], &Known::default(), offload);
+        backpressure.follow(
+            host,
+            bottleneck,
+            lengths(plan, host, offload),
+            Seen::default(),
+        );
     }
     backpressure
 }

@@ -3,9 +3,9 @@
 use std::hash::Hasher;
 use std::net::IpAddr;
 
-use longhaul_core::PipeId;
 use longhaul_core::engine::{GATEWAY_MAC, host_mac};
-use longhaul_core::topology::{NodeKind, PipeParams};
+use longhaul_core::topology::NodeKind;
+use longhaul_emulation::Known;
 use longhaul_linux::packet_io::RingConfig;
 use longhaul_linux::resources::Limits;
 use longhaul_linux::sandbox::{
@@ -16,10 +16,9 @@ use longhaul_proto::names::DOMAIN;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::backpressure::SPEED_START;
-use super::nic::{self, Limit};
+use super::bottleneck::{self, Bottleneck};
 use super::placement::Placement;
 use crate::folder::RunFolder;
-use crate::pace::Dilation;
 use crate::run::RunOptions;
 
 pub(super) fn sandbox_config(
@@ -31,7 +30,7 @@ pub(super) fn sandbox_config(
     SandboxConfig {
         hosts_file: hosts_file(plan),
         domain: Some(DOMAIN.to_owned()),
-        keep: vec![options.experiment_dir.clone(), folder.path().to_owned()],
+        visible: vec![options.experiment_dir.clone(), folder.path().to_owned()],
         cpus: placement.programs.clone(),
         remove: folder.control_socket(),
         gateway_mac: GATEWAY_MAC,
@@ -61,7 +60,8 @@ pub(super) fn host_list(plan: &Plan) -> String {
 
 /// Whether there are hosts that hand over super-packets.
 pub(super) fn offloads(plan: &Plan) -> bool {
-    let hands_over = |host: &HostPlan| nic_limit(plan, host, true).segments() > 1;
+    let hands_over =
+        |host: &HostPlan| bottleneck::of_host(plan, host, &Known::default(), true).segments() > 1;
     // Modelled hosts take packets, not super-packets.
     plan.offload
         && plan.traffic.flows == 0
@@ -84,13 +84,6 @@ pub(super) fn without_offload(plan: &Plan) -> Plan {
     plan
 }
 
-/// What limits the card of a host at the start.
-pub(super) fn nic_limit(plan: &Plan, host: &HostPlan, offload: bool) -> Limit {
-    let params = |&pipe: &PipeId| PipeParams::clone(&plan.topology.pipe(pipe).params);
-    let nic: Vec<_> = host.nic.iter().map(params).collect();
-    nic::limit(&nic, host.mtu, offload, Dilation::of(plan.clock))
-}
-
 /// The receive rings of a plan's run on this machine.
 pub fn ring_configs(plan: &Plan) -> Vec<RingConfig> {
     if offloads(plan) {
@@ -104,7 +97,7 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
     let offload = offloads(plan);
     let config = |host: &HostPlan| {
         let node = plan.topology.node(host.node);
-        let limit = nic_limit(plan, host, offload);
+        let bottleneck = bottleneck::of_host(plan, host, &Known::default(), offload);
         HostConfig {
             name: host.name.clone(),
             machine_id: machine_id(plan.seed, &host.name),
@@ -119,14 +112,14 @@ pub(super) fn host_configs(plan: &Plan) -> Vec<HostConfig> {
                 wmem_max: host.tcp.wmem_max,
                 ecn: host.tcp.ecn,
             },
-            shaper: Some(match limit {
-                Limit::Link { shaper, .. } => shaper,
-                Limit::Machine => {
-                    let frame = nic::longest_frame(host.mtu, offload);
-                    nic::machine_shaper(SPEED_START, frame)
+            shaper: Some(match bottleneck {
+                Bottleneck::Link { shaper, .. } => shaper,
+                Bottleneck::Machine => {
+                    let frame = bottleneck::longest_frame(host.mtu, offload);
+                    bottleneck::machine_shaper(SPEED_START, frame)
                 }
             }),
-            segments: if offload { limit.segments() } else { 1 },
+            segments: if offload { bottleneck.segments() } else { 1 },
             limits: Limits::default(),
             groups: Vec::new(),
             cpus: Vec::new(),

@@ -78,7 +78,7 @@ impl Supervisor<'_> {
     pub(super) fn answer_inquiry(&mut self) {
         if self.sandbox.is_asked() {
             let now = self.hosts_now();
-            self.sandbox.tell(&now);
+            self.sandbox.send_state(&now);
         }
     }
 }

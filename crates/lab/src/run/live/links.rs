@@ -1,7 +1,7 @@
 //! Changes of links while the run is under way: by callers' requests, and by the file's schedule.
 //!
 //! The drive loop changes the links and reports it; the supervisor follows, because only it can
-//! change the network cards of hosts, whose token buckets have the rates of their links.
+//! change hosts' shapers, which have the rates of their links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use longhaul_emulation::{Applied, PipeState};
 use longhaul_linux::sandbox::SandboxError;
 use serde_json::Value;
 
-use super::govern::{card, lengths, seen};
+use super::govern::{lengths, seen};
 use super::supervise::Supervisor;
 use crate::control::{PipeNow, Reply};
+use crate::run::live::bottleneck::{self, Bottleneck};
 use crate::run::live::drive::Command;
-use crate::run::live::nic::Limit;
 use crate::summary::PipeCounts;
 use longhaul_plan::{assign, described};
 
@@ -26,7 +26,7 @@ use longhaul_plan::{assign, described};
 const ANSWER: Duration = Duration::from_secs(1);
 
 impl Supervisor<'_> {
-    /// Changes a link, and the shapers of hosts whose network card it is.
+    /// Changes a link, and the shapers of hosts whose NIC it is.
     pub(super) fn set(
         &mut self,
         link: &str,
@@ -130,10 +130,10 @@ impl Supervisor<'_> {
             Err(refusal) => return refusal,
         };
         let (done, answer) = sync_channel(1);
-        self.core.command(Command::Look { pipes, done });
+        self.core.command(Command::ReadState { pipes, done });
         match wait(&answer) {
-            Some((at, looks)) => Reply::Get {
-                pipes: looks.iter().map(|look| self.shown(look)).collect(),
+            Some((at, states)) => Reply::Get {
+                pipes: states.iter().map(|state| self.shown(state)).collect(),
                 at_s: at.as_s(),
             },
             None => silence(),
@@ -146,27 +146,27 @@ impl Supervisor<'_> {
             return Some(Vec::new());
         }
         let (done, answer) = sync_channel(1);
-        self.core.command(Command::Look { pipes, done });
-        let (_, looks) = wait(&answer)?;
-        Some(looks.iter().map(|look| look.waiting.1).collect())
+        self.core.command(Command::ReadState { pipes, done });
+        let (_, states) = wait(&answer)?;
+        Some(states.iter().map(|state| state.waiting.1).collect())
     }
 
-    fn shown(&self, look: &PipeState) -> PipeNow {
-        let pipe = self.plan.topology.pipe(look.pipe);
-        let params = described::unusual(&look.params).into_iter();
+    fn shown(&self, state: &PipeState) -> PipeNow {
+        let pipe = self.plan.topology.pipe(state.pipe);
+        let params = described::unusual(&state.params).into_iter();
         PipeNow {
             name: pipe.name.clone(),
             link: pipe.link.clone(),
-            up: look.up,
-            rate_bps: look.params.rate.map(|rate| rate.bits_per_s()),
-            delay_ns: look.params.delay.as_ns(),
-            loss: look.params.loss.mean(),
+            up: state.up,
+            rate_bps: state.params.rate.map(|rate| rate.bits_per_s()),
+            delay_ns: state.params.delay.as_ns(),
+            loss: state.params.loss.mean(),
             params: params
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
-            waiting_packets: look.waiting.0,
-            waiting_bytes: look.waiting.1,
-            counters: PipeCounts::from(&look.counters),
+            waiting_packets: state.waiting.0,
+            waiting_bytes: state.waiting.1,
+            counters: PipeCounts::from(&state.counters),
         }
     }
 
@@ -191,16 +191,16 @@ impl Supervisor<'_> {
         self.known.params(&self.plan.topology, pipe).clone()
     }
 
-    /// Takes note of the changes that the loop has made, and lets network cards follow.
+    /// Takes note of the changes that the loop has made, and lets shapers follow.
     pub(super) fn follow(&mut self) -> Result<(), SandboxError> {
-        let mut cards = HashMap::new();
+        let mut before = HashMap::new();
         while let Ok(applied) = self.core.applied.try_recv() {
-            for (host, limit) in self.cards_of(applied.params.keys().copied()) {
-                cards.entry(host).or_insert(limit);
+            for (host, bottleneck) in self.bottlenecks(applied.params.keys().copied()) {
+                before.entry(host).or_insert(bottleneck);
             }
             self.take_applied(applied);
         }
-        self.reshape(cards)
+        self.reshape(before)
     }
 
     /// The same, except that a host that has died is no failure: an event of its own reports it.
@@ -216,21 +216,21 @@ impl Supervisor<'_> {
         self.known.take(applied);
     }
 
-    /// What limits the network cards of the hosts whose pipes these are.
-    fn cards_of(&self, pipes: impl Iterator<Item = PipeId>) -> HashMap<usize, Limit> {
-        let hosts = pipes.filter_map(|pipe| self.cards.get(&pipe).copied());
-        hosts.map(|host| (host, self.card(host))).collect()
+    /// The bottlenecks of the hosts that these pipes leave.
+    fn bottlenecks(&self, pipes: impl Iterator<Item = PipeId>) -> HashMap<usize, Bottleneck> {
+        let hosts = pipes.filter_map(|pipe| self.host_of_nic.get(&pipe).copied());
+        hosts.map(|host| (host, self.bottleneck(host))).collect()
     }
 
-    /// What limits the network card of a host now.
-    fn card(&self, host: usize) -> Limit {
-        card(self.plan, host, &self.known, self.offload)
+    /// The bottleneck of a host now.
+    fn bottleneck(&self, host: usize) -> Bottleneck {
+        bottleneck::of_host(self.plan, &self.plan.hosts[host], &self.known, self.offload)
     }
 
-    /// Changes the shapers of hosts whose limit is no longer the one in `before`.
-    fn reshape(&mut self, before: HashMap<usize, Limit>) -> Result<(), SandboxError> {
+    /// Changes the shapers of hosts whose bottleneck is no longer the one in `before`.
+    fn reshape(&mut self, before: HashMap<usize, Bottleneck>) -> Result<(), SandboxError> {
         for (host, before) in before {
-            let now = self.card(host);
+            let now = self.bottleneck(host);
             if now == before {
                 continue;
             }

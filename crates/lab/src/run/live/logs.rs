@@ -76,13 +76,14 @@ impl LogStream {
                 Err(error) => return Err(error),
             };
             total += read;
-            self.keep(&buffer[..read])?;
-            matched |= pattern.is_some_and(|pattern| self.look(&buffer[..read], pattern));
+            self.write(&buffer[..read])?;
+            matched |= pattern.is_some_and(|pattern| self.finds(&buffer[..read], pattern));
         }
         Ok(matched)
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes to the log what still has room in it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = usize::try_from(LOG_MAX - self.written).unwrap_or(usize::MAX);
         let kept = bytes.len().min(room);
         if let Some((_, file)) = &mut self.ends {
@@ -94,7 +95,7 @@ impl LogStream {
     }
 
     /// Whether a line that `bytes` completes, or the prompt at its end, matches.
-    fn look(&mut self, bytes: &[u8], pattern: &Regex) -> bool {
+    fn finds(&mut self, bytes: &[u8], pattern: &Regex) -> bool {
         let mut found = false;
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let room = LINE_MAX.saturating_sub(self.line.len());

@@ -12,9 +12,9 @@ pub(super) struct Placement {
 }
 
 /// The CPUs that a thread had before a run.
-pub(super) struct Home(Vec<usize>);
+pub(super) struct PriorCpus(Vec<usize>);
 
-impl Drop for Home {
+impl Drop for PriorCpus {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             // If that is refused, the next run has only the CPUs of this one's programs.
@@ -48,8 +48,8 @@ impl Placement {
     }
 
     /// Guard: gives the calling thread its CPUs back when dropped, since another run may follow.
-    pub(super) fn home(&self) -> Home {
-        Home(self.all.clone())
+    pub(super) fn restore_later(&self) -> PriorCpus {
+        PriorCpus(self.all.clone())
     }
 
     pub(super) fn machine(&self, core: CoreFacts) -> Machine {

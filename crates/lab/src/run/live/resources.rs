@@ -29,13 +29,13 @@ pub(super) struct Lacked {
 struct Seen {
     throttled_ns: u64,
     /// Kills for want of memory that have been reported for programs.
-    told_kills: u64,
+    reported_kills: u64,
     /// Kills that the watchdog has reported.
     watchdog_kills: u64,
 }
 
-/// Looks after hosts' resources.
-pub(super) struct Watch<'a> {
+/// Monitors what hosts with resources use and lack.
+pub(super) struct ResourceMonitor<'a> {
     allotment: &'a Allotment,
     groups: Option<&'a Groups>,
     names: Vec<&'a str>,
@@ -44,7 +44,7 @@ pub(super) struct Watch<'a> {
     cpus: usize,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ResourceMonitor<'a> {
     pub(super) fn new(
         plan: &'a Plan,
         allotment: &'a Allotment,
@@ -101,11 +101,11 @@ impl<'a> Watch<'a> {
             .get(host)
             .and_then(|share| share.limits.cpu);
         let quota = limit.map_or(self.cpus as f64, |cpu| f64::from(cpu.quota) / 1_000.0);
-        let stood_still = throttled_ns.saturating_mul(u64::from(now.tasks.max(1)));
+        let throttled_waits = throttled_ns.saturating_mul(u64::from(now.tasks.max(1)));
         lacked(
             now.run_wait_ns
                 .saturating_sub(before.run_wait_ns)
-                .saturating_sub(stood_still),
+                .saturating_sub(throttled_waits),
             now.cpu_ns.saturating_sub(before.cpu_ns),
             quota,
             took,
@@ -123,11 +123,11 @@ impl<'a> Watch<'a> {
     pub(super) fn killed(&mut self, host: usize) -> Option<String> {
         let kills = self.usage(host).oom_kills;
         let limit = self.allotment.hosts.get(host)?.limits.memory?;
-        let told = &mut self.seen[host].told_kills;
-        if kills <= *told {
+        let reported = &mut self.seen[host].reported_kills;
+        if kills <= *reported {
             return None;
         }
-        *told += 1;
+        *reported += 1;
         Some(format!(
             "it was ended: {} had used up its {} of memory",
             self.names[host],
@@ -154,7 +154,7 @@ impl<'a> Watch<'a> {
     }
 
     /// What the summary says.
-    pub(super) fn told(&self, counters: &[HostCounters]) -> Option<ResourcesSummary> {
+    pub(super) fn summary(&self, counters: &[HostCounters]) -> Option<ResourcesSummary> {
         let been = counters.iter().enumerate();
         let been: Vec<_> = been
             .map(|(host, now)| (self.usage(host), now.cpu_ns))

@@ -45,7 +45,7 @@ impl Steering {
 
     /// Samples how many bytes of super-packets each host has had so far, `elapsed` after the last
     /// sample; returns the hosts to steer (true) and to leave to the core (false).
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
         now: MachineTime,
         elapsed: Duration,
@@ -72,36 +72,36 @@ impl Steering {
 mod tests {
     use super::*;
 
-    /// The decisions for a host with these bytes at each of `looks`.
-    fn told(looks: impl IntoIterator<Item = u64>) -> Vec<(usize, bool)> {
+    /// The decisions for a host with these bytes at each of `samples`.
+    fn decisions(samples: impl IntoIterator<Item = u64>) -> Vec<(usize, bool)> {
         let mut steering = Steering::new(2);
         let tick = Duration::from_millis(20);
         let (mut now, mut total) = (MachineTime::from_ns(0), 0);
         let mut all = Vec::new();
-        for bytes in looks {
+        for bytes in samples {
             now = now + tick;
             total += bytes;
-            all.extend(steering.look(now, tick, |host| if host == 1 { total } else { 0 }));
+            all.extend(steering.sample(now, tick, |host| if host == 1 { total } else { 0 }));
         }
         all
     }
 
     #[test]
     fn a_host_is_steered_once_while_super_packets_come() {
-        assert_eq!(told([2_000_000; 200]), [(1, true)]);
+        assert_eq!(decisions([2_000_000; 200]), [(1, true)]);
     }
 
     #[test]
     fn little_is_left_to_the_core() {
-        assert_eq!(told([500_000; 200]), []);
+        assert_eq!(decisions([500_000; 200]), []);
     }
 
     #[test]
     fn a_pause_changes_nothing_and_an_end_does() {
         let bulk = [2_000_000; 5];
         let pause = bulk.into_iter().chain([0; 40]).chain(bulk);
-        assert_eq!(told(pause), [(1, true)]);
+        assert_eq!(decisions(pause), [(1, true)]);
         let end = bulk.into_iter().chain([0; 100]).chain(bulk);
-        assert_eq!(told(end), [(1, true), (1, false), (1, true)]);
+        assert_eq!(decisions(end), [(1, true), (1, false), (1, true)]);
     }
 }

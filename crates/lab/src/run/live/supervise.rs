@@ -17,9 +17,10 @@ use longhaul_linux::sandbox::{Event, HostCounters, Sandbox, is_private};
 use longhaul_linux::wait::take_signal;
 use longhaul_linux::wait_readable;
 
+use super::bottleneck;
 use super::callers::Caller;
 use super::drive_thread::Core;
-use super::govern::{backpressure, card};
+use super::govern::backpressure;
 use super::{Observer, Progress, RunError, RunOptions, io_error};
 use crate::control::Reply;
 use crate::fidelity::{Judge, STARVED, Spurious};
@@ -28,10 +29,10 @@ use crate::measure::Recorder;
 use crate::run::ledger::{CoreEnd, End, Ledger, Report};
 use crate::run::live::backpressure::Backpressure;
 use crate::run::live::drive::Totals;
+use crate::run::live::host_samples::HostSampler;
 use crate::run::live::hosts_now::Used;
-use crate::run::live::looks::Looks;
 use crate::run::live::programs::{GRACE, Programs, run_environment};
-use crate::run::live::resources::Watch;
+use crate::run::live::resources::ResourceMonitor;
 use crate::run::live::steering::Steering;
 use crate::summary::{Machine, ProgramSummary, Summary, seconds};
 use longhaul_plan::plan::Plan;
@@ -80,8 +81,8 @@ pub(super) struct Supervisor<'a> {
     used_at: MachineTime,
     /// CPU time that the hypervisor had taken by the last second.
     pub(super) stolen_seen_ns: u64,
-    /// The host whose network card a pipe is.
-    pub(super) cards: HashMap<PipeId, usize>,
+    /// The host that a pipe leaves, of the pipes that leave hosts.
+    pub(super) host_of_nic: HashMap<PipeId, usize>,
     /// Whether hosts may hand over super-packets.
     pub(super) offload: bool,
     pub(super) backpressure: Backpressure,
@@ -97,16 +98,16 @@ pub(super) struct Supervisor<'a> {
     pub(super) phase: Phase,
     pub(super) experiment_dir: PathBuf,
     pub(super) recorder: Recorder,
-    pub(super) looks: Looks,
-    pub(super) resources: Watch<'a>,
+    pub(super) host_sampler: HostSampler,
+    pub(super) resources: ResourceMonitor<'a>,
 }
 
 /// What the supervisor works with beside the core.
-pub(super) struct Outside<'a> {
+pub(super) struct SupervisorParts<'a> {
     pub(super) sandbox: Sandbox,
     pub(super) signals: OwnedFd,
     pub(super) recorder: Recorder,
-    pub(super) resources: Watch<'a>,
+    pub(super) resources: ResourceMonitor<'a>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -115,19 +116,19 @@ impl<'a> Supervisor<'a> {
         options: &RunOptions,
         folder: &'a RunFolder,
         core: Core,
-        outside: Outside<'a>,
+        parts: SupervisorParts<'a>,
     ) -> Result<Self, RunError> {
-        let Outside {
+        let SupervisorParts {
             sandbox,
             signals,
             recorder,
             resources,
-        } = outside;
+        } = parts;
         let programs = Programs::new(plan, folder, &options.experiment_dir);
         let hosts = plan.hosts.iter().map(|host| host.node).collect();
         let nodes = plan.topology.nodes().iter();
         let names = nodes.map(|node| node.name.to_string()).collect();
-        let cards = plan
+        let nics = plan
             .hosts
             .iter()
             .zip(0..)
@@ -135,7 +136,7 @@ impl<'a> Supervisor<'a> {
         let offload = super::hosts::offloads(plan);
         let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
-        let looks = Looks::new(plan, core.pace);
+        let host_sampler = HostSampler::new(plan, core.pace);
         let mut judge = Judge::new(plan.tolerance, hosts, names);
         judge.oversubscribed(resources.excess());
         let warnings = warnings(plan, &options.experiment_dir).into_iter();
@@ -159,7 +160,7 @@ impl<'a> Supervisor<'a> {
             used: Used::default(),
             used_at: began,
             stolen_seen_ns: cpu::stolen_ns(),
-            cards: cards.collect(),
+            host_of_nic: nics.collect(),
             backpressure: backpressure(plan, offload),
             offload,
             governed: (began, Duration::ZERO, [0; 2]),
@@ -170,7 +171,7 @@ impl<'a> Supervisor<'a> {
             phase: Phase::Running,
             experiment_dir: options.experiment_dir.clone(),
             recorder,
-            looks,
+            host_sampler,
             resources,
         })
     }
@@ -182,7 +183,7 @@ impl<'a> Supervisor<'a> {
         machine: Machine,
     ) -> Result<Summary, RunError> {
         observer.progress(&Progress::Started);
-        let mut told = self.core.pace.begin().at;
+        let mut reported = self.core.pace.begin().at;
         loop {
             match self.step(observer) {
                 Ok(true) => {}
@@ -193,8 +194,8 @@ impl<'a> Supervisor<'a> {
                 }
             }
             let now = self.core.now();
-            if now.at.since(told) >= PROGRESS {
-                told = now.at;
+            if now.at.since(reported) >= PROGRESS {
+                reported = now.at;
                 let (ended, programs) = self.programs.progress();
                 observer.progress(&Progress::Running {
                     time: now.time,
@@ -222,7 +223,7 @@ impl<'a> Supervisor<'a> {
             ];
             fds.extend(self.callers.iter().map(|caller| caller.channel.as_fd()));
             fds.extend(self.programs.readiness());
-            let tick = self.looks.due_in(self.core.now().at);
+            let tick = self.host_sampler.due_in(self.core.now().at);
             let tick = tick.map_or(TICK, |tick| tick.min(TICK));
             wait_readable(&fds, Some(tick)).map_err(io_error("waiting"))?
         };
@@ -253,7 +254,7 @@ impl<'a> Supervisor<'a> {
         while let Some(report) = self.next_report()? {
             self.take_report(report)?;
         }
-        self.look()?;
+        self.sample_hosts()?;
         self.decide(observer)
     }
 
@@ -373,8 +374,9 @@ impl<'a> Supervisor<'a> {
             seen.from_core_dropped = before.from_core_dropped.max(now.from_core_dropped);
             seen.run_wait_ns = before.run_wait_ns.max(now.run_wait_ns);
             // A lost frame counts as all the packets that it may have held.
-            let segments = card(self.plan, host, &self.known, self.offload).segments();
-            let sent = self.segments[host].max(segments.into());
+            let of_plan = &self.plan.hosts[host];
+            let bottleneck = bottleneck::of_host(self.plan, of_plan, &self.known, self.offload);
+            let sent = self.segments[host].max(bottleneck.segments().into());
             self.segments[host] = sent;
             let to_core = sent * (seen.to_core_dropped - before.to_core_dropped);
             let received = if self.offload { SEGMENTS_MAX } else { 1 };
@@ -524,7 +526,7 @@ impl<'a> Supervisor<'a> {
         for warning in self.resources.warnings() {
             self.ledger.warn(warning);
         }
-        for warning in self.looks.warnings(self.core.pace) {
+        for warning in self.host_sampler.warnings(self.core.pace) {
             self.ledger.warn(warning);
         }
         let core = CoreEnd {
@@ -545,7 +547,7 @@ impl<'a> Supervisor<'a> {
             programs: self.programs.list().iter().map(program_summary).collect(),
             trace_hash: None,
             measured: self.recorder.finish(),
-            resources: self.resources.told(&self.host_counters),
+            resources: self.resources.summary(&self.host_counters),
         });
         drop(self.listener);
         drop(self.callers);

@@ -11,7 +11,7 @@ use crate::summary::PipeCounts;
 
 /// The most pipes whose queues the loop inspects for an answer: with 1000 packets in each, that takes less
 /// than a millisecond.
-const LOOKS: usize = 32;
+const BACKLOGS_MAX: usize = 32;
 
 impl Supervisor<'_> {
     /// Packets delivered in the last second.
@@ -76,6 +76,12 @@ impl Supervisor<'_> {
             },
         });
         let backlogs = |pipes| self.backlogs(pipes);
-        busiest(self.plan, work.collect(), (by, limit), LOOKS, backlogs)
+        busiest(
+            self.plan,
+            work.collect(),
+            (by, limit),
+            BACKLOGS_MAX,
+            backlogs,
+        )
     }
 }

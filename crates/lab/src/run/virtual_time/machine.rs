@@ -19,7 +19,7 @@ pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 /// The machine as a virtual run knows it.
 pub(crate) trait Machine {
     /// Bytes of memory that this process may have, with those that it has; `None` where the system
-    /// does not tell.
+    /// does not say.
     fn memory(&self) -> Option<u64>;
 
     /// Makes ready for a run of this thread. From here on, signals that ask for its end wait for

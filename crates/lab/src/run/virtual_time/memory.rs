@@ -13,8 +13,8 @@ use longhaul_core::params::Distribution;
 
 use super::Machine;
 use crate::run::RunError;
+use longhaul_plan::flow_groups::{Carrier, Draw, Each, FlowGroup, Work};
 use longhaul_plan::plan::Plan;
-use longhaul_plan::traffic::{Carrier, Draw, Each, FlowGroup, Work};
 
 /// What is kept of a node.
 const NODE_BYTES: u64 = 450;

@@ -163,9 +163,9 @@ mod tests {
     }
 
     proptest! {
-        /// Work that is divided, and a price for each core: few looks find what all would.
+        /// Work that is divided, and a price for each core: few candidates find what all would.
         #[test]
-        fn few_numbers_of_cores_are_looked_at(
+        fn few_numbers_of_cores_are_tried(
             limit in 1_u16..=1024,
             work in 0.001_f64..1000.0,
             price in 0.0_f64..1.0,
@@ -174,15 +174,15 @@ mod tests {
                 1 => work,
                 more => work / f64::from(more) + price * f64::from(more),
             };
-            let mut looks = 0;
+            let mut tried = 0;
             let (found, _) = fastest(limit, candidate(1, work), |cores| {
                 assert!((2..=limit).contains(&cores));
-                looks += 1;
+                tried += 1;
                 candidate(cores, cost(cores))
             });
-            prop_assert!(looks <= 22, "{} looks", looks);
+            prop_assert!(tried <= 22, "{} tried", tried);
             let least = (1..=limit).map(cost).fold(f64::INFINITY, f64::min);
-            // Each number that was passed over was less than GAIN better than one looked at.
+            // Each number that was passed over was less than GAIN better than one that was tried.
             prop_assert!(cost(found.cores) <= least * GAIN * GAIN, "{} cores", found.cores);
         }
     }

@@ -11,16 +11,16 @@ use crate::calibrate::MachineCosts;
 use crate::control::{Order, Reply, Request};
 use crate::summary::{self, CoreFacts};
 
-/// A machine whose clocks move when somebody looks at them.
+/// A machine whose clocks move when they are read.
 #[derive(Debug, Default)]
 pub(super) struct TestMachine {
     memory: Option<u64>,
     refuses: bool,
-    /// How far each look moves its clock.
+    /// How far each reading moves its clock.
     step: Duration,
     now: Arc<AtomicU64>,
-    /// Looks at the CPU time, of which each moves it by a millisecond.
-    looks: Arc<AtomicU32>,
+    /// Readings of the CPU time, of which each moves it by a millisecond.
+    cpu_reads: Arc<AtomicU32>,
     /// Asked so often, it has been interrupted.
     interrupted_at: Option<u32>,
     asked: u32,
@@ -57,13 +57,13 @@ impl Machine for TestMachine {
 
     fn clock(&self) -> Clock {
         let (now, step) = (Arc::clone(&self.now), self.step.as_nanos() as u64);
-        let look = move || now.fetch_add(step, Ordering::Relaxed) + step;
-        Arc::new(move || Duration::from_nanos(look()))
+        let read = move || now.fetch_add(step, Ordering::Relaxed) + step;
+        Arc::new(move || Duration::from_nanos(read()))
     }
 
     fn cpu_clock(&self) -> Clock {
-        let looks = Arc::clone(&self.looks);
-        Arc::new(move || MS * (looks.fetch_add(1, Ordering::Relaxed) + 1))
+        let reads = Arc::clone(&self.cpu_reads);
+        Arc::new(move || MS * (reads.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
     fn listen(&mut self, socket: &Path) -> io::Result<()> {
@@ -98,15 +98,15 @@ impl Machine for TestMachine {
     }
 }
 
-/// What an observer was told.
+/// An observer that keeps what is reported to it.
 #[derive(Debug, Default)]
-struct Told {
+struct Observed {
     notes: Vec<String>,
     /// Experiment time over real time, and the experiment time, each time.
     speeds: Vec<(f64, f64)>,
 }
 
-impl Observer for Told {
+impl Observer for Observed {
     fn progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Note(note) => self.notes.push(note.clone()),
@@ -134,7 +134,7 @@ impl Drop for Scratch {
     }
 }
 
-fn simulate(name: &str, machine: &mut TestMachine) -> (Result<Summary, RunError>, Told) {
+fn simulate(name: &str, machine: &mut TestMachine) -> (Result<Summary, RunError>, Observed) {
     simulate_on(name, machine, &Cores::default())
 }
 
@@ -142,30 +142,36 @@ fn simulate_on(
     name: &str,
     machine: &mut TestMachine,
     cores: &Cores,
-) -> (Result<Summary, RunError>, Told) {
+) -> (Result<Summary, RunError>, Observed) {
     let name = format!("longhaul-simulation-{}-{name}", std::process::id());
     let scratch = Scratch(std::env::temp_dir().join(name));
     let plan = Plan::from_text(EXPERIMENT, "f.yaml").unwrap_or_else(|e| panic!("{e}"));
     let folder = RunFolder::create(&scratch.0, EXPERIMENT, false).expect("a folder of its own");
-    let mut told = Told::default();
-    let summary = run(&plan, &folder, &mut told, machine, (cores, Begun::now()));
-    (summary, told)
+    let mut observed = Observed::default();
+    let summary = run(
+        &plan,
+        &folder,
+        &mut observed,
+        machine,
+        (cores, RunStart::now()),
+    );
+    (summary, observed)
 }
 
 #[test]
 fn figures_of_its_cost_are_the_machines() {
     let mut machine = TestMachine::default();
-    let (summary, told) = simulate("cost", &mut machine);
+    let (summary, observed) = simulate("cost", &mut machine);
     let summary = summary.expect("nothing goes wrong");
-    // Two looks for each piece of work, a millisecond apart.
-    let cpu = f64::from(machine.looks.load(Ordering::Relaxed) / 2) / 1e3;
+    // Two readings for each piece of work, a millisecond apart.
+    let cpu = f64::from(machine.cpu_reads.load(Ordering::Relaxed) / 2) / 1e3;
     assert!(cpu >= 0.02, "{cpu} s: less than a piece for each second");
     assert_eq!(summary.hops_per_s, summary.packets.hops as f64 / cpu);
     assert_eq!(summary.cores[0].busy, cpu / 20.0);
     assert_eq!(summary.machine.cpus, 3);
     assert_eq!((summary.error, summary.simulated_s), (None, 20.0));
     // A clock that stands still: nobody hears anything, and nobody is asked.
-    assert!(told.speeds.is_empty() && machine.asked == 0);
+    assert!(observed.speeds.is_empty() && machine.asked == 0);
 }
 
 #[test]
@@ -175,20 +181,20 @@ fn what_is_simulated_depends_on_no_machine() {
         step: PROGRESS,
         ..TestMachine::default()
     };
-    let (fast, told) = simulate("fast", &mut hurried);
+    let (fast, observed) = simulate("fast", &mut hurried);
     let [still, fast] = [still, fast].map(|summary| summary.expect("nothing goes wrong"));
     assert_eq!(still.trace_hash, fast.trace_hash);
     assert_eq!(still.packets.delivered, fast.packets.delivered);
-    assert_eq!(told.speeds.len(), hurried.asked as usize);
-    // Between two times that it is told, as many steps of the clock pass as somebody looks at it.
+    assert_eq!(observed.speeds.len(), hurried.asked as usize);
+    // Between two reports, the clock takes as many steps as it is read.
     let mut last = 0.0;
-    for &(speed, time) in &told.speeds {
+    for &(speed, time) in &observed.speeds {
         let passed = time - std::mem::replace(&mut last, time);
         let steps = passed / speed / PROGRESS.as_secs_f64();
         let is_whole = (steps - steps.round()).abs() < 1e-6 && steps > 0.5;
         assert!(is_whole || passed == 0.0, "{passed} s at {speed}");
     }
-    assert!(last > 19.0, "told until {last} s");
+    assert!(last > 19.0, "reported until {last} s");
 }
 
 /// Everything of a summary that does not depend on how the run was computed.
@@ -239,20 +245,24 @@ fn cores_change_how_long_it_takes_and_nothing_else() {
 }
 
 #[test]
-fn more_threads_than_pay_are_not_taken_and_the_user_is_told() {
-    let (summary, told) = simulate_on("many", &mut TestMachine::default(), &Cores::UpTo(500));
+fn more_threads_than_pay_are_not_taken_and_the_user_is_warned() {
+    let (summary, observed) = simulate_on("many", &mut TestMachine::default(), &Cores::UpTo(500));
     let summary = summary.expect("nothing goes wrong");
     assert!(summary.cores.len() <= 3);
-    assert_eq!(told.notes[0], "3 CPUs: the run takes 3 threads, not 500");
+    assert_eq!(
+        observed.notes[0],
+        "3 CPUs: the run takes 3 threads, not 500"
+    );
     assert!(
-        told.notes
+        observed
+            .notes
             .iter()
             .all(|note| summary.warnings.contains(note))
     );
 }
 
 #[test]
-fn other_processes_are_told_how_it_is_doing_and_change_nothing() {
+fn other_processes_may_ask_for_progress_and_change_nothing() {
     let set = Request::Set {
         link: "a-g".to_owned(),
         values: Default::default(),
@@ -304,26 +314,26 @@ fn a_machine_without_sockets_runs_it_all_the_same() {
         is_deaf: true,
         ..TestMachine::default()
     };
-    let (summary, told) = simulate("deaf", &mut deaf);
+    let (summary, observed) = simulate("deaf", &mut deaf);
     assert!(summary.is_ok());
     assert!(
-        told.notes[0].contains("no sockets here"),
+        observed.notes[0].contains("no sockets here"),
         "{:?}",
-        told.notes
+        observed.notes
     );
 }
 
 #[test]
-fn an_interrupt_ends_the_run_and_is_told() {
+fn an_interrupt_ends_the_run_and_is_reported() {
     let mut machine = TestMachine {
         step: PROGRESS,
         interrupted_at: Some(7),
         ..TestMachine::default()
     };
-    let (summary, told) = simulate("interrupted", &mut machine);
+    let (summary, observed) = simulate("interrupted", &mut machine);
     let summary = summary.expect("what there is");
     assert_eq!(summary.error.as_deref(), Some("interrupted by signal 15"));
-    assert_eq!(told.notes, ["interrupted: winding up"]);
+    assert_eq!(observed.notes, ["interrupted: winding up"]);
     assert_eq!(machine.asked, 7);
     assert!(summary.simulated_s < 20.0, "{} s", summary.simulated_s);
 }

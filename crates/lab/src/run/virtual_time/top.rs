@@ -24,7 +24,7 @@ use crate::run::ledger::{self, Expected, Work};
 use crate::summary::PipeCounts;
 
 /// The most pipes whose backlog is measured for an answer.
-const LOOKS: usize = 1000;
+const BACKLOGS_MAX: usize = 1000;
 /// Every virtual run is, by construction.
 const VERDICT: &str = "faithful";
 
@@ -150,6 +150,12 @@ impl View<'_> {
             engines.map(|engine| engine.waiting(*pipe).1).sum()
         };
         let backlogs = |pipes: Vec<PipeId>| Some(pipes.iter().map(backlog).collect());
-        busiest(self.plan, work.collect(), (by, limit), LOOKS, backlogs)
+        busiest(
+            self.plan,
+            work.collect(),
+            (by, limit),
+            BACKLOGS_MAX,
+            backlogs,
+        )
     }
 }

@@ -101,7 +101,7 @@ fn a_transfer_without_end_is_ended() {
 }
 
 #[test]
-fn what_is_told_to_end_says_so() {
+fn what_is_stopped_says_so() {
     let (sent, _) = with_sink(|tcp, _| {
         let (origin, stop) = (Origin::now(), Stop::default());
         std::thread::scope(|scope| {

@@ -14,7 +14,8 @@
 //!
 //! A host that does not use its share loses credit above a quantum's worth, so that it cannot save up
 //! for a burst. One that wants the CPU but waits for it, because others run there, keeps up to
-//! [`LATE_NS`] worth.
+//! [`LATE_NS`] worth for as long as one of its threads is runnable: once all sleep, it has had what it
+//! wanted, and nothing of the wait is left to make up for.
 //!
 //! No system calls, no clocks: time and use are arguments.
 
@@ -43,6 +44,15 @@ pub struct Decision {
     pub stopped: bool,
     /// When to sample next.
     pub next_ns: u64,
+}
+
+/// The tasks of a host, asked only where that matters: asking takes system calls.
+pub trait Tasks {
+    /// How long they have waited for a CPU since this was called last, in sum.
+    fn waited_ns(&mut self) -> u64;
+
+    /// Whether one of them runs or waits for a CPU now.
+    fn any_is_runnable(&mut self) -> bool;
 }
 
 /// The CPU time that a host may use.
@@ -83,9 +93,8 @@ impl Credit {
         self.stopped
     }
 
-    /// Decides by what the host's processes have used so far. `waited_ns` says how long its tasks
-    /// have waited for a CPU since it was last asked, in sum; it is asked only where that matters.
-    pub fn look(&mut self, now_ns: u64, used_ns: u64, waited_ns: impl FnOnce() -> u64) -> Decision {
+    /// Decides by what the host's processes have used so far.
+    pub fn decide(&mut self, now_ns: u64, used_ns: u64, tasks: &mut impl Tasks) -> Decision {
         let span = now_ns.saturating_sub(self.at_ns) as f64;
         let used = used_ns.saturating_sub(self.used_ns) as f64;
         self.at_ns = self.at_ns.max(now_ns);
@@ -99,7 +108,7 @@ impl Credit {
             if span >= LEAST_NS {
                 self.rate = (used / span).min(self.cpus);
             }
-            self.forfeit(used, span, waited_ns);
+            self.forfeit(used, span, tasks);
             // Samples are LEAST_NS apart, so the one nearest to the end of the credit may come half of
             // that too early.
             let near = (self.rate - self.share).max(0.0) * LEAST_NS / 2.0;
@@ -112,16 +121,16 @@ impl Credit {
     }
 
     /// Takes the credit that a host with less to do than its share must not save.
-    fn forfeit(&mut self, used: f64, span: f64, waited_ns: impl FnOnce() -> u64) {
+    fn forfeit(&mut self, used: f64, span: f64, tasks: &mut impl Tasks) {
         let most = self.share * QUANTUM_NS as f64;
         if self.credit_ns <= most || used >= self.share * span {
             return;
         }
-        let waited = waited_ns() as f64;
+        let waited = tasks.waited_ns() as f64;
         if waited > span / 10.0 {
             self.waits_until_ns = self.at_ns + WAITS_NS;
         }
-        if self.at_ns >= self.waits_until_ns {
+        if self.at_ns >= self.waits_until_ns || !tasks.any_is_runnable() {
             self.credit_ns = most;
         }
     }
@@ -152,7 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A machine with one host, whose tasks want so many CPUs at a time, and looks that come late.
+    /// A machine with one host, whose tasks want so many CPUs at a time, and samples that come late.
     struct Machine {
         credit: Credit,
         now_ns: u64,
@@ -172,16 +181,28 @@ mod tests {
             }
         }
 
-        /// The next look, `late_ns` after it was due; the host has used `wants` CPUs until then.
+        /// The next sample, `late_ns` after it was due; the host has used `wants` CPUs until then.
         fn step(&mut self, late_ns: u64, wants: f64) {
             let then = self.next_ns + late_ns;
             if !self.stopped {
                 self.used_ns += ((then - self.now_ns) as f64 * wants) as u64;
             }
             self.now_ns = then;
-            let decision = self.credit.look(then, self.used_ns, || 0);
-            assert!(decision.next_ns > then, "time passes between looks");
+            let decision = self.credit.decide(then, self.used_ns, &mut NeverWaits);
+            assert!(decision.next_ns > then, "time passes between samples");
             (self.stopped, self.next_ns) = (decision.stopped, decision.next_ns);
+        }
+    }
+
+    struct NeverWaits;
+
+    impl Tasks for NeverWaits {
+        fn waited_ns(&mut self) -> u64 {
+            0
+        }
+
+        fn any_is_runnable(&mut self) -> bool {
+            true
         }
     }
 
@@ -206,7 +227,7 @@ mod tests {
                 worst_ns = worst_ns.max(late_ns);
             }
             let error = machine.used_ns as f64 - machine.now_ns as f64 * share;
-            // What it may be ahead: a look, late, with all CPUs; or behind: a period and a late look.
+            // What it may be ahead: a sample, late, with all CPUs; or behind: a period and a late sample.
             let ahead = (QUANTUM_NS + worst_ns) as f64 * cpus as f64 + QUANTUM_NS as f64 * share;
             let period = (LEAST_ON_NS * cpus as f64).max(QUANTUM_NS as f64 * share);
             let behind = period + share * worst_ns as f64;
@@ -218,11 +239,11 @@ mod tests {
         fn nobody_gets_more_and_nobody_stays_stopped(
             share in 0.01f64..2.0,
             cpus in 2usize..9,
-            looks in prop::collection::vec((lateness(), prop_oneof![Just(0.0), 0.0f64..1.0, Just(1.0)]), 3000),
+            samples in prop::collection::vec((lateness(), prop_oneof![Just(0.0), 0.0f64..1.0, Just(1.0)]), 3000),
         ) {
             let mut machine = Machine::new(share, cpus);
             let (mut worst_ns, mut stopped_ns) = (0, 0);
-            for (late_ns, wants) in looks {
+            for (late_ns, wants) in samples {
                 let before = (machine.stopped, machine.now_ns);
                 machine.step(late_ns, wants * cpus as f64);
                 worst_ns = worst_ns.max(late_ns);
@@ -231,7 +252,7 @@ mod tests {
                 if machine.stopped {
                     prop_assert!(machine.credit.credit_ns < machine.credit.mark(),
                         "within its credit");
-                    // The next look, if it is in time, lets it go on.
+                    // The next sample, if it is in time, lets it go on.
                     let goes_on = debt + machine.credit.mark();
                     let wait = (machine.next_ns - machine.now_ns) as f64;
                     prop_assert!(wait <= goes_on / share + LEAST_NS);
@@ -243,7 +264,7 @@ mod tests {
             let most = machine.now_ns as f64 * share + share * LATE_NS
                 + (QUANTUM_NS + worst_ns) as f64 * (cpus as f64 + share);
             prop_assert!(machine.used_ns as f64 <= most);
-            // Looks that were late, or rounding: no other look finds a host stopped twice.
+            // Samples that were late, or rounding: no other finds a host stopped twice.
             prop_assert!(stopped_ns as f64 <= 0.01 * machine.now_ns as f64, "{stopped_ns}");
         }
 
@@ -275,7 +296,7 @@ mod tests {
         while !machine.stopped {
             machine.step(0, 4.0);
         }
-        // A quantum's credit and one look.
+        // A quantum's credit and one sample.
         assert!(machine.now_ns - began <= 2 * QUANTUM_NS);
         assert!(machine.used_ns - used <= 8 * QUANTUM_NS);
     }
@@ -283,29 +304,93 @@ mod tests {
     #[test]
     fn who_waits_for_a_cpu_gets_it_later() {
         // Others have the CPU for 40 ms of 50; the host is content with a tenth on the whole.
-        let share = 0.1;
-        let mut credit = Credit::new(share, 1, 0, 0);
-        let (mut used, mut told, mut stopped) = (0u64, 0u64, false);
-        let mut waited = 0u64;
-        let mut next = 0;
-        for now in (0..20_000_000_000u64).step_by(100_000) {
-            if now % 50_000_000 >= 40_000_000 {
-                used += if stopped { 0 } else { 100_000 };
-                told = waited;
-            } else {
-                waited += if stopped { 0 } else { 100_000 };
-            }
-            if now >= next {
-                let mut asked = 0;
-                let decision = credit.look(now, used, || {
-                    asked = std::mem::take(&mut told);
-                    asked
-                });
-                waited -= asked.min(waited);
-                (stopped, next) = (decision.stopped, decision.next_ns);
+        let mut shared = SharedCpu::new(0.1);
+        for now_ns in (0..20_000_000_000_u64).step_by(STEP_NS as usize) {
+            shared.step(now_ns % 50_000_000 >= 40_000_000, true);
+        }
+        let got = shared.used_ns as f64 / shared.now_ns as f64;
+        assert!((got / 0.1 - 1.0).abs() < 0.05, "{got}");
+    }
+
+    #[test]
+    fn who_has_had_what_it_waited_for_saves_no_more_than_a_quantum() {
+        let mut shared = SharedCpu::new(0.5);
+        // Others leave it a fifth, so it saves what it waits for.
+        for now_ns in (0..1_000_000_000_u64).step_by(STEP_NS as usize) {
+            shared.step(now_ns % 50_000_000 >= 40_000_000, true);
+        }
+        let quantum = 0.5 * QUANTUM_NS as f64;
+        assert!(shared.credit.credit_ns > 20.0 * quantum);
+        // Then it sleeps, for less than it counts as waiting.
+        let steps = 50_000_000 / STEP_NS;
+        (0..steps).for_each(|_| shared.step(true, false));
+        assert!(shared.credit.credit_ns <= quantum);
+        let before_ns = shared.used_ns;
+        (0..steps).for_each(|_| shared.step(true, true));
+        // Half of the 50 ms, and a quantum.
+        let burst_ns = shared.used_ns - before_ns;
+        assert!(burst_ns <= 25_000_000 + QUANTUM_NS, "{burst_ns}");
+    }
+
+    const STEP_NS: u64 = 100_000;
+
+    /// A host with one thread, on one CPU with others.
+    struct SharedCpu {
+        credit: Credit,
+        now_ns: u64,
+        used_ns: u64,
+        stopped: bool,
+        next_ns: u64,
+        thread: Thread,
+    }
+
+    #[derive(Default)]
+    struct Thread {
+        is_runnable: bool,
+        /// How long it has waited since it last ran: the kernel accounts for that when it is over.
+        waits_ns: u64,
+        waited_ns: u64,
+    }
+
+    impl Tasks for Thread {
+        fn waited_ns(&mut self) -> u64 {
+            std::mem::take(&mut self.waited_ns)
+        }
+
+        fn any_is_runnable(&mut self) -> bool {
+            self.is_runnable
+        }
+    }
+
+    impl SharedCpu {
+        fn new(share: f64) -> Self {
+            Self {
+                credit: Credit::new(share, 1, 0, 0),
+                now_ns: 0,
+                used_ns: 0,
+                stopped: false,
+                next_ns: 0,
+                thread: Thread::default(),
             }
         }
-        let got = used as f64 / 20e9;
-        assert!((got / share - 1.0).abs() < 0.05, "{got}");
+
+        /// A tenth of a millisecond in which the CPU is free for the host, or others have it, and its
+        /// thread wants it or sleeps.
+        fn step(&mut self, is_free: bool, wants: bool) {
+            self.thread.is_runnable = wants;
+            if wants && !self.stopped && is_free {
+                self.used_ns += STEP_NS;
+                self.thread.waited_ns += std::mem::take(&mut self.thread.waits_ns);
+            } else if wants && !self.stopped {
+                self.thread.waits_ns += STEP_NS;
+            }
+            self.now_ns += STEP_NS;
+            if self.now_ns >= self.next_ns {
+                let decision = self
+                    .credit
+                    .decide(self.now_ns, self.used_ns, &mut self.thread);
+                (self.stopped, self.next_ns) = (decision.stopped, decision.next_ns);
+            }
+        }
     }
 }

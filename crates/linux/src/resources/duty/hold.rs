@@ -10,7 +10,7 @@ use std::io;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cpu_ns;
-use super::credit::Credit;
+use super::credit::{Credit, Tasks};
 use crate::clock::monotonic_ns;
 use crate::cpu::schedstat;
 use crate::procfs::{numbers_in, tick_ns};
@@ -18,7 +18,7 @@ use crate::resources::census::{Arrival, Stat, StatFile};
 
 /// How long parents get to stop before their children are stopped, and how often that is checked.
 const PARENTS_NS: u64 = 20_000_000;
-const PARENTS_LOOK_NS: u64 = 100_000;
+const PARENTS_CHECK_NS: u64 = 100_000;
 /// A host that forks is sampled again this long after a stop, to stop children that it has missed.
 const FORKS_NS: u64 = 300_000;
 /// How long a host counts as one that forks.
@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// Measures, decides, and stops or continues. Returns the processes that have ended.
-    pub(super) fn look(&mut self) -> Vec<i32> {
+    pub(super) fn step(&mut self) -> Vec<i32> {
         let gone = self.measure(monotonic_ns());
         // Read after measuring: if others take this thread's CPU in between, the host must not seem to
         // have used more CPU time than has passed.
@@ -171,12 +171,14 @@ impl Host {
         if self.missed && now_ns >= self.count_due_ns {
             self.count_children(now_ns);
         }
-        let members = &mut self.members;
-        let waited = || members.iter_mut().map(|member| member.waited(now_ns)).sum();
-        let decision = self.credit.look(now_ns, self.used_ns, waited);
+        let mut tasks = Members {
+            list: &mut self.members,
+            now_ns,
+        };
+        let decision = self.credit.decide(now_ns, self.used_ns, &mut tasks);
         self.due_ns = decision.next_ns;
         if !decision.stopped {
-            self.go_on();
+            self.resume();
             return gone;
         }
         let parents = self.parents();
@@ -186,7 +188,7 @@ impl Host {
         }
         if let Phase::Parents(until_ns) = self.phase {
             if now_ns < until_ns && self.any_runs(&parents) {
-                self.due_ns = now_ns + PARENTS_LOOK_NS;
+                self.due_ns = now_ns + PARENTS_CHECK_NS;
                 return gone;
             }
             self.phase = Phase::Holds;
@@ -301,14 +303,14 @@ impl Host {
 
     /// Whether one of these that has been signalled has not stopped yet.
     fn any_runs(&self, pids: &HashSet<i32>) -> bool {
-        let told = |member: &&Member| member.held && pids.contains(&member.pid);
+        let signalled = |member: &&Member| member.held && pids.contains(&member.pid);
         let runs = |stat: Stat| !matches!(stat.state, b'T' | b't' | b'Z' | b'X');
-        let mut told = self.members.iter().filter(told);
-        told.any(|member| member.stat.read().is_some_and(runs))
+        let mut signalled = self.members.iter().filter(signalled);
+        signalled.any(|member| member.stat.read().is_some_and(runs))
     }
 
     /// Continues the processes that we have stopped, children before their parents.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn resume(&mut self) {
         if self.phase == Phase::Runs {
             return;
         }
@@ -322,15 +324,49 @@ impl Host {
     }
 }
 
+/// The processes of a host at a sample; those that have not run for [`RAN_NS`] are not asked.
+struct Members<'a> {
+    list: &'a mut [Member],
+    now_ns: u64,
+}
+
+impl Members<'_> {
+    fn recent(&mut self) -> impl Iterator<Item = &mut Member> {
+        let now_ns = self.now_ns;
+        let list = self.list.iter_mut();
+        list.filter(move |member| now_ns - member.ran_at_ns <= RAN_NS)
+    }
+}
+
+impl Tasks for Members<'_> {
+    fn waited_ns(&mut self) -> u64 {
+        self.recent().map(Member::waited_ns).sum()
+    }
+
+    fn any_is_runnable(&mut self) -> bool {
+        self.recent().any(|member| member.is_runnable())
+    }
+}
+
 impl Member {
-    /// How long its threads have waited for a CPU since this was called last.
-    fn waited(&mut self, now_ns: u64) -> u64 {
-        if now_ns - self.ran_at_ns > RAN_NS {
-            return 0;
-        }
+    /// Its threads, as files of this name below `/proc`.
+    fn threads(&self, file: &str) -> impl Iterator<Item = String> + use<> {
         let folder = format!("/proc/{}/task", self.pid);
-        let of = |thread| schedstat(&format!("{folder}/{thread}/schedstat"));
-        let threads = numbers_in(&folder).take(THREADS).filter_map(of);
+        let file = file.to_owned();
+        let threads = numbers_in(&folder).take(THREADS);
+        threads.map(move |thread| format!("{folder}/{thread}/{file}"))
+    }
+
+    /// Whether one of its threads runs or waits for a CPU.
+    fn is_runnable(&self) -> bool {
+        let mut files = self.threads("stat");
+        files.any(|path| StatFile::at(&path).is_some_and(|(_, stat)| stat.state == b'R'))
+    }
+
+    /// How long its threads have waited for a CPU since this was called last.
+    fn waited_ns(&mut self) -> u64 {
+        let threads = self.threads("schedstat");
+        let threads = threads.filter_map(|path| schedstat(&path));
         let waited_ns = threads.map(|stat| stat.waited_ns).sum();
         let before_ns = self.waited_ns.replace(waited_ns).unwrap_or(waited_ns);
         waited_ns.saturating_sub(before_ns)

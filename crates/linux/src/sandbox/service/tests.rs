@@ -89,8 +89,8 @@ impl Bench {
         stream
     }
 
-    /// Takes the service's question, and tells it this.
-    fn tell(&self, state: &str) {
+    /// Takes the service's question, and answers with this state.
+    fn answer(&self, state: &str) {
         self.run.receive::<Ask>().unwrap().expect("a question");
         self.run.send(&state, &[]).unwrap();
     }
@@ -145,7 +145,7 @@ fn queries_are_answered_in_turn() {
 }
 
 #[test]
-fn clients_that_wait_are_told_what_the_run_says_once() {
+fn clients_that_wait_are_answered_with_the_runs_state_once() {
     let bench = Bench::new();
     let clients: Vec<_> = (0..5).map(|_| bench.client()).collect();
     for mut client in &clients {
@@ -155,7 +155,7 @@ fn clients_that_wait_are_told_what_the_run_says_once() {
         client.shutdown(Shutdown::Write).unwrap();
     }
     std::thread::sleep(Duration::from_millis(50));
-    bench.tell("sunny");
+    bench.answer("sunny");
     for client in &clients {
         assert_eq!(read(client), "3 sunny");
     }
@@ -166,7 +166,7 @@ fn clients_that_wait_are_told_what_the_run_says_once() {
     std::thread::sleep(FRESH);
     let mut later = bench.client();
     later.write_all(b"again\n").unwrap();
-    bench.tell("rainy");
+    bench.answer("rainy");
     assert_eq!(read(&later), "3 rainy");
 }
 
@@ -175,7 +175,7 @@ fn a_reply_longer_than_a_buffer_arrives_whole() {
     let bench = Bench::new();
     let mut client = bench.client();
     client.write_all(b"long\n").unwrap();
-    bench.tell("");
+    bench.answer("");
     // Others are served while it does not read.
     std::thread::sleep(Duration::from_millis(20));
     let mut other = bench.client();
@@ -198,7 +198,7 @@ fn clients_are_held_to_their_bounds() {
     std::thread::sleep(Duration::from_millis(50));
     let mut welcome = bench.client();
     welcome.write_all(b"question\n").unwrap();
-    bench.tell("free");
+    bench.answer("free");
     assert_eq!(read(&welcome), "3 free");
 }
 

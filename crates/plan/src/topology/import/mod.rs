@@ -260,7 +260,7 @@ fn is_row(line: Piece<'_>) -> bool {
             .all(|f| known(f) || f.text.eq_ignore_ascii_case("na"))
 }
 
-/// The format that a file's name tells.
+/// The format that a file's name implies.
 fn by_name(name: &str) -> Option<Format> {
     let name = name.to_ascii_lowercase();
     let endings = [
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_wrong_is_told_where() {
+    fn an_entry_that_is_wrong_is_reported_with_its_place() {
         let cases = [
             ("{ rate: 1 Gbit/s }", "x.yaml:1:1", "`file` is missing"),
             (

@@ -131,7 +131,7 @@ impl CongestionControl for Cubic {
             && window.in_slow_start()
             && ack.advanced
         {
-            hystart.look(ack, rtt, self.least, window);
+            hystart.on_ack(ack, rtt, self.least, window);
         }
     }
 

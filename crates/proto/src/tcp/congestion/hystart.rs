@@ -10,11 +10,11 @@ use longhaul_core::time::{Span, Time};
 
 use super::{Ack, Window};
 
-/// Below this window nothing is looked for.
+/// Below this window, HyStart does not check.
 const LOW_WINDOW: u32 = 16;
 /// Acknowledgements no further apart form a train.
 const TRAIN_GAP: Span = Span::from_ms(2);
-/// Round trips looked at in a round.
+/// Round-trip samples used in a round.
 const SAMPLES: u8 = 8;
 
 /// State of a round.
@@ -48,9 +48,9 @@ impl HyStart {
         };
     }
 
-    /// Looks at an acknowledgement in slow start with its round trip; `least` is the least ever.
+    /// Takes an acknowledgement in slow start with its round trip; `least` is the least ever.
     /// Sets the threshold where slow start should end.
-    pub(super) fn look(&mut self, ack: &Ack, rtt: Span, least: Span, window: &mut Window) {
+    pub(super) fn on_ack(&mut self, ack: &Ack, rtt: Span, least: Span, window: &mut Window) {
         if ack.una > self.end {
             self.start_round(ack);
         }

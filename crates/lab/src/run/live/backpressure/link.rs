@@ -1,13 +1,13 @@
-//! The bucket of a host that its link limits and that hands over super-packets.
+//! The shaper of a host that its link limits and that hands over super-packets.
 //!
-//! The bucket counts a link's framing once per super-packet, the link counts it once per packet. At the
-//! link's own rate the bucket therefore lets through a little too much, and the excess queues in the
-//! link; or, where the link counts IP packets without Ethernet headers, too little. So the bucket's rate
+//! The shaper counts a link's framing once per super-packet, the link counts it once per packet. At the
+//! link's own rate the shaper therefore lets through a little too much, and the excess queues in the
+//! link; or, where the link counts IP packets without Ethernet headers, too little. So the shaper's rate
 //! follows the queue that the host's packets find in the link: it falls where the queue is longer than
 //! half of the bucket's depth, and rises where it is shorter. A queue of that length keeps the link busy
 //! for as long as the machine is likely to stall.
 //!
-//! The queue integrates the bucket's error, so a proportional controller suffices. It starts from the
+//! The queue integrates the shaper's error, so a proportional controller suffices. It starts from the
 //! rate at which frames of the present mean length, if they are of whole segments, come as fast as the
 //! link sends them.
 
@@ -20,20 +20,20 @@ use super::Seen;
 
 /// The controller's time constant: several samples.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The controller makes a bucket no slower than the first part of the link's rate, and no faster than
+/// The controller makes a shaper no slower than the first part of the link's rate, and no faster than
 /// the link by more than the second. (The machine's allowance may be lower.)
 const SLOWEST: f64 = 0.9;
 const FASTER: f64 = 0.01;
 
 #[derive(Debug)]
-pub(super) struct LinkBucket {
+pub(super) struct LinkShaper {
     /// At the link's own rate.
     shaper: Shaper,
     /// The length of a whole packet's frame.
     whole: f64,
 }
 
-impl LinkBucket {
+impl LinkShaper {
     /// For packets of at most `mtu` bytes.
     pub(super) fn new(shaper: Shaper, mtu: u32) -> Self {
         Self {
@@ -47,8 +47,8 @@ impl LinkBucket {
         self.shaper.bytes_per_s as f64
     }
 
-    /// The bucket after `came` has come through it, not faster than `most` bytes per second.
-    pub(super) fn shaper(&self, came: &Seen, most: f64) -> Shaper {
+    /// The shaper after `came` has come through it, not faster than `most` bytes per second.
+    pub(super) fn adjusted(&self, came: &Seen, most: f64) -> Shaper {
         let packets = came.packets as f64;
         let even = self.even(came.bytes as f64 / packets);
         let difference = self.middle() - came.waited.as_secs_f64() / packets;
@@ -61,7 +61,7 @@ impl LinkBucket {
     }
 
     /// The part of the link's rate at which frames of `len` bytes come as fast as the link sends them:
-    /// it counts the overhead for each segment, the bucket once.
+    /// it counts the overhead for each segment, the shaper once.
     fn even(&self, len: f64) -> f64 {
         let (segments, overhead) = ((len / self.whole).max(1.0), f64::from(self.shaper.overhead));
         (self.whole + overhead / segments) / (self.whole + overhead)

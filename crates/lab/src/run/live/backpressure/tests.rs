@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pace::Dilation;
-use crate::run::live::nic::longest_frame;
+use crate::run::live::bottleneck::longest_frame;
 use longhaul_core::Span;
 use longhaul_core::topology::PipeParams;
 use longhaul_core::units::{Framing, Rate};
@@ -12,9 +12,9 @@ const TICK: Duration = Duration::from_millis(20);
 const GIGABIT: f64 = 125e6;
 const LENGTHS: (u32, u32) = (1500, 1514);
 
-/// A look at a core that was busy for part of the time, and behind with part of its arrivals.
-fn strain(load: f64, behind: f64) -> Strain {
-    Strain {
+/// A sample of a core that was busy for part of the time, and behind with part of its arrivals.
+fn core_load(load: f64, behind: f64) -> CoreLoad {
+    CoreLoad {
         elapsed: TICK,
         load,
         behind,
@@ -25,7 +25,7 @@ fn strain(load: f64, behind: f64) -> Strain {
 /// so many bytes. The core falls behind above that load.
 fn settle(capacity: f64, frame: u32, behind_above: f64) -> f64 {
     let mut backpressure = Backpressure::default();
-    backpressure.follow(0, Limit::Machine, (1500, frame), Seen::default());
+    backpressure.follow(0, Bottleneck::Machine, (1500, frame), Seen::default());
     let (mut cost, mut allowed) = (0.0, SPEED_START * COST_BYTES_PER_S);
     let mut load = 0.0;
     for _ in 0..2000 {
@@ -38,7 +38,7 @@ fn settle(capacity: f64, frame: u32, behind_above: f64) -> f64 {
             bytes: (frames * f64::from(frame)) as u64,
             waited: Duration::ZERO,
         };
-        for (_, shaper) in backpressure.look(strain(load.min(1.0), behind), |_| seen) {
+        for (_, shaper) in backpressure.sample(core_load(load.min(1.0), behind), |_| seen) {
             allowed = shaper.bytes_per_s as f64;
         }
     }
@@ -65,51 +65,55 @@ fn super_packets_settle_where_the_core_is_seldom_behind() {
 #[test]
 fn a_modest_host_is_left_alone() {
     let mut backpressure = Backpressure::default();
-    backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());
+    backpressure.follow(0, Bottleneck::Machine, LENGTHS, Seen::default());
     for tick in 1..100 {
         let seen = Seen {
             packets: tick,
             bytes: tick * 100,
             waited: Duration::ZERO,
         };
-        assert!(backpressure.look(strain(0.1, 0.0), |_| seen).is_empty());
+        assert!(
+            backpressure
+                .sample(core_load(0.1, 0.0), |_| seen)
+                .is_empty()
+        );
     }
 }
 
 /// Hosts that always send, some of them behind a link of that many bytes a second, and a core that is
-/// behind above a load of `full`. Each look: the load, and what each host's bucket lets through.
+/// behind above a load of `full`. Each sample: the load, and what each host's shaper lets through.
 fn flood(machine: usize, links: &[u64], capacity: f64, full: f64) -> Vec<(f64, Vec<f64>)> {
     let mut backpressure = Backpressure::default();
-    let limits = std::iter::repeat_n(Limit::Machine, machine);
-    let limits = limits.chain(links.iter().map(|bits_per_s| limit(*bits_per_s)));
+    let bottlenecks = std::iter::repeat_n(Bottleneck::Machine, machine);
+    let bottlenecks = bottlenecks.chain(links.iter().map(|bits_per_s| link(*bits_per_s)));
     let lengths = (1500, longhaul_core::segment::MAX_SUPER_LEN as u32);
-    let mut buckets: Vec<Shaper> = limits
+    let mut shapers: Vec<Shaper> = bottlenecks
         .enumerate()
-        .map(|(host, limit)| backpressure.follow(host, limit, lengths, Seen::default()))
+        .map(|(host, bottleneck)| backpressure.follow(host, bottleneck, lengths, Seen::default()))
         .collect();
-    let mut seen = vec![Seen::default(); buckets.len()];
-    let mut looks = Vec::new();
+    let mut seen = vec![Seen::default(); shapers.len()];
+    let mut samples = Vec::new();
     for _ in 0..2000 {
-        let rates: Vec<f64> = buckets.iter().map(|b| b.bytes_per_s as f64).collect();
+        let rates: Vec<f64> = shapers.iter().map(|b| b.bytes_per_s as f64).collect();
         let load = rates.iter().sum::<f64>() / capacity;
         // A core that is full takes what it can from each.
         let taken = TICK.as_secs_f64() / load.max(1.0);
-        for ((seen, rate), bucket) in seen.iter_mut().zip(&rates).zip(&buckets) {
+        for ((seen, rate), shaper) in seen.iter_mut().zip(&rates).zip(&shapers) {
             let frame = 60_000;
             let frames = (rate * taken / frame as f64).ceil() as u64;
             seen.packets += frames;
             seen.bytes += frames * frame;
             // As long as the bucket of a link wants it to be.
-            let middle = f64::from(bucket.burst_bytes) / rate / 2.0;
+            let middle = f64::from(shaper.burst_bytes) / rate / 2.0;
             seen.waited += Duration::from_secs_f64(frames as f64 * middle);
         }
-        let strain = strain(load.min(1.0), if load > full { 0.3 } else { 0.0 });
-        for (host, shaper) in backpressure.look(strain, |host| seen[host]) {
-            buckets[host] = shaper;
+        let core_load = core_load(load.min(1.0), if load > full { 0.3 } else { 0.0 });
+        for (host, shaper) in backpressure.sample(core_load, |host| seen[host]) {
+            shapers[host] = shaper;
         }
-        looks.push((load, rates));
+        samples.push((load, rates));
     }
-    looks
+    samples
 }
 
 proptest! {
@@ -123,17 +127,17 @@ proptest! {
     ) {
         prop_assume!(machine + links.len() > 0);
         let capacity = each * (machine + links.len()) as f64;
-        let looks = flood(machine, &links, capacity, full);
-        let late = &looks[1000..];
+        let samples = flood(machine, &links, capacity, full);
+        let late = &samples[1000..];
         let mean = late.iter().map(|(load, _)| load).sum::<f64>() / late.len() as f64;
         let behind = late.iter().filter(|(load, _)| *load > full).count();
-        prop_assert!(behind * 3 < late.len(), "behind at {behind} of {} looks", late.len());
+        prop_assert!(behind * 3 < late.len(), "behind at {behind} of {} samples", late.len());
         prop_assert!(late.iter().all(|(load, _)| *load < 1.2 * full), "overrun");
         let all = links.iter().map(|bits| *bits as f64 / 8.0).sum::<f64>() / capacity;
         let reached = if machine == 0 { all.min(full) } else { full.min(FULL) };
         prop_assert!(mean > 0.75 * reached, "{mean} of {reached}");
         // A link has what it claims until the core has been behind.
-        let was_behind = looks.windows(2).any(|two| two.iter().all(|(load, _)| *load > full));
+        let was_behind = samples.windows(2).any(|two| two.iter().all(|(load, _)| *load > full));
         prop_assert!(was_behind || reached < full, "never behind");
         if !was_behind {
             return Ok(());
@@ -147,57 +151,57 @@ proptest! {
     }
 }
 
-/// The machine stood still once: at the next look it has caught up.
+/// The machine stalled once: at the next sample it has caught up.
 #[test]
 fn a_core_is_behind_the_second_time_in_a_row() {
     let mut backpressure = Backpressure::default();
-    backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());
+    backpressure.follow(0, Bottleneck::Machine, LENGTHS, Seen::default());
     let mut sent = Seen::default();
-    let mut look = |behind| {
+    let mut sample = |behind| {
         sent.packets += 1;
         sent.bytes += 1 << 30;
-        backpressure.look(strain(0.99, behind), |_| sent);
+        backpressure.sample(core_load(0.99, behind), |_| sent);
         backpressure.allowance.speed
     };
     for behind in [0.9, 0.0, 0.9, 0.0, 0.9] {
-        assert_eq!(look(behind), SPEED_START, "{behind}");
+        assert_eq!(sample(behind), SPEED_START, "{behind}");
     }
-    assert!(look(0.9) < SPEED_START);
+    assert!(sample(0.9) < SPEED_START);
 }
 
 /// Hosts without and with a link get the same, once the core has been behind.
 #[test]
 fn the_machine_allows_all_hosts_the_same() {
     let mut backpressure = Backpressure::default();
-    backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());
-    backpressure.follow(1, limit(10_000_000_000), LENGTHS, Seen::default());
+    backpressure.follow(0, Bottleneck::Machine, LENGTHS, Seen::default());
+    backpressure.follow(1, link(10_000_000_000), LENGTHS, Seen::default());
     let mut sent = Seen::default();
     let mut applied = [0, 0];
     for _ in 0..3 {
         sent.packets += 1000;
         sent.bytes += 1 << 30;
-        for (host, shaper) in backpressure.look(strain(0.99, 0.9), |_| sent) {
+        for (host, shaper) in backpressure.sample(core_load(0.99, 0.9), |_| sent) {
             applied[host] = shaper.bytes_per_s;
         }
     }
     assert!(applied[0] > 0 && applied[0] == applied[1], "{applied:?}");
 }
 
-fn limit(bits_per_s: u64) -> Limit {
+fn link(bits_per_s: u64) -> Bottleneck {
     framed(bits_per_s, Framing::Ethernet, Dilation::NONE)
 }
 
-fn framed(bits_per_s: u64, framing: Framing, dilation: Dilation) -> Limit {
+fn framed(bits_per_s: u64, framing: Framing, dilation: Dilation) -> Bottleneck {
     let pipe = PipeParams {
         rate: Rate::from_bits_per_s(bits_per_s),
         framing,
         ..PipeParams::default()
     };
-    crate::run::live::nic::limit(&[pipe], 1500, true, dilation)
+    crate::run::live::bottleneck::of(&[pipe], 1500, true, dilation)
 }
 
 /// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its
-/// bucket counts the overhead for each frame, and its link for each packet.
+/// shaper counts the overhead for each frame, and its link for each packet.
 struct Greedy {
     overhead: f64,
     backpressure: Backpressure,
@@ -206,7 +210,7 @@ struct Greedy {
     link: f64,
     /// And in one of the experiment.
     own: f64,
-    bucket: f64,
+    shaped: f64,
     packets_in_frame: f64,
     /// Counted bytes that wait in the link.
     waits: f64,
@@ -225,12 +229,12 @@ impl Greedy {
         framing: Framing,
         dilation: Dilation,
     ) -> Self {
-        let limit = framed(bits_per_s, framing, dilation);
+        let bottleneck = framed(bits_per_s, framing, dilation);
         let mut backpressure = Backpressure::default();
-        backpressure.follow(0, limit, LENGTHS, Seen::default());
+        backpressure.follow(0, bottleneck, LENGTHS, Seen::default());
         let link = dilation.per_machine_second(bits_per_s) as f64 / 8.0;
         // A full bucket comes at once.
-        let Limit::Link { shaper, .. } = limit else {
+        let Bottleneck::Link { shaper, .. } = bottleneck else {
             panic!("its link limits it");
         };
         Self {
@@ -239,19 +243,19 @@ impl Greedy {
             dilation,
             link,
             own: bits_per_s as f64 / 8.0,
-            bucket: link,
+            shaped: link,
             packets_in_frame,
             waits: shaper.burst_bytes.into(),
             seen: Seen::default(),
         }
     }
 
-    /// A look later, of a core that carries so many bytes per second.
+    /// One sample later, of a core that carries so many bytes per second.
     fn tick(&mut self, capacity: f64) {
-        let load = self.bucket / capacity;
+        let load = self.shaped / capacity;
         let behind = if load > 1.0 { 0.5 } else { 0.0 };
         let counted = self.packets_in_frame * 1514.0 + self.overhead;
-        let frames = self.bucket * TICK.as_secs_f64() / counted;
+        let frames = self.shaped * TICK.as_secs_f64() / counted;
         self.seen.packets += frames as u64;
         self.seen.bytes += (frames * self.packets_in_frame * 1514.0) as u64;
         let wait = Span::from_ns((self.waits / self.own * 1e9) as u64);
@@ -264,10 +268,10 @@ impl Greedy {
         self.waits = (self.waits + came - sent).max(0.0);
         let changes = self
             .backpressure
-            .look(strain(load.min(1.0), behind), |_| self.seen);
+            .sample(core_load(load.min(1.0), behind), |_| self.seen);
         for (host, shaper) in changes {
             assert_eq!(host, 0);
-            self.bucket = shaper.bytes_per_s as f64;
+            self.shaped = shaper.bytes_per_s as f64;
         }
     }
 }
@@ -305,7 +309,7 @@ fn an_overrun_core_holds_hosts_back_and_the_verdict_hears_of_it() {
     (0..500).for_each(|_| host.tick(6.0 * GIGABIT));
     host.backpressure.left();
     (0..50).for_each(|_| host.tick(6.0 * GIGABIT));
-    let part = host.bucket / (6.0 * GIGABIT);
+    let part = host.shaped / (6.0 * GIGABIT);
     assert!((0.6..1.1).contains(&part), "{part} of what it carries");
     let left = host.backpressure.left().expect("it wants more");
     assert!((0.3..0.7).contains(&left), "{left} of its link");
@@ -319,14 +323,14 @@ fn an_overrun_core_holds_hosts_back_and_the_verdict_hears_of_it() {
 #[test]
 fn a_host_that_is_not_held_back_says_nothing() {
     let mut backpressure = Backpressure::default();
-    backpressure.follow(0, limit(10_000_000_000), LENGTHS, Seen::default());
+    backpressure.follow(0, link(10_000_000_000), LENGTHS, Seen::default());
     for tick in 1..100 {
         let seen = Seen {
             packets: tick,
             bytes: tick * 66,
             waited: Duration::ZERO,
         };
-        backpressure.look(strain(1.0, 0.9), |_| seen);
+        backpressure.sample(core_load(1.0, 0.9), |_| seen);
     }
     assert_eq!(backpressure.left(), None);
 }
@@ -338,13 +342,17 @@ fn only_hosts_with_super_packets_and_a_link_follow_it() {
         packets,
         ..Seen::default()
     };
-    backpressure.follow(0, limit(1_000_000_000), LENGTHS, Seen::default());
-    let mut changes = |packets| backpressure.look(strain(0.1, 0.0), |_| seen(packets)).len();
+    backpressure.follow(0, link(1_000_000_000), LENGTHS, Seen::default());
+    let mut changes = |packets| {
+        backpressure
+            .sample(core_load(0.1, 0.0), |_| seen(packets))
+            .len()
+    };
     assert_eq!(changes(1), 1);
     assert_eq!(changes(2), 0, "as before");
-    backpressure.follow(0, Limit::Machine, LENGTHS, Seen::default());
-    backpressure.follow(1, limit(1_000_000), LENGTHS, Seen::default());
-    let of_machine = |host: &Host| matches!(host.bucket, Bucket::Machine { .. });
+    backpressure.follow(0, Bottleneck::Machine, LENGTHS, Seen::default());
+    backpressure.follow(1, link(1_000_000), LENGTHS, Seen::default());
+    let of_machine = |host: &Host| matches!(host.kind, HostShaper::Machine { .. });
     assert!(backpressure.hosts.iter().all(of_machine));
     assert_eq!(backpressure.hosts.len(), 1);
 }

@@ -49,7 +49,7 @@ pub(crate) enum Command {
         done: SyncSender<Time>,
     },
     /// Asks for the present state of pipes; answers with it and its time.
-    Look {
+    ReadState {
         /// The pipes.
         pipes: Vec<PipeId>,
         /// Where the answer goes.
@@ -59,7 +59,7 @@ pub(crate) enum Command {
 
 impl<P: Platform> Drive<P> {
     /// Carries out the run's commands; false once it has hung up, which ends the loop.
-    pub(super) fn obey(&mut self) -> bool {
+    pub(super) fn carry_out_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Set { pipes, patch, done }) => {
@@ -75,7 +75,7 @@ impl<P: Platform> Drive<P> {
                     let now = self.emulation.now();
                     let pipes = self.emulation.switch(&pipes, up, keep_queue);
                     pipes.iter().for_each(|&pipe| self.find_lead(pipe));
-                    self.tell();
+                    self.report_changes();
                     let _ = done.try_send((now, pipes));
                 }
                 Ok(Command::Capture {
@@ -87,11 +87,11 @@ impl<P: Platform> Drive<P> {
                     self.sampler.begin_capture(number, wanted, emulation);
                     let _ = done.try_send(self.emulation.now());
                 }
-                Ok(Command::Look { pipes, done }) => {
-                    let looks = pipes
+                Ok(Command::ReadState { pipes, done }) => {
+                    let states = pipes
                         .into_iter()
                         .map(|pipe| self.emulation.pipe_state(pipe));
-                    let _ = done.try_send((self.emulation.now(), looks.collect()));
+                    let _ = done.try_send((self.emulation.now(), states.collect()));
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -104,7 +104,7 @@ impl<P: Platform> Drive<P> {
             self.emulation.set(pipe, patch);
             self.find_lead(pipe);
         }
-        self.tell();
+        self.report_changes();
     }
 
     /// Closes the bin and takes the steps of the schedule at `at`, to which the engine has not been
@@ -122,7 +122,7 @@ impl<P: Platform> Drive<P> {
     /// Takes the sample of the bin that ends at an edge.
     fn take_sample(&mut self, edge: Time, now: Time) {
         if self.sampler.closes_at(edge) {
-            self.tell_bin();
+            self.complete_bin();
         }
         let arrives = self.platform.peek().map(|arrival| arrival.stamp);
         let next = self.emulation.next_at().into_iter().chain(arrives);
@@ -132,14 +132,14 @@ impl<P: Platform> Drive<P> {
     }
 
     /// Adds to a bin what only this loop knows of it.
-    pub(super) fn tell_bin(&mut self) {
+    pub(super) fn complete_bin(&mut self) {
         let (busy, pool) = (
             self.load.busy(),
             self.emulation.engine().counters().pool_exhausted,
         );
         let (busy_seen, pool_seen) = std::mem::replace(&mut self.bin_seen, (busy, pool));
         let worked = busy.saturating_sub(busy_seen);
-        self.sampler.tell(CoreBin {
+        self.sampler.add(CoreBin {
             busy_ns: u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX),
             pool: pool - pool_seen,
             ..self.meter.take_bin()
@@ -150,11 +150,11 @@ impl<P: Platform> Drive<P> {
     pub(super) fn take_steps(&mut self, at: Time) {
         self.emulation.take_steps(at);
         self.find_leads();
-        self.tell();
+        self.report_changes();
     }
 
     /// Reports changes to the run; while its channel is full they add up, and are reported together later.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn report_changes(&mut self) {
         if let Some(applied) = self.emulation.take_applied()
             && let Err(TrySendError::Full(applied)) = self.applied.try_send(applied)
         {

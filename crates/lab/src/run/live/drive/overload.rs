@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use longhaul_linux::clock::MachineTime;
 
-/// Tells a stall from a flood: after a stall the first stale frame is older than this at once, in a
+/// Distinguishes a stall from a flood: after a stall the first stale frame is older than this at once, in a
 /// flood frames become stale little by little.
 pub(super) const STALL: Duration = Duration::from_millis(1);
 /// How much of each second the loop may spend catching up before it sheds datagrams. With it, 99 in
@@ -111,7 +111,7 @@ impl Overload {
     }
 
     /// Whether costs are being learnt: only then must the loop call [`has_read`](Self::has_read),
-    /// which takes another look at the clock.
+    /// which takes another reading of the clock.
     pub(super) const fn is_learning(&self) -> bool {
         self.service.is_some()
     }

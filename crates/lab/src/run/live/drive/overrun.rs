@@ -1,4 +1,4 @@
-//! Tells a loop that cannot keep up from one that is catching up with a stall of the machine: only
+//! Distinguishes a loop that cannot keep up from one that is catching up with a stall of the machine: only
 //! the former makes `backpressure.rs` slow hosts down, since a stall says nothing of the core's
 //! speed.
 

@@ -49,9 +49,9 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-/// What has happened since [`Platform::take_happened`] was called last.
+/// What has happened since [`Platform::take_counters`] was called last.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Happened {
+pub(crate) struct PlatformCounters {
     /// Arrivals lost because the receive rings were full.
     pub lost: u64,
     /// How often the clock was stepped.
@@ -83,7 +83,7 @@ pub(crate) trait Platform {
     fn turned(&mut self, now: MachineTime);
 
     /// What has happened since this was called last.
-    fn take_happened(&mut self) -> Happened;
+    fn take_counters(&mut self) -> PlatformCounters;
 
     /// How experiment time passes on this machine.
     fn pace(&self) -> Pace;
@@ -135,10 +135,10 @@ impl LinuxPlatform {
         }
     }
 
-    /// Stands still where a planted fault says so.
+    /// Stalls where a planted fault says so.
     #[cfg(debug_assertions)]
-    fn stand_still(&self) {
-        faults::stand_still(self.clock.pace().passed(MachineTime::now()));
+    fn stall(&self) {
+        faults::stall(self.clock.pace().passed(MachineTime::now()));
     }
 }
 
@@ -192,13 +192,13 @@ impl Platform for LinuxPlatform {
         let until = pace.begin().at + faults::wait_until(pace.passed(until));
         self.waiter.wait(until, &mut self.rings, &self.bell)?;
         #[cfg(debug_assertions)]
-        self.stand_still();
+        self.stall();
         Ok(())
     }
 
     fn turned(&mut self, now: MachineTime) {
         #[cfg(debug_assertions)]
-        self.stand_still();
+        self.stall();
         self.clock.refresh(now);
         self.thread.leave_room(now, self.waiter.slept_ns());
     }
@@ -207,16 +207,16 @@ impl Platform for LinuxPlatform {
         self.clock.pace()
     }
 
-    fn take_happened(&mut self) -> Happened {
+    fn take_counters(&mut self) -> PlatformCounters {
         let (cpu_ns, wait_ns) = (cpu::own_cpu_ns(), cpu::own_run_wait_ns());
         let steps = self.clock.steps();
-        let happened = Happened {
+        let counters = PlatformCounters {
             lost: self.rings.take_drops(),
             clock_steps: steps - self.steps_seen,
             cpu: Duration::from_nanos(cpu_ns - self.cpu_seen_ns),
             run_wait: Duration::from_nanos(wait_ns.saturating_sub(self.wait_seen_ns)),
         };
         (self.steps_seen, self.cpu_seen_ns, self.wait_seen_ns) = (steps, cpu_ns, wait_ns);
-        happened
+        counters
     }
 }

@@ -1,11 +1,11 @@
 //! The loop on a clock that a test winds: stalls, losses and overload of known size must give
 //! the shares, causes and grades that are worked out by hand.
 
+mod applied;
 mod dilated;
 mod flood;
 mod harness;
 mod machine;
-mod told;
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn lost_packets_are_counted_where_they_were_lost() {
 
 #[test]
 fn many_packets_are_bounded_by_the_last_stamp_of_their_call() {
-    // 100,000 a second, on a machine whose looks take as long as the gaps: calls of several frames.
+    // 100,000 a second, on a machine whose clock readings take as long as the gaps: calls of several frames.
     let mut machine = Machine::new(every(1, Span::from_us(10)));
     machine.send_cost = us(2);
     machine.fault = |number| match number % 20_000 {
@@ -244,7 +244,7 @@ fn more_than_the_machine_carries_is_overload() {
     assert!(!verdict.blames_noise());
     assert!(drops.shed > run.sent / 3, "{drops:?}");
     assert_eq!(run.delivered + drops.total(), run.sent);
-    // What is inside keeps its time but for the first moments, and of them the first 10 ms tell nobody
+    // What is inside keeps its time but for the first moments, and of them the first 10 ms show nobody
     // yet that they are the first of many.
     assert!(verdict.late_share < 0.03, "{}", verdict.late_share);
     let causes = verdict.by_cause;

@@ -30,7 +30,7 @@ fn took(run: &Run) -> Duration {
 }
 
 /// Whether all frames were on their cables at the same moments. The end of a second of the
-/// experiment takes the machine a look at its clock, and each look moves that.
+/// experiment takes the machine a reading of its clock, and each reading moves that.
 fn is_the_same_to_the_machine(own: &Run, slow: &Run) -> bool {
     let apart = |(own, slow): (&MachineTime, &MachineTime)| own.since(*slow).max(slow.since(*own));
     let (own, slow) = (moments(own), moments(slow));

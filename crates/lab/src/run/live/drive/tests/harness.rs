@@ -59,8 +59,8 @@ pub(super) struct Run {
     pub(super) asked_of_last: u64,
     /// What each second was like.
     pub(super) seconds: Vec<Second>,
-    /// What was told of changes, by somebody who listened at the end.
-    pub(super) told: Vec<Applied>,
+    /// The reports of changes, received at the end.
+    pub(super) applied: Vec<Applied>,
 }
 
 /// Runs the loop on a machine until all is sent and has come out.
@@ -149,7 +149,7 @@ impl Setup {
             sent,
             delivered: last.network.counters.delivered,
             seconds: reports.into_iter().map(|report| report.second).collect(),
-            told: applied.try_iter().chain(totals.applied).collect(),
+            applied: applied.try_iter().chain(totals.applied).collect(),
         }
     }
 }

@@ -16,7 +16,7 @@ use longhaul_linux::packet_io::{Ask, Departure, VnetHeader};
 
 use crate::pace::{Dilation, Now, Pace};
 use crate::run::live::drive::Command;
-use crate::run::live::drive::platform::{Arrival, Happened, Outcome, Platform};
+use crate::run::live::drive::platform::{Arrival, Outcome, Platform, PlatformCounters};
 use longhaul_plan::plan::Plan;
 
 /// What a machine writes down of frames that it sends.
@@ -58,8 +58,8 @@ pub(super) struct Machine {
     pub(super) wakes_early: Duration,
 }
 
-/// How long a look at the clock takes.
-const LOOK: Duration = Duration::from_nanos(50);
+/// How long reading the clock takes.
+const CLOCK_READ: Duration = Duration::from_nanos(50);
 /// When it is t = 0 by the machine's clock.
 const START: MachineTime = MachineTime::from_ns(1_000_000_000_000);
 
@@ -182,7 +182,7 @@ impl TestPlatform {
 
 impl Platform for TestPlatform {
     fn now(&mut self) -> Now {
-        self.come_to(self.at + LOOK);
+        self.come_to(self.at + CLOCK_READ);
         self.read()
     }
 
@@ -243,11 +243,11 @@ impl Platform for TestPlatform {
         self.pace
     }
 
-    fn take_happened(&mut self) -> Happened {
+    fn take_counters(&mut self) -> PlatformCounters {
         self.fill_ring();
-        Happened {
+        PlatformCounters {
             lost: std::mem::take(&mut self.lost),
-            ..Happened::default()
+            ..PlatformCounters::default()
         }
     }
 }
