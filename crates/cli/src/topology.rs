@@ -27,10 +27,10 @@ Examples:
   longhaul topology draw wan.yaml -o wan.svg
   longhaul topology draw wan.yaml --cores 4 -o wan-on-4-cores.svg
 
-In a file, `topology: { generate: { kind: tree, degree: 4 } }` means the same as the text that
-`generate` prints, and `topology: { import: { file: Abilene.gml } }` as that of `import`.";
+In an experiment file, `topology: { generate: { kind: tree, degree: 4 } }` stands for what `generate`
+prints, and `topology: { import: { file: Abilene.gml } }` for what `import` prints.";
 
-/// Generate topologies by name, import and draw them
+/// Generate, import and draw topologies
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -45,26 +45,26 @@ enum Command {
     Draw(Draw),
 }
 
-/// Print a topology of a kind, spelled out as an experiment file
+/// Generate a topology and print it as an experiment file
 #[derive(Debug, clap::Args)]
 #[command(after_help = kinds(false), after_long_help = kinds(true))]
 struct Generate {
-    /// What to generate
+    /// The kind of topology
     #[arg(value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
     kind: String,
     /// Its parameters; --help lists those of each kind
     #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
     values: Vec<(String, String)>,
-    /// What the draws of random kinds follow from
+    /// The seed of random kinds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// Print the topology of another format's file, spelled out as an experiment file
+/// Read a topology in another format and print it as an experiment file
 #[derive(Debug, clap::Args)]
 #[command(after_help = options())]
 struct Import {
-    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA's relationships, a matrix of times
+    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA AS relationships, or a matrix of times
     file: PathBuf,
     /// Options, as listed below
     #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
@@ -76,16 +76,16 @@ struct Import {
 struct Draw {
     /// An experiment file (.yaml, .yml), or a file that can be imported
     file: PathBuf,
-    /// Where the image goes, instead of standard output
+    /// Write the image to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Colour nodes by the core that would own them, of so many
+    /// Colour nodes by the core that would own them if the network were split over N cores
     #[arg(long, value_name = "N", value_parser = partition::cores(), conflicts_with = "partition")]
     cores: Option<u16>,
-    /// How nodes are split over cores
+    /// The method that splits the network
     #[arg(long, value_name = "METHOD", default_value = "best", value_parser = partition::methods(), requires = "cores")]
     method: String,
-    /// Colour nodes by the core that owns them in a file that `longhaul partition --save` wrote
+    /// Colour nodes by the core that owns them in this file of `longhaul partition --save`
     #[arg(long, value_name = "FILE")]
     partition: Option<PathBuf>,
     #[command(flatten)]
@@ -159,7 +159,8 @@ fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), Strin
     };
     let owner = |node: &SketchNode| plan.topology.find(&node.name).map(|id| partition.of(id));
     let owners: Option<Vec<u16>> = sketch.nodes.iter().map(owner).collect();
-    sketch.owners = owners.ok_or("a node of the drawing is none of the plan")?;
+    sketch.owners =
+        owners.ok_or("the drawing has a node that the plan does not have; please report this")?;
     Ok(())
 }
 
