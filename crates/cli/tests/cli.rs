@@ -146,7 +146,7 @@ fn a_folder_that_is_no_run_is_refused() {
     let other = std::env::temp_dir();
     assert_refused(
         &["run", small.path(), "--out", other.to_str().unwrap()],
-        "no run's",
+        "not from a run",
     );
 }
 

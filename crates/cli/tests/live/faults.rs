@@ -1,4 +1,4 @@
-//! A fault that is to be told and not refused: a core that stands still, as virtual machines do.
+//! A fault that the verdict must report and not refuse: a core that stalls, as virtual machines do.
 //!
 //! `tests/faults.sh` plants the others from outside, where the tests about them must fail.
 
@@ -28,6 +28,6 @@ fn a_core_that_stands_still_is_told() {
     assert!((0.02..0.2).contains(&share), "{outcome}");
     let reasons = verdict["reasons"].as_array().expect("reasons");
     let says =
-        |reason: &serde_json::Value| reason.as_str().is_some_and(|it| it.contains("stood still"));
+        |reason: &serde_json::Value| reason.as_str().is_some_and(|it| it.contains("stalled"));
     assert!(reasons.iter().any(says), "{outcome}");
 }

@@ -166,7 +166,7 @@ fn what_the_machine_does_not_have_is_refused_before_anything_starts() {
         ("cpu: 4000 CPUs", "4000 CPUs, and this machine has", None),
         (
             "cpu: { speed: 900 ref }",
-            "CPUs of 900 ref, and those of this machine have",
+            "CPUs of 900 ref, and this machine's have",
             None,
         ),
         (

@@ -134,7 +134,9 @@ pub(super) fn watching<T>(
         drop(guard);
         (worked, looker.join())
     });
-    let looked = looked.map_err(|_| io::Error::other("the watching thread panicked"))?;
+    let looked = looked.map_err(|_| {
+        io::Error::other("the thread that writes the series panicked; please report this")
+    })?;
     Ok((worked, looked?))
 }
 

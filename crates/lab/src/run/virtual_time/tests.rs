@@ -243,7 +243,10 @@ fn more_threads_than_pay_are_not_taken_and_the_user_is_told() {
     let (summary, told) = simulate_on("many", &mut TestMachine::default(), &Cores::UpTo(500));
     let summary = summary.expect("nothing goes wrong");
     assert!(summary.cores.len() <= 3);
-    assert_eq!(told.notes[0], "3 CPUs: the run takes 3 threads, not 500");
+    assert_eq!(
+        told.notes[0],
+        "this machine has 3 CPUs: the run uses 3 threads, not 500"
+    );
     assert!(
         told.notes
             .iter()
@@ -323,7 +326,7 @@ fn an_interrupt_ends_the_run_and_is_told() {
     let (summary, told) = simulate("interrupted", &mut machine);
     let summary = summary.expect("what there is");
     assert_eq!(summary.error.as_deref(), Some("interrupted by signal 15"));
-    assert_eq!(told.notes, ["interrupted: winding up"]);
+    assert_eq!(told.notes, ["interrupted: stopping"]);
     assert_eq!(machine.asked, 7);
     assert!(summary.simulated_s < 20.0, "{} s", summary.simulated_s);
 }
