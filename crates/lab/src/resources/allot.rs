@@ -420,7 +420,7 @@ mod tests {
             (
                 "disk: { iops: 5 }",
                 tmpfs,
-                "h0: `disk`: /run/x lies on tmpfs, which is on no disk",
+                "h0: `disk`: /run/x is on tmpfs, which has no disk",
             ),
         ] {
             let misfit = allot(1, asked, facts).unwrap_err();
