@@ -23,9 +23,9 @@ Examples:
   longhaul capture ga-gb tcp port 80 and host b0 --for '10 s' -w web.pcapng
   longhaul capture a0-ga --at entry | tshark -r -
 
-The format is pcapng; times are experiment time in nanoseconds (t = 0 is 1970-01-01). A dropped packet
-carries its cause as a comment. Filters are a subset of tcpdump's (docs/captures.md). The capture ends
-with Ctrl-C, with the run, or when the reader of the output goes away.";
+The format is pcapng; times are experiment time in nanoseconds (t = 0 is 1970-01-01). A dropped
+packet carries its cause as a comment. Filters are a subset of tcpdump's (docs/captures.md). The
+capture ends with Ctrl-C, with the run, or when the reader of the output goes away.";
 
 /// Capture the packets of a link of a run that is under way
 #[derive(Debug, clap::Args)]

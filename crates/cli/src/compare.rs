@@ -19,10 +19,10 @@ Examples:
   longhaul compare a b --json | jq '.flows[] | select(.agrees | not)'
   longhaul compare old-1 old-2 old-3 new-1 new-2 new-3 --html both.html
 
-Two runs differ if a flow differs by more than the tolerance and the median lateness does not explain
-it, or if drops or retransmissions differ by more than the tolerance and more than by chance. Of three
-runs or more, repeats of an experiment show the noise of each figure; runs differ if any figure differs
-by more than that.
+Two runs differ if a flow differs by more than the tolerance and the median lateness does not
+explain it, or if drops or retransmissions differ by more than the tolerance and more than by
+chance. Of three runs or more, repeats of an experiment show the noise of each figure; the runs
+differ if any figure differs by more than that.
 
 Exit codes:
   2  the command line is wrong, or a folder holds no finished run
@@ -32,7 +32,7 @@ Exit codes:
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 20;
 
-/// Compare the verdicts, flows, pipes and drops of runs; with repeats, tell differences from noise
+/// Compare the flows, pipes and drops of runs; repeats tell differences from noise
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

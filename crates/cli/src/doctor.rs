@@ -6,8 +6,8 @@ use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
-Tries each step of setting up a run, in a sandbox that leaves nothing behind. Run it as the user who
-will run experiments. The exit code is 1 if no run can work on this machine.";
+Tries each step of setting up a run, in a sandbox that leaves nothing behind. Run it as the user
+who will run experiments. The exit code is 1 if no run can work on this machine.";
 
 /// Check what this machine lacks to run experiments, and print the remedies
 #[derive(Debug, clap::Args)]

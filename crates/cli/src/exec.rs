@@ -15,8 +15,8 @@ Examples:
   longhaul exec a0 -- sh                       a shell on the host
   longhaul exec b1 --run two-clusters --root -- tcpdump -ni eth0
 
-The program uses the standard input, output and error of this command, which exits with the program's
-exit code. If this command is ended (Ctrl-C), the program is ended too.";
+The program uses the standard input, output and error of this command, which exits with the
+program's exit code. If this command is ended (Ctrl-C), the program is ended too.";
 
 /// Variables that say how to talk to the user, who may sit at another terminal than the run's.
 const PASSED: [&str; 6] = [

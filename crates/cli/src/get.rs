@@ -11,7 +11,7 @@ Examples:
   longhaul get 'ga>*'                          all pipes that leave a node
   longhaul get 'ga>gb' --json | jq .waiting_packets";
 
-/// Show the parameters, queue and counters of a link of a run that is under way
+/// Show parameters, queue and counters of a link of a run that is under way
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -8,8 +8,8 @@ use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\
-A host is busy while a process runs on it. USED is the CPU time of its processes in the last second:
-1.00 is one whole CPU, and 100 % all that the host may use.
+A host is busy while a process runs on it. USED is the CPU time of its processes in the last
+second: 1.00 is one whole CPU, and 100 % all that the host may use.
 
 Programs on hosts get the same data: `curl --unix-socket $LONGHAUL_INFO http://localhost/hosts`.
 

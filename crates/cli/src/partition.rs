@@ -32,7 +32,7 @@ The exit code is 2 if the file is wrong, else 0. docs/partition.md explains meth
 /// Cores that are listed one by one.
 const ROWS: u16 = 32;
 
-/// Split the network of an experiment over cores and print the predicted loads, without running it
+/// Split the network of an experiment over cores and print the predicted loads
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -25,7 +25,7 @@ Exit codes, the first that applies:
      nevertheless); or the page could not be written or served
   0  the result was shown, whatever the verdict";
 
-/// Show the result of a run: verdict, programs, flows, busiest pipes, drops, and where its files are
+/// Show the result of a run: verdict, programs, flows, busiest pipes, drops, files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -35,7 +35,7 @@ Exit codes, the first that applies:
 
 Ctrl-C ends the run in good order: its programs are stopped, and the summary is written.";
 
-/// Run an experiment: set up its hosts, run its programs, judge how faithful the emulation was
+/// Run an experiment: set up its hosts, run its programs, judge the emulation
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -57,14 +57,14 @@ pub(crate) struct Args {
     /// attempts are kept in attempt-1, attempt-2, … of the run folder
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
-    /// Use up to N threads for a virtual run, but no more than make it faster; the results are the same
-    /// for any number
+    /// Run a virtual run on up to N threads, as many as make it fastest; the results are the same for
+    /// any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Split a virtual run over threads by this partition, written by `longhaul partition --save`
     #[arg(long, value_name = "FILE", conflicts_with = "threads")]
     partition: Option<PathBuf>,
-    /// The worst acceptable verdict: it exits with 0, and makes no further attempt
+    /// The worst verdict that is accepted, with exit code 0 and no further attempt
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = Grade::Faithful)]
     accept: Grade,
     /// Print the summary as JSON to standard output, and nothing else there

@@ -24,12 +24,13 @@ Examples:
   longhaul traffic sink                                   on the receiving host
   longhaul traffic bulk b --bytes '100 MB' --congestion cubic
   longhaul traffic bulk b --for '20 s' --series cwnd.csv
-  longhaul traffic requests b --request '300 B' --response '{ pareto: { mean: 50 kB, shape: 1.2 } }' --requests 100
+  longhaul traffic requests b --request '300 B' --response '{ exponential: 50 kB }' --requests 9
   longhaul traffic constant b --rate '10 Mbit/s' --packet '1400 B' --for '10 s'
-  longhaul traffic on-off b --rate '10 Mbit/s' --on '{ exponential: 200 ms }' --off '1 s' --for '1 min'
+  longhaul traffic on-off b --rate '10 Mbit/s' --on '{ exponential: 200 ms }' --off '1 s'
 
-SIZES and TIMES are quantities (10 kB, 5 ms) or distributions as in `traffic` of an experiment file.
-Each command prints one JSON document with its flows (docs/traffic.md).";
+SIZES and TIMES are quantities (10 kB, 5 ms) or distributions as in `traffic` of an experiment
+file, such as { exponential: 5 ms } or { pareto: { mean: 50 kB, shape: 1.2 } }.
+Each command prints a JSON document with its flows (docs/traffic.md).";
 
 /// Send and receive traffic over real sockets, in the patterns of modelled traffic
 #[derive(Debug, clap::Args)]

@@ -14,12 +14,12 @@ use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\
-Headroom is the share of the last second in which the core was idle: at 0 % it cannot carry more, and
-packets are late. For a run in virtual time it shows the speed, and totals of cores and pipes since the
-beginning.
+Headroom is the share of the last second in which the core was idle: at 0 % it cannot carry more,
+and packets are late. For a run in virtual time, top shows the speed, and totals of cores and pipes
+since the beginning.
 
-On a terminal it fills the screen: r, u, d and b sort the pipes, arrows scroll, ? shows all keys, q
-quits; the run goes on. Into a pipe or file it writes one report a second.
+On a terminal it fills the screen: r, u, d and b sort the pipes, arrows scroll, ? shows all keys,
+q quits; the run goes on. Into a pipe or file it writes one report a second.
 
 Examples:
   longhaul top                                 the only run, until it ends

@@ -27,8 +27,8 @@ Examples:
   longhaul topology draw wan.yaml -o wan.svg
   longhaul topology draw wan.yaml --cores 4 -o wan-on-4-cores.svg
 
-In an experiment file, `topology: { generate: { kind: tree, degree: 4 } }` stands for what `generate`
-prints, and `topology: { import: { file: Abilene.gml } }` for what `import` prints.";
+In an experiment file, `topology: { generate: { kind: tree, degree: 4 } }` stands for what
+`generate` prints, and `topology: { import: { file: Abilene.gml } }` for what `import` prints.";
 
 /// Generate, import and draw topologies
 #[derive(Debug, clap::Args)]
@@ -221,7 +221,7 @@ fn names() -> impl Iterator<Item = PossibleValue> {
 fn kinds(all: bool) -> String {
     let mut text = String::from("Kinds:\n");
     for family in FAMILIES {
-        let _ = writeln!(text, "  {}: {}", family.name, family.about);
+        text.push_str(&hanging(&format!("  {}: ", family.name), family.about));
         if !all {
             continue;
         }
@@ -236,11 +236,8 @@ fn kinds(all: bool) -> String {
                 Form::Choice(words) => format!(": {}", words.join(", ")),
                 _ => String::new(),
             };
-            let _ = writeln!(
-                text,
-                "      {:12}  {}{range}{default}",
-                param.name, param.about
-            );
+            let head = format!("      {:12}  ", param.name);
+            text.push_str(&hanging(&head, &format!("{}{range}{default}", param.about)));
         }
         text.push('\n');
     }
@@ -252,11 +249,35 @@ fn kinds(all: bool) -> String {
     text
 }
 
+/// `head` and `text`, wrapped to lines of 98 columns that stand below the beginning of `text`.
+fn hanging(head: &str, text: &str) -> String {
+    const COLUMNS: usize = 98;
+    let indent = head.chars().count();
+    let mut wrapped = head.to_owned();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > indent {
+            if column + 1 + width > COLUMNS {
+                wrapped.push_str(&format!("\n{:indent$}", ""));
+                column = indent;
+            } else {
+                wrapped.push(' ');
+                column += 1;
+            }
+        }
+        wrapped.push_str(word);
+        column += width;
+    }
+    wrapped.push('\n');
+    wrapped
+}
+
 /// The options of `import`.
 fn options() -> String {
     let mut text = String::from("Options as KEY=VALUE:\n");
     for param in import::PARAMS {
-        let _ = writeln!(text, "  {:13}  {}", param.name, param.about);
+        text.push_str(&hanging(&format!("  {:13}  ", param.name), param.about));
     }
     text.push_str("\ndocs/importing.md describes them.");
     text
@@ -265,6 +286,18 @@ fn options() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_descriptions_are_wrapped_below_their_beginning() {
+        let wrapped = hanging("  k  ", &"word ".repeat(30));
+        let lines: Vec<&str> = wrapped.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("  k  word word") && lines[0].len() <= 98);
+        assert!(lines[1].starts_with("     word word"), "{wrapped}");
+        for text in [kinds(true), options()] {
+            assert!(text.lines().all(|line| line.chars().count() <= 98));
+        }
+    }
 
     #[test]
     fn the_help_names_every_parameter_of_every_kind() {
