@@ -148,7 +148,7 @@ impl Emulation {
         self.engine.take_queue_use(pipe)
     }
 
-    /// Adds a witness, which is told of packet events from now on.
+    /// Adds a witness, which gets packet events from now on.
     pub fn watch(&mut self, witness: Box<dyn Witness>) -> WitnessId {
         self.engine.watch(witness)
     }

@@ -97,7 +97,7 @@ struct Published {
     is_done: AtomicBool,
     is_stuck: AtomicBool,
     is_full: AtomicBool,
-    /// Whether the caller wants to look.
+    /// Whether the caller wants the run to pause.
     pauses: AtomicBool,
     /// By core: when the first packet comes out there.
     exits: Box<[AtomicU64]>,
@@ -174,7 +174,7 @@ impl Shared {
     }
 }
 
-/// Lets all lanes go on, until everything before `horizon` is done or `pauses` says so.
+/// Lets all lanes go on, until everything before `horizon` is done or `pauses` returns true.
 pub(super) fn run(
     lanes: &mut [Lane],
     split: &Split,

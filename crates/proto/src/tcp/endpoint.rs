@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Puts up to `bytes` into the send buffer; returns how many found room. None do after
-    /// [`close`](Self::close). [`Event::Writable`] tells of new room.
+    /// [`close`](Self::close). [`Event::Writable`] reports new room.
     pub fn write(&mut self, bytes: u64) -> u64 {
         if self.state == State::Closed {
             return 0;
@@ -124,7 +124,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends the connection at once, with a reset where the other side knows of it.
+    /// Ends the connection at once, with a reset if the other side may have a connection.
     pub fn abort(&mut self) {
         let known = !matches!(self.state, State::Listen | State::SynSent | State::TimeWait);
         if known && self.state != State::Closed {
@@ -143,12 +143,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether [`poll_event`](Self::poll_event) has something to tell.
+    /// Whether [`poll_event`](Self::poll_event) would return an event.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// What the application should know next.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
     }

@@ -4,9 +4,9 @@
 //! order or twice, and in the first segments of a flow ("quick" ones); else after the time in
 //! which the next segment is expected, 40 to 200 ms (RFC 1122 §4.2.3.2; Linux's `tcp_input.c`,
 //! `tcp_event_data_recv` and `__tcp_ack_snd_check`). The window's right edge never moves back.
-//! Blocks to be acknowledged selectively are told most recent first (RFC 2018 §4), a duplicate
+//! Blocks to be acknowledged selectively are reported most recent first (RFC 2018 §4), a duplicate
 //! before all others (RFC 2883). A mark is echoed until the sender confirms (RFC 3168 §6.1.3),
-//! or exactly, with each change told at once (RFC 8257 §3.2).
+//! or exactly, with each change reported at once (RFC 8257 §3.2).
 //!
 //! Left out: compression of selective acknowledgements, growth of the window by
 //! `tcp_rcv_ssthresh`, overhead of buffers.
@@ -57,7 +57,7 @@ pub(super) struct Receiver {
     /// Number of the FIN; `u64::MAX` while unknown.
     fin: u64,
     late: Option<Box<OutOfOrder>>,
-    /// The last duplicate, to be told once; empty if none.
+    /// The last duplicate, to be reported once; empty if none.
     duplicate: Range,
     /// Expected time between segments; zero before the first one.
     interval: Span,
@@ -67,7 +67,7 @@ pub(super) struct Receiver {
     /// The other side's clock to echo.
     pub(super) echo_time: u64,
     pub(super) early: Option<EarlyAck>,
-    /// Largest segment that came, to tell full ones.
+    /// Largest segment received, to recognise full ones.
     largest: u32,
     /// Acknowledgements still to be sent at once.
     quick: u8,
@@ -245,7 +245,7 @@ impl Receiver {
             self.ack_now = true;
         }
         if self.auto_read {
-            // No room was ever missing, so there is no new room to tell of.
+            // Room was never short, so there is no new room to advertise.
             self.read = self.data_end();
         }
     }
@@ -301,7 +301,7 @@ impl Receiver {
                     self.marked = true;
                 }
             }
-            // `dctcp_ece_ack_update`: what was delayed is told with the old state.
+            // `dctcp_ece_ack_update`: a delayed acknowledgement is sent with the old state.
             Echo::Exact if segment.len > 0 && ce != self.marked => {
                 if self.delayed != Time::MAX {
                     self.early = Some(EarlyAck {
@@ -404,7 +404,7 @@ impl Receiver {
     }
 }
 
-/// What the sending half knows of the path.
+/// What the sending half has measured of the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing<'a> {
     pub(super) config: &'a Config,

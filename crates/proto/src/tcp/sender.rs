@@ -7,8 +7,8 @@
 //! (RFC 3042). One timer serves in turn as retransmission time-out (RFC 6298), tail loss probe,
 //! reordering time-out (RFC 8985) and probe of a closed window (RFC 9293 §3.8.6.1).
 //!
-//! `ack.rs` takes acknowledgements, `recovery.rs` reduces and restores the window, `rack.rs`
-//! tells what is lost, `timer.rs` waits.
+//! `ack.rs` processes acknowledgements, `recovery.rs` reduces and restores the window, `rack.rs`
+//! detects losses, `timer.rs` handles the timer.
 
 mod ack;
 mod rack;
@@ -78,7 +78,7 @@ pub(super) struct Sender {
     /// The number behind what is written.
     written: u64,
     pub(super) window_end: u64,
-    /// Number of the segment that last told the window.
+    /// Number of the segment that last updated the window.
     told_by: u64,
     /// The number behind the last small segment (Nagle's rule as modified by Minshall).
     small_end: u64,
@@ -513,7 +513,7 @@ impl Sender {
         }
     }
 
-    /// Takes the window that `segment` tells, if it is outcome (`tcp_may_update_window`); true where
+    /// Takes the window that `segment` advertises, if it is newer (`tcp_may_update_window`); true where
     /// the right edge moves.
     pub(super) fn take_window(&mut self, segment: &Segment) -> bool {
         let end = segment.ack.saturating_add(segment.window);

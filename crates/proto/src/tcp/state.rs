@@ -1,4 +1,4 @@
-//! The states of a connection and of its sender, and what an observer may know of them.
+//! The states of a connection and of its sender, and what an observer sees of them.
 
 use longhaul_core::time::Span;
 
@@ -90,7 +90,7 @@ pub enum Event {
     Closed,
 }
 
-/// Events that wait to be told, at most one of each kind, in the order of their kinds.
+/// Events not yet reported, at most one of each kind, in the order of their kinds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Events(u8);
 
@@ -155,7 +155,7 @@ pub struct Info {
     pub retransmitted: u64,
     /// Segments known to have arrived.
     pub delivered: u64,
-    /// Of them, those that an acknowledgement with an echo of a mark told of.
+    /// Of these, those acknowledged with an echo of a congestion mark.
     pub delivered_ce: u64,
     /// Retransmission time-outs.
     pub timeouts: u32,

@@ -1,9 +1,9 @@
-//! A look at modelled TCP connections, as `ss -ti` takes one at a kernel's.
+//! The state of modelled TCP connections, as `ss -ti` shows a kernel's.
 //!
-//! Costs nothing where nobody looks: the figures are those that endpoints work with anyway.
+//! Costs nothing unless it is read: the figures are those that endpoints keep anyway.
 //!
-//! Left out: connections that are being opened, and those in TIME-WAIT, as in what kernels are asked
-//! for; a delivery rate, which endpoints do not keep.
+//! Left out: connections that are being opened, and those in TIME-WAIT, as in the samples of kernels;
+//! a delivery rate, which endpoints do not keep.
 
 use std::net::SocketAddr;
 

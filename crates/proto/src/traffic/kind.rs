@@ -124,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// The end that receives what a transfer carries, or knows what a program has received.
+    /// The end that receives what a transfer carries, or counts what a program has acknowledged.
     pub(super) fn receives(&self) -> Side {
         match self.program {
             None => Side::Acceptor,
@@ -132,7 +132,7 @@ impl Kind {
         }
     }
 
-    /// The end that tells when all has arrived: the opener of a dialogue, which gets the last
+    /// The end that decides when all has arrived: the opener of a dialogue, which gets the last
     /// response; else the one that receives.
     pub(super) fn finishes(&self) -> Side {
         if self.is_dialogue() {

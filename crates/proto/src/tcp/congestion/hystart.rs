@@ -10,11 +10,11 @@ use longhaul_core::time::{Span, Time};
 
 use super::{Ack, Window};
 
-/// Below this window nothing is looked for.
+/// Below this window, HyStart does not check.
 const LOW_WINDOW: u32 = 16;
 /// Acknowledgements no further apart form a train.
 const TRAIN_GAP: Span = Span::from_ms(2);
-/// Round trips looked at in a round.
+/// Round-trip samples used in a round.
 const SAMPLES: u8 = 8;
 
 /// State of a round.

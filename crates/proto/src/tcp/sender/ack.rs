@@ -63,7 +63,7 @@ impl Sender {
             echo: segment.timestamps.map_or(0, |t| t.echo),
         };
         if !self.sack && acknowledged > 0 {
-            // Duplicates have told of most of it before (`tcp_remove_reno_sacks`).
+            // Duplicates have accounted for most of it already (`tcp_remove_reno_sacks`).
             outcome.delivered = acknowledged.saturating_sub(self.board.sacked).max(1);
             self.board.sacked = self.board.sacked.saturating_sub(acknowledged - 1);
         } else if !self.sack && outcome.duplicate && self.board.sacked + 1 < self.board.len() {
@@ -92,7 +92,7 @@ impl Sender {
         self.rearm(now, outcome, timer_set, config);
     }
 
-    /// Marks what is selectively acknowledged. True where a duplicate was told (RFC 2883).
+    /// Marks what is selectively acknowledged. True where a duplicate was reported (RFC 2883).
     fn take_sacks(&mut self, now: Time, segment: &Segment, delivery: &mut Delivery) -> bool {
         let blocks = segment.sacks.blocks();
         if !self.sack || blocks.is_empty() {
@@ -204,7 +204,7 @@ impl Sender {
         latest
     }
 
-    /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else told of.
+    /// RFC 8985 §7.4: whether a tail loss probe has repaired a loss that nothing else indicated.
     fn take_probe_outcome(
         &mut self,
         now: Time,

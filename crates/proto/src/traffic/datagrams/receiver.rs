@@ -27,7 +27,7 @@ pub(in crate::traffic) struct Receiver {
     armed: Time,
     seen: Seen,
     figures: DatagramFigures,
-    /// Of those received, how many came too late to tell them from copies.
+    /// Of those received, how many came too late to distinguish them from duplicates.
     uncertain: u64,
     /// Payload received.
     received: u64,
@@ -62,7 +62,7 @@ impl Receiver {
         })
     }
 
-    /// Looks whether all is over, and when to look again.
+    /// Checks whether the flow is over, and when to check again.
     pub(in crate::traffic) fn act(&mut self, world: &mut World, now: Time) {
         let Some(departures) = &mut self.departures else {
             return;

@@ -281,7 +281,7 @@ impl End {
         self.work = Work::Done;
         self.endpoint.close();
         if !self.is_open {
-            // It was never opened: nobody is to hear of it.
+            // It was never opened, so the other side gets no segment.
             self.endpoint.abort();
         }
     }
@@ -304,7 +304,7 @@ impl End {
         }
     }
 
-    /// A response has arrived: think, then ask again.
+    /// A response has arrived: think, then send the next request.
     fn complete(&mut self, world: &mut World, now: Time) {
         let Work::Ask(ask) = &mut self.work else {
             return;
