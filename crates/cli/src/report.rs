@@ -183,6 +183,6 @@ fn left(remains: &Remains, under_way: bool, style: Style) -> String {
     let attempts = remains.attempts.iter();
     let attempts = attempts.map(|path| format!("longhaul report {}", path.display()));
     let attempts: Vec<String> = attempts.map(|text| style::clean(&text)).collect();
-    page.list("attempts", attempts, 1, "attempts with a summary");
+    page.list("attempts", attempts, 1, "in the run folder");
     page.text(style)
 }

@@ -147,7 +147,13 @@ fn places(page: &mut Page, saved: &Saved, folder: &str) {
             style::name(&capture.file)
         )
     });
-    some(page, "captures", captures.collect(), CAPTURES, "captures");
+    some(
+        page,
+        "captures",
+        captures.collect(),
+        CAPTURES,
+        "in summary.json",
+    );
     page.line("report", format!("{folder}/report.html"));
 }
 
@@ -180,13 +186,7 @@ fn attempts(attempts: &[SavedAttempt]) -> String {
 /// The flows of each entry of the file, and the biggest of all.
 fn flows(page: &mut Page, saved: &Saved) {
     let groups = saved.flow_groups.iter().map(group).collect();
-    some(
-        page,
-        "flows",
-        groups,
-        GROUPS,
-        "entries (all in summary.json)",
-    );
+    some(page, "flows", groups, GROUPS, "(all are in summary.json)");
     // Where each entry has one flow, its line has shown everything.
     if saved.flows.len() <= saved.flow_groups.len() {
         return;
@@ -199,7 +199,7 @@ fn flows(page: &mut Page, saved: &Saved) {
         None => list.len(),
     };
     let more = more.max(list.len()) - lines.len();
-    page.part("biggest", lines, more, 1, "flows (all in flows.csv)");
+    page.part("biggest", lines, more, 1, "(all are in flows.csv)");
 }
 
 /// A flow.
@@ -292,7 +292,7 @@ fn pipes(page: &mut Page, saved: &Saved, style: Style) {
     let all = saved.pipes_seen.and_then(|seen| usize::try_from(seen).ok());
     let idle = pipes.len() - used.len();
     let more = all.unwrap_or(0).max(pipes.len()) - idle - (lines.len() - 1);
-    page.part("pipes", lines, more, 2, "pipes (all in summary.json)");
+    page.part("pipes", lines, more, 2, "(all are in summary.json)");
 }
 
 /// The word, what speaks against the run, and what that means.
@@ -319,7 +319,7 @@ fn verdict(page: &mut Page, verdict: &SavedVerdict, clock: Option<&str>, style: 
         "",
         reasons.collect(),
         REASONS,
-        "reasons (all in summary.json)",
+        "(all are in summary.json)",
     );
     if verdict.blames_noise() {
         page.line(
@@ -442,7 +442,7 @@ fn list_programs(page: &mut Page, programs: Option<&[SavedProgram]>) {
     let mut lines = vec![format!("{all} ran{services}, {failed} failed")];
     lines.extend(table.lines().map(|line| line[2..].to_owned()));
     let more = programs.len() + 1 - lines.len();
-    page.part("programs", lines, more, 1, "programs (all in summary.json)");
+    page.part("programs", lines, more, 1, "(all are in summary.json)");
 }
 
 #[cfg(test)]

@@ -118,14 +118,14 @@ fn problems_have_their_place() {
             "{ generate: { kind: ring }, nodes: { r0: {} } }",
             "two nodes are called `r0`",
         ),
-        ("nodes: { a: { position: [1] } }", "x and y"),
+        ("nodes: { a: { position: [1] } }", "[x, y]"),
         (
             "nodes: { a: { position: [1, here] } }",
-            "`here` is no number",
+            "`here` is not a number",
         ),
         (
             "nodes: { a: { count: 2, position: [1, 2] } }",
-            "not at one place",
+            "cannot have one position",
         ),
     ];
     for (entry, part) in cases {

@@ -20,7 +20,12 @@ pub(super) fn add(page: &mut Page, programs: &[SavedProgram], run: &Path, style:
     let failed = || programs.iter().filter(|program| program.failure.is_some());
     for program in failed().take(PROGRAMS) {
         // The first two lines say what happened and where the log is.
-        page.list("failed", failure(program, run, style), 2, "lines");
+        page.list(
+            "failed",
+            failure(program, run, style),
+            2,
+            "lines in its log",
+        );
     }
     let more = failed().count().saturating_sub(PROGRAMS);
     if more > 0 {

@@ -14,7 +14,7 @@ const OWN_FRAMES: u64 = 16;
 fn number(value: &Value) -> u64 {
     value
         .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no whole number"))
+        .unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
 fn real(value: &Value) -> f64 {

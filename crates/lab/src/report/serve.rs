@@ -227,7 +227,7 @@ impl Run {
 
     fn answer(&self, request: &Request<'_>) -> Result<Answer, Refusal> {
         if !matches!(request.method, "GET" | "HEAD") {
-            return Err((Status::MethodNotAllowed, "only GET is supported"));
+            return Err((Status::MethodNotAllowed, "only GET and HEAD are supported"));
         }
         self.check_fields(request)?;
         let target = request.target;

@@ -158,7 +158,7 @@ fn what_is_wrong_with_a_csv_is_named_with_its_place() {
         ("time_us, dealy_us\n", 1, 10, "`dealy_us` is no column"),
         ("time_us,loss,loss\n", 1, 14, "a second column `loss`"),
         ("delay_us,loss\n", 1, 0, "no column `time_us`"),
-        ("time_us\n", 1, 0, "no column but the time"),
+        ("time_us\n", 1, 0, "no column besides the time"),
         (
             "time_us,loss\n0\n",
             2,
@@ -172,8 +172,18 @@ fn what_is_wrong_with_a_csv_is_named_with_its_place() {
             "3 cells where the header names 2",
         ),
         ("time_us,loss\n,0\n", 2, 0, "no time"),
-        ("time_us,loss\n5,0\n4,0\n", 3, 0, "does not advance"),
-        ("time_us,loss\n5,0\n5,0\n", 3, 0, "does not advance"),
+        (
+            "time_us,loss\n5,0\n4,0\n",
+            3,
+            0,
+            "is not later than in the row before",
+        ),
+        (
+            "time_us,loss\n5,0\n5,0\n",
+            3,
+            0,
+            "is not later than in the row before",
+        ),
         ("time_us,loss\n-5,0\n", 2, 1, "`-5` is negative"),
         ("time_us,loss\n0,nan\n", 2, 3, "`nan` is not a number"),
         (
@@ -253,15 +263,15 @@ fn opportunities_are_read_as_mahimahi_reads_them() {
     let cases: &[(&str, u64, u64, &str)] = &[
         ("", 0, 0, "the file is empty"),
         ("\n\n", 0, 0, "the file is empty"),
-        ("0\n0\n", 2, 0, "lasts no time"),
+        ("0\n0\n", 2, 0, "has no duration"),
         ("1\n\n\n2\n", 2, 0, "this line is empty"),
         ("5\n4\n", 2, 0, "backwards: 4 ms after 5 ms"),
-        ("5\n  5.5\n", 2, 3, "`5.5` is no time"),
-        ("-5\n", 1, 1, "`-5` is no time"),
-        ("+5\n", 1, 1, "`+5` is no time"),
-        ("# a comment\n", 1, 1, "is no time"),
-        ("1000000000001\n", 1, 1, "is no time"),
-        ("99999999999999999999999999\n", 1, 1, "is no time"),
+        ("5\n  5.5\n", 2, 3, "`5.5` is not a time"),
+        ("-5\n", 1, 1, "`-5` is not a time"),
+        ("+5\n", 1, 1, "`+5` is not a time"),
+        ("# a comment\n", 1, 1, "is not a time"),
+        ("1000000000001\n", 1, 1, "is not a time"),
+        ("99999999999999999999999999\n", 1, 1, "is not a time"),
     ];
     for (text, line, column, words) in cases {
         let (at, place, message) = fault(mahimahi(text));

@@ -18,7 +18,11 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
     let cases = [
         (String::new(), (0, 0), "empty"),
         (" \n\t".into(), (0, 0), "empty"),
-        ("hello world\n".into(), (1, 1), "no format that is known"),
+        (
+            "hello world\n".into(),
+            (1, 1),
+            "the format of this file is unknown",
+        ),
         (graph("node [ id 0"), (1, 7), "does not end"),
         (graph("node [ id 0 label \"Par"), (2, 19), "does not end"),
         (graph("node [ label \"x\" ]"), (2, 1), "no id"),
@@ -37,18 +41,18 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
         (
             graph("node [ id 0 ]\nedge [ source 0 ]"),
             (3, 1),
-            "lacks an end",
+            "lacks its source or target",
         ),
-        (graph("node [ id 0 } ]"), (2, 13), "cannot stand here"),
+        (graph("node [ id 0 } ]"), (2, 13), "is not allowed here"),
         (
             graph("edge [ source 0 target 0 latency \"soon\" ]"),
             (2, 34),
-            "no latency",
+            "not a latency",
         ),
         (
             graph("edge [ source 0 target 0 packet_loss 2 ]"),
             (2, 38),
-            "no fraction",
+            "not a fraction",
         ),
         (graph(""), (0, 0), "no nodes"),
         (
@@ -98,14 +102,14 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
             (4, 3),
             "no node with the id `5`",
         ),
-        ("1|2|-1\n1|2|7\n".into(), (2, 5), "no relationship"),
+        ("1|2|-1\n1|2|7\n".into(), (2, 5), "not a relationship"),
         (
             "1|2|0\n1|x|0\n".into(),
             (2, 3),
-            "no number of an autonomous system",
+            "not the number of an autonomous system",
         ),
         ("0 1 2\n1 0\n".into(), (2, 1), "2 numbers instead of 3"),
-        ("0 1\n1 0\n0 1\n".into(), (3, 1), "a row too many"),
+        ("0 1\n1 0\n0 1\n".into(), (3, 1), "this row is one too many"),
         ("0 1 2\n1 0 2\n".into(), (2, 6), "2 of 3 rows"),
         ("0 1\n1e99 0\n".into(), (2, 1), "more than an hour"),
         ("graph \0 [".into(), (1, 7), "NUL"),

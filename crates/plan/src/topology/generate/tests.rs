@@ -499,7 +499,11 @@ fn what_is_wrong_is_said_with_what_to_write() {
             assert!(error.contains(part), "no `{part}` in:\n{error}");
         }
     };
-    wrong("rin", &[], &["no kind of topology", "did you mean `ring`?"]);
+    wrong(
+        "rin",
+        &[],
+        &["not a kind of topology", "did you mean `ring`?"],
+    );
     wrong(
         "ring",
         &[("router", "3")],
@@ -513,7 +517,7 @@ fn what_is_wrong_is_said_with_what_to_write() {
     wrong(
         "ring",
         &[("routers", "three")],
-        &["no whole number", "routers: 4"],
+        &["not a whole number", "routers: 4"],
     );
     wrong(
         "ring",
