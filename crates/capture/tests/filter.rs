@@ -283,7 +283,7 @@ fn errors_say_where_and_what_to_write() {
         (
             "net 10.0.0.1/8",
             5,
-            "has bits behind the first 8",
+            "has bits set after the first 8",
             "write `net 10.0.0.0/8`",
         ),
         ("port http", 6, "`http` is not a port", "0 to 65535"),
@@ -299,7 +299,7 @@ fn errors_say_where_and_what_to_write() {
         (
             "portrange 9-8",
             11,
-            "no port lies in `9-8`",
+            "`9-8` contains no port",
             "write `portrange 8-9`",
         ),
         ("less x", 6, "`x` is not a length", "`less 100`"),
@@ -307,13 +307,13 @@ fn errors_say_where_and_what_to_write() {
         (
             "dropped queu",
             9,
-            "nothing drops packets for `queu`",
+            "`queu` is not a cause of drops",
             "did you mean `queue`?",
         ),
         (
             "dropped tcp",
             9,
-            "nothing drops packets for `tcp`",
+            "`tcp` is not a cause of drops",
             "queue, loss, link_down",
         ),
         (

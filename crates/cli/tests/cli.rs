@@ -392,8 +392,11 @@ programs:
     let file = Scratch::new("short", short);
     let machine = Scratch::new("floor", &calibration(1_000, 100, ""));
     let text = check_with(machine.path(), &file, &[]);
-    assert!(text.contains("shortest path takes 10 us"), "{text}");
-    assert!(text.contains("tolerance of 50 us is below"), "{text}");
+    assert!(
+        text.contains("shortest path has a delay of 10 us"),
+        "{text}"
+    );
+    assert!(text.contains("the tolerance, 50 us, is below"), "{text}");
     let enough = ["--set", "tolerance=100 us", "--set", "links.a-b.delay=1 ms"];
     let text = check_with(machine.path(), &file, &enough);
     assert!(
@@ -408,13 +411,13 @@ fn a_calibration_that_does_not_fit_is_not_used() {
     let other = Scratch::new("kernel", &calibration(80_000, 10_000, "-other"));
     let text = check_with(other.path(), &small, &[]);
     assert!(
-        text.contains("of no use") && text.contains("kernel"),
+        text.contains("cannot be used") && text.contains("kernel"),
         "{text}"
     );
     assert!(!text.contains("may need"), "{text}");
     let broken = Scratch::new("broken", "{ \"format\": 1 }");
     let text = check_with(broken.path(), &small, &[]);
-    assert!(text.contains("of no use"), "{text}");
+    assert!(text.contains("cannot be used"), "{text}");
     // Where a network has no rates nothing is known, and nothing is said.
     let free = SMALL
         .replace("rate: 1 Gbit/s, ", "")

@@ -101,7 +101,10 @@ fn compare_tells_runs_apart() {
     let text = text(&same.stdout);
     assert_eq!(same.status.code(), Some(0), "{text}");
     assert!(
-        text.contains("the runs agree") && text.contains("the same"),
+        text.contains("the runs agree")
+            && text
+                .lines()
+                .any(|line| line.contains("trace hash") && line.ends_with("same")),
         "{text}"
     );
     let differ = scratch.longhaul(&["compare", &first, &other, "--json"]);

@@ -500,7 +500,8 @@ mod tests {
             ..both()
         };
         let found = compare(both(), longer, 0.01);
-        let reason = "flows have not finished, and the runs took 1.000 s and 1.500 s";
+        let reason =
+            "unfinished flows cannot be compared, since the runs lasted 1.000 s and 1.500 s";
         assert_eq!(found.reasons, ["1 of 1 flows differ", reason]);
         let mut slower = both();
         slower.flows[0].goodput_bps *= 0.9;
@@ -526,10 +527,10 @@ mod tests {
         assert!(reasons(with(100, 0), with(140, 0)).is_empty());
         assert!(reasons(with(0, 1_000_000), with(0, 1_009_000)).is_empty());
         assert!(reasons(with(0, 0), with(0, 9)).is_empty());
-        let again = "1 of 1 flows have sent more or fewer segments again";
+        let again = "the retransmissions of 1 of 1 flows differ";
         let found = reasons(with(100, 0), with(150, 0));
         assert_eq!(found, ["1 of 1 flows differ", again]);
-        let dropped = ["1 of 1 pipes have dropped more or fewer packets"];
+        let dropped = ["the drops of 1 of 1 pipes differ"];
         assert_eq!(reasons(with(0, 0), with(0, 10)), dropped);
         assert_eq!(reasons(with(0, 1_000_000), with(0, 1_011_000)), dropped);
     }

@@ -79,7 +79,7 @@ fn a_cut_without_delay_is_refused() {
     let error = read(&text(), &wired(&instant)).expect_err("refused");
     assert_eq!(
         error.to_string(),
-        "`r0>h0#0` leads from core 1 to core 0 and may have no delay; give it one, or make the partition anew"
+        "`r0>h0#0` leads from core 1 to core 0 and may have no delay; give it one, or make a new partition"
     );
 }
 

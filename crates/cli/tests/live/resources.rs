@@ -134,7 +134,7 @@ fn a_program_without_memory_is_ended_and_told_by_its_name() {
     eprintln!("it had {had} MiB of 64, the group {peak} bytes");
     assert!((32..64).contains(&had), "{had} MiB");
     let warnings = outcome.summary["warnings"].to_string();
-    assert!(warnings.contains("1 process of a was ended"), "{warnings}");
+    assert!(warnings.contains("1 process on a was killed"), "{warnings}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn an_ordinary_users_hosts_have_no_more_than_they_asked_for_either() {
         "{failure}"
     );
     let warnings = outcome.summary["warnings"].to_string();
-    assert!(warnings.contains("1 process of a was ended"), "{warnings}");
+    assert!(warnings.contains("1 process on a was killed"), "{warnings}");
     // Where there are groups to be had, systemd was asked for them, and nobody is on this user's bus.
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert_eq!(

@@ -257,7 +257,7 @@ fn a_run_of_another_version_says_so() {
     let html = html(&folder.0, Some(&text), &Extent::whole());
     let notes = notes(&document(&html)["runs"][0]);
     assert!(notes.contains("Longhaul 9.9.9 made this run"), "{notes}");
-    assert!(notes.contains("network.json is of version 99"), "{notes}");
+    assert!(notes.contains("network.json has version 99"), "{notes}");
 }
 
 #[test]

@@ -197,7 +197,10 @@ mod tests {
         let cases = [
             ("", " error: the file is empty"),
             ("start_s,from,to\n", "1: error: there is no column `bytes`"),
-            ("start_s,from,to,byte\n", "1:17: error: `byte` is no column"),
+            (
+                "start_s,from,to,byte\n",
+                "1:17: error: `byte` is not a column",
+            ),
             ("start_s,to,to,bytes\n", "1:12: error: a second column `to`"),
             ("start_s,from,to,bytes\n", "there are no rows"),
             ("start_s,from,to,bytes\n1,a,b\n", "2: error: 3 cells where"),

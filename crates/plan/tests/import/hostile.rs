@@ -23,8 +23,8 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
             (1, 1),
             "the format of this file is unknown",
         ),
-        (graph("node [ id 0"), (1, 7), "does not end"),
-        (graph("node [ id 0 label \"Par"), (2, 19), "does not end"),
+        (graph("node [ id 0"), (1, 7), "is not closed"),
+        (graph("node [ id 0 label \"Par"), (2, 19), "is not closed"),
         (graph("node [ label \"x\" ]"), (2, 1), "no id"),
         (graph("node [ id ]"), (2, 11), "has no value"),
         (graph("node [ id 0 id 1 ]"), (2, 16), "a second `id`"),
@@ -77,11 +77,11 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
             (1, 10),
             "outside of a graph",
         ),
-        ("<graphml><graph>".into(), (1, 17), "does not end"),
+        ("<graphml><graph>".into(), (1, 17), "is not closed"),
         ("<svg></svg>".into(), (0, 0), "no graph"),
         ("a b 1\na b\n".into(), (2, 1), "2 fields instead of 3"),
         ("a b 1\na b -\n".into(), (2, 5), "not a weight"),
-        ("1 @x -> <2\n".into(), (1, 9), "has no end"),
+        ("1 @x -> <2\n".into(), (1, 9), "is not closed"),
         (
             "Topology: ( 2\nNodes: ( 2 )\n0 1 2\n".into(),
             (3, 6),
@@ -162,7 +162,7 @@ fn depth_size_and_repetition_do_no_harm() {
         "]".repeat(100_000)
     );
     assert_eq!(parse(&deep, &[]).unwrap().nodes.len(), 2);
-    assert!(wrong(&deep[..300_000]).message.contains("does not end"));
+    assert!(wrong(&deep[..300_000]).message.contains("is not closed"));
     let deep = format!(
         "<graphml><graph><node id=\"0\">{}{}</node></graph></graphml>",
         "<x>".repeat(100_000),
