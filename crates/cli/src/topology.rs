@@ -1,6 +1,5 @@
 //! `longhaul topology generate|import|draw`: networks by name, from files, and as pictures.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
