@@ -211,7 +211,7 @@ class Chart {
       const value = index == null ? undefined : data?.[1 + 3 * number]?.[index];
       const most = index == null ? undefined : data?.[3 + 3 * number]?.[index];
       const shown = value == null ? (index == null ? "" : NONE) : this.options.show(value);
-      const upTo = value != null && most != null && most > value * 1.005 ? ` (to ${this.options.show(most)})` : "";
+      const upTo = value != null && most != null && most > value * 1.005 ? ` (max ${this.options.show(most)})` : "";
       const swatch = h("span", { class: each.dashed ? "swatch dashed" : "swatch", style: { "--swatch": line(each.colour ?? number) } });
       return h("span", { class: "item" }, swatch, h("bdi", null, each.label), shown && h("b", null, ` ${shown}${upTo}`));
     });
@@ -227,10 +227,10 @@ class Chart {
     const row = Math.min(...this.options.lines.map((l) => l.thing.tracks.row_ns[0]));
     const sampled = this.options.lines.some((l) => l.thing.series === "connections");
     const taken = [...new Set(this.options.lines.map((line) => takenOf(line.metric)))];
-    const band = this.options.lines.some(hasBand) ? ", the band reaches from the least to the most" : "";
-    const what = coarse ? `the line is the ${taken.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row there is";
+    const band = this.options.lines.some(hasBand) ? ", the band spans minimum to maximum" : "";
+    const what = coarse ? `the line is the ${taken.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row is shown";
     const text = !widths.length ? ""
-      : sampled ? `A look about every ${seconds(gap(this.#points))}.`
+      : sampled ? `Sampled about every ${seconds(gap(this.#points))}.`
       : `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: ${what}.`;
     replace(this.width, [text, this.options.note].filter(Boolean).join(" "));
   }
@@ -280,7 +280,7 @@ class Chart {
     const places = Array.from(data[0], (_, index) => index).filter((index) => data[0][index]! >= from && data[0][index]! < to);
     const isSpread = (number: number) => this.#points[number]?.coarse && hasBand(this.options.lines[number]!);
     const heads = this.options.lines.flatMap((each, number) =>
-      isSpread(number) ? [`${each.label}, least`, `${each.label}, mean`, `${each.label}, most`] : [each.label],
+      isSpread(number) ? [`${each.label}, min`, `${each.label}, mean`, `${each.label}, max`] : [each.label],
     );
     const cell = (column: number, index: number) => {
       const value = data[column]?.[index];

@@ -42,9 +42,9 @@ function summary(document: Document, comparison: Comparison): HTMLElement {
       }))));
   const differing = comparison.figures.filter((figure) => figure.beyond_noise.some((beyond) => beyond)).length;
   const unknown = comparison.figures.every((figure) => figure.beyond_noise.every((beyond) => beyond == null));
-  const lead = comparison.groups.length < 2 ? "One experiment, repeated: the noise of its figures." : unknown
-    ? "No run has a repeat, so nobody knows which differences are more than noise: give several runs of the same experiment."
-    : `${count(differing)} of ${count(comparison.figures.length)} figures differ beyond the noise of repeats.`;
+  const lead = comparison.groups.length < 2 ? "Repeats of one experiment, and the noise of its figures." : unknown
+    ? "No experiment was repeated, so the noise is unknown: compare several runs of the same experiment file."
+    : `${count(differing)} of ${count(comparison.figures.length)} figures differ by more than the noise of repeats.`;
   return h("section", { id: "overview" }, h("p", { class: "lead" }, lead), h("div", { class: "cards" }, cards),
     note("Runs of the same experiment file (seeds apart) are repeats of each other. Noise is what a difference must exceed to be more than chance: the 95 % confidence interval of a difference of means (Student's t, pooled variance)."));
 }
@@ -97,7 +97,7 @@ function overTime(document: Document): HTMLElement {
     const all = lines(find, "rate");
     replace(view, charts(
       all.length > 0 && chart({ ...base, title: "Throughput", lines: all, show: (v) => si(v, "bit/s") }),
-      all.some((l) => l.thing.track.lines["delay"]) && chart({ ...base, title: kind === "pipe" ? "Wait in the queue" : "Delay", lines: lines(find, "delay"), show: ns }),
+      all.some((l) => l.thing.track.lines["delay"]) && chart({ ...base, title: kind === "pipe" ? "Queueing delay" : "Delay", lines: lines(find, "delay"), show: ns }),
       all.some((l) => l.thing.track.lines["drops_queue"]) && chart({ ...base, title: "Dropped: queue full", lines: lines(find, "drops_queue"), show: (v) => count(Number(v.toFixed(1))), least_top: 4 }),
     ));
   };

@@ -13,11 +13,11 @@ const MEANINGS: Record<string, string> = {
   queue: "the queue was full, or its discipline chose to drop", loss: "a pipe's loss: model, trace, bit errors, element",
   link_down: "the link was down, or went down", hop_limit: "the TTL or hop limit ran out",
   no_route: "no node has the address, or no path leads there", too_big: "larger than the next MTU, and not to be fragmented",
-  misdelivered: "came to a host that they were not for", absorbed: "were for a router, which took them",
+  misdelivered: "reached a host that they were not addressed to", absorbed: "addressed to a router, which took them",
 };
 const REFUSED: Record<string, string> = {
   malformed: "broken headers", not_ip: "neither IPv4 nor IPv6", multicast: "broadcast and multicast, which only a lan segment carries",
-  multicast_data: "those of multicast that programs had sent", too_long: "longer than any link's MTU",
+  multicast_data: "of these, the ones that programs had sent", too_long: "longer than any link's MTU",
 };
 
 function bars(counts: Record<string, number>, meanings: Record<string, string>, all: number): HTMLElement {
@@ -66,13 +66,13 @@ export function drops(context: Context): HTMLElement {
       h("span", null, h("b", null, count(packets.delivered)), " delivered"), " + ", h("span", null, h("b", null, count(Object.values(packets.dropped).reduce((a, b) => a + b, 0))), " dropped"), " + ",
       h("span", null, h("b", null, count(packets.inside)), " inside")) : null,
     packets && Object.values(packets.dropped).some(Boolean) ? h("div", null, h("h3", null, "Dropped inside the network"), bars(packets.dropped, MEANINGS, all)) : packets ? note("The network dropped nothing.") : null,
-    packets && Object.values(packets.refused).some(Boolean) ? h("div", null, h("h3", null, "Refused at the door: these never entered"), bars(packets.refused, REFUSED, all)) : null,
+    packets && Object.values(packets.refused).some(Boolean) ? h("div", null, h("h3", null, "Refused at ingress: these never entered"), bars(packets.refused, REFUSED, all)) : null,
     Object.keys(places).length ? h("div", null, h("h3", null, "Lost by this machine"), bars(places, {
       ring: "the core's receive ring was full", shed: "read so late that the core shed them", pool: "no free slot in the packet pool",
       send: "the kernel refused to send them", to_core: "on cables to the core", from_core: "on cables to hosts",
     }, all)) : null,
     charts(
-      sum && chart({ title: "Dropped in pipes, packets in a step", end_s: context.end_s, events: context.events, lines: labels.filter(([metric]) => sum.track.lines[metric]).map(([metric, label]) => ({ label, thing: sum, metric })), show: (v) => count(Number(v.toFixed(2))), least_top: 4 }),
+      sum && chart({ title: "Packets dropped in pipes, per step", end_s: context.end_s, events: context.events, lines: labels.filter(([metric]) => sum.track.lines[metric]).map(([metric, label]) => ({ label, thing: sum, metric })), show: (v) => count(Number(v.toFixed(2))), least_top: 4 }),
       core && chart({ title: "Packets inside the network", end_s: context.end_s, events: context.events, lines: [{ label: "inside", thing: core, metric: "inside" }], show: (v) => count(Math.round(v)) }),
     ),
     dropping.length > 0 && new Table({
@@ -80,9 +80,9 @@ export function drops(context: Context): HTMLElement {
       columns: [
         { name: "pipe", text: (p) => pipeButton(context, p.name), value: (p) => p.name },
         { name: "dropped", figure: true, text: (p) => count(p.counts!.drops), value: (p) => p.counts!.drops },
-        { name: "of all", figure: true, text: (p) => percent(p.counts!.drops / Math.max(1, p.counts!.drops + p.counts!.packets), 2), value: (p) => p.counts!.drops / Math.max(1, p.counts!.drops + p.counts!.packets) },
+        { name: "share", figure: true, text: (p) => percent(p.counts!.drops / Math.max(1, p.counts!.drops + p.counts!.packets), 2), value: (p) => p.counts!.drops / Math.max(1, p.counts!.drops + p.counts!.packets) },
         { name: "queue full", figure: true, text: (p) => count(p.counts!.drops_queue), value: (p) => p.counts!.drops_queue },
-        { name: "of it early", figure: true, title: "chosen by the discipline although there was room", text: (p) => count(p.counts!.drops_early), value: (p) => p.counts!.drops_early },
+        { name: "of these early", figure: true, title: "dropped by the discipline although there was room", text: (p) => count(p.counts!.drops_early), value: (p) => p.counts!.drops_early },
         { name: "loss", figure: true, text: (p) => count(p.counts!.drops_loss), value: (p) => p.counts!.drops_loss },
         { name: "link down", figure: true, text: (p) => count(p.counts!.drops_down), value: (p) => p.counts!.drops_down },
         { name: "marked", figure: true, text: (p) => count(p.counts!.marked), value: (p) => p.counts!.marked },

@@ -11,7 +11,7 @@ import { zoom } from "./chart";
 import { facts, Table } from "./table";
 
 function quantiles(rows: [string, Quantiles | null | undefined, string][]): HTMLElement {
-  const heads = ["", "p50", "p90", "p99", "p99.9", "most", ""];
+  const heads = ["", "p50", "p90", "p99", "p99.9", "max", ""];
   const figures = (q: Quantiles | null | undefined) => [q?.p50, q?.p90, q?.p99, q?.p999, q?.max].map((value) => h("td", { class: "n" }, ns(value)));
   return h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads.map((name) => h("th", { scope: "col", class: name ? "n" : "" }, name)))),
     h("tbody", null, rows.map(([name, q, meaning]) => h("tr", null, h("td", null, name), figures(q), h("td", { class: "note" }, meaning))))));
@@ -65,39 +65,39 @@ export function fidelity(context: Context): HTMLElement {
   const worst = verdict?.worst_pair;
   const reasons = verdict?.reasons ?? [];
   const tcp = verdict?.tcp;
-  return section("fidelity", "What the verdict rests on",
+  return section("fidelity", "What the verdict is based on",
     !verdict && note("There is no verdict: the run has no summary."),
-    verdict && !isReal && note("Time was virtual: nothing could be late, and every figure holds."),
+    verdict && !isReal && note("In virtual time no packet is late, and every figure holds."),
     verdict?.holds ? h("p", { class: "lead" }, sentence(verdict.holds)) : null,
     reasons.length > 0 && h("ul", null, reasons.slice(0, 50).map((reason) => h("li", null, reason))),
     isReal && verdict && facts([
       ["late packets", `${percent(verdict.late_share, 3)} in ${of(verdict.episodes ?? 0, "episode")}`],
       ["late by cause", Object.entries(verdict.by_cause ?? {}).filter(([, n]) => n > 0).map(([cause, n]) => `${cause} ${count(n)}`).join(", ") || "none"],
       ["percentiles off by at most", percent(verdict.percentile_shift, 3)],
-      ["mean rates kept at least", percent(verdict.rate_share, 2)],
+      ["mean rates kept to at least", percent(verdict.rate_share, 2)],
       ["worst pair", worst ? `${worst.from ?? "all"} to ${worst.to}: ${percent(worst.late_share, 3)} of ${of(worst.packets, "packet")} late, at most ${percent(worst.lost_share, 3)} lost` : "none was late"],
       ["this machine lost", of(verdict.physical_drops ?? 0, "packet")],
-      ["it stood still", verdict.stalls ? `${of(verdict.stalls.count, "time")}, ${ns(verdict.stalls.total_ns)} in all, ${ns(verdict.stalls.longest_ns)} at most` : NONE],
+      ["it stalled", verdict.stalls ? `${of(verdict.stalls.count, "time")}, ${ns(verdict.stalls.total_ns)} in all, for up to ${ns(verdict.stalls.longest_ns)}` : NONE],
       ["CPU time taken by the hypervisor", verdict.stolen_ns ? ns(verdict.stolen_ns) : null],
       ["clock steps", verdict.clock_steps ? count(verdict.clock_steps) : null],
       ["seconds with more than 1 % late", verdict.seconds ? `${count(verdict.late_seconds)} of ${count(verdict.seconds)}` : null],
-      ["hosts' TCP", tcp ? `${count(tcp["retransmissions"])} sent again (${count(tcp["spurious_retransmissions"])} in vain), ${count(tcp["timeouts"])} time-outs (${count(tcp["spurious_timeouts"])} in vain)` : null],
+      ["hosts' TCP", tcp ? `${count(tcp["retransmissions"])} retransmissions (${count(tcp["spurious_retransmissions"])} spurious), ${count(tcp["timeouts"])} time-outs (${count(tcp["spurious_timeouts"])} spurious)` : null],
     ]),
     isReal && verdict && quantiles([
       ["lateness", verdict.lateness_ns, "when the kernel put packets on their hosts' cables, minus when they were due"],
-      ["after the call", verdict.after_call_ns, "the clock after the send call, receiving stacks included"],
-      ["staleness", verdict.staleness_ns, "how old arrivals were when they were read; no error by itself"],
+      ["after the call", verdict.after_call_ns, "the same by the clock after the send call, which includes receiving stacks"],
+      ["staleness", verdict.staleness_ns, "age of arrivals when they were read; not an error by itself"],
     ]),
     charts(
-      isReal && seconds && chart({ ...base, title: "Lateness of each second", lines: lines(seconds, [["lateness_p50", "p50"], ["lateness_p99", "p99"], ["lateness_max", "most"]]), show: ns, log_from: 100, mark, note: "Shaded: seconds with late packets." }),
-      isReal && core && chart({ ...base, title: "Largest lateness, bin by bin", lines: lines(core, [["lateness_max", "most"], ["lateness", "mean"]]), show: ns, log_from: 100, mark }),
+      isReal && seconds && chart({ ...base, title: "Lateness in each second", lines: lines(seconds, [["lateness_p50", "p50"], ["lateness_p99", "p99"], ["lateness_max", "max"]]), show: ns, log_from: 100, mark, note: "Shaded: seconds with late packets." }),
+      isReal && core && chart({ ...base, title: "Largest lateness in each bin", lines: lines(core, [["lateness_max", "max"], ["lateness", "mean"]]), show: ns, log_from: 100, mark }),
       isReal && core && core.track.lines["late"] && chart({ ...base, title: "Late packets", lines: lines(core, [["late", "late"]]), show: (v) => count(Number(v.toFixed(1))), least_top: 4 }),
-      isReal && seconds && seconds.track.lines["late"] && !core?.track.lines["late"] && chart({ ...base, title: "Late packets by cause, each second", lines: lines(seconds, [["late_stall", "stalls"], ["late_overload", "overload"], ["late_other", "other"]]), show: (v) => count(v), least_top: 4 }),
-      isReal && seconds && seconds.track.lines["stalled"] && chart({ ...base, title: "This machine stood still, each second", lines: lines(seconds, [["stalled", "in all"], ["stall_max", "longest"], ["stolen", "taken by the hypervisor"]]), show: ns }),
-      isReal && seconds && chart({ ...base, title: "The core's time", lines: lines(seconds, [["busy", "busy"], ["wait", "waited for its CPU"]]), show: (v) => percent(v, 0), least_top: 1 }),
+      isReal && seconds && seconds.track.lines["late"] && !core?.track.lines["late"] && chart({ ...base, title: "Late packets by cause, in each second", lines: lines(seconds, [["late_stall", "stalls"], ["late_overload", "overload"], ["late_other", "other"]]), show: (v) => count(v), least_top: 4 }),
+      isReal && seconds && seconds.track.lines["stalled"] && chart({ ...base, title: "Stalls of this machine, in each second", lines: lines(seconds, [["stalled", "total"], ["stall_max", "longest"], ["stolen", "taken by the hypervisor"]]), show: ns }),
+      isReal && seconds && chart({ ...base, title: "Time of the core", lines: lines(seconds, [["busy", "busy"], ["wait", "waited for its CPU"]]), show: (v) => percent(v, 0), least_top: 1 }),
       (core ?? seconds) && chart({ ...base, title: core ? "Packets per second" : "Packets to hosts per second", lines: core ? lines(core, [["entered", "entered"], ["delivered", "delivered"]]) : lines(seconds!, [["packets", "packets"]]), show: (v) => si(v) }),
     ),
-    isReal && late.length > 0 && h("div", null, h("h3", null, "Late episodes by second"), new Table<Late>({
+    isReal && late.length > 0 && h("div", null, h("h3", null, "Seconds with late packets"), new Table<Late>({
       label: "late seconds", rows: late, choose: (l) => zoom(l.from_s - 0.5, l.to_s + 0.5, context.end_s),
       columns: [
         { name: "second", text: (l) => at(l.from_s, 1), value: (l) => l.from_s },

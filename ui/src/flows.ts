@@ -31,7 +31,7 @@ function chosenOf(list: Thing[], label: string, name: (thing: Thing) => string, 
 function leftOut(context: Context, series: SeriesName): HTMLElement | null {
   const tracks = context.run.series[series];
   if (!tracks || tracks.seen <= tracks.shown.length) return null;
-  return note(`${count(tracks.shown.length)} of ${count(tracks.seen)} are shown: those that did most. The series has all.`);
+  return note(`${count(tracks.shown.length)} of ${count(tracks.seen)} are shown: the most active ones. The series has all.`);
 }
 
 const modelled = (groups: FlowGroup[]) => new Table<FlowGroup>({
@@ -45,9 +45,9 @@ const modelled = (groups: FlowGroup[]) => new Table<FlowGroup>({
     { name: "completion, mean", figure: true, text: (g) => seconds(g.completion_s?.mean), value: (g) => g.completion_s?.mean },
     { name: "p50", figure: true, text: (g) => seconds(g.completion_s?.p50), value: (g) => g.completion_s?.p50 },
     { name: "p99", figure: true, text: (g) => seconds(g.completion_s?.p99), value: (g) => g.completion_s?.p99 },
-    { name: "most", figure: true, text: (g) => seconds(g.completion_s?.max), value: (g) => g.completion_s?.max },
+    { name: "max", figure: true, text: (g) => seconds(g.completion_s?.max), value: (g) => g.completion_s?.max },
     { name: "mean goodput", figure: true, text: (g) => si(g.goodput_bps, "bit/s"), value: (g) => g.goodput_bps },
-    { name: "sent again", figure: true, text: (g) => count(g.retransmissions), value: (g) => g.retransmissions },
+    { name: "retransmitted", figure: true, text: (g) => count(g.retransmissions), value: (g) => g.retransmissions },
     { name: "Jain's index", figure: true, text: (g) => g.jain?.toFixed(3) ?? NONE, value: (g) => g.jain },
   ],
 }).element;
@@ -70,7 +70,7 @@ const each = (flows: Flow[]) => new Table<Flow>({
     { name: "start", figure: true, text: (f) => seconds(f.start_s), value: (f) => f.start_s },
     { name: "completion", figure: true, text: (f) => seconds(f.completion_s), value: (f) => f.completion_s },
     { name: "goodput", figure: true, text: (f) => si(f.goodput_bps, "bit/s"), value: (f) => f.goodput_bps },
-    { name: "sent again", figure: true, text: (f) => count(f.retransmissions), value: (f) => f.retransmissions },
+    { name: "retransmitted", figure: true, text: (f) => count(f.retransmissions), value: (f) => f.retransmissions },
     { name: "mean round trip", figure: true, text: (f) => ns(f.rtt_ns?.mean), value: (f) => f.rtt_ns?.mean },
     { name: "remarks", text: remarks },
   ],
@@ -91,7 +91,7 @@ export function flows(context: Context): HTMLElement | null {
   const bytes = (thing: Thing, metric: string) => ((overall(thing, metric) ?? 0) * thing.tracks.grid.end_ns) / 8e9;
   const draw = (thing: Thing) => charts(
     chart({ ...base, title: "Sent and received", lines: [{ label: "received", thing, metric: "rate" }, { label: "sent", thing, metric: "sent", dashed: true }], show: (v) => si(v, "bit/s") }),
-    chart({ ...base, title: "Delay from entry to arrival", lines: [{ label: "mean", thing, metric: "delay" }, { label: "most", thing, metric: "delay_max", dashed: true }].filter((line) => thing.track.lines[line.metric]) as Line[], show: ns }),
+    chart({ ...base, title: "Delay from entry to delivery", lines: [{ label: "mean", thing, metric: "delay" }, { label: "max", thing, metric: "delay_max", dashed: true }].filter((line) => thing.track.lines[line.metric]) as Line[], show: ns }),
     thing.track.lines["dropped"] && chart({ ...base, title: "Dropped by the network, packets", lines: [{ label: "dropped", thing, metric: "dropped" }], show: (v) => count(Number(v.toFixed(2))), least_top: 4 }),
   );
   const seen = summary?.flows_seen ?? 0;
@@ -120,7 +120,7 @@ export function connections(context: Context): HTMLElement | null {
   const draw = (thing: Thing) => {
     const lines = (...metrics: [string, string][]): Line[] =>
       metrics.filter(([metric]) => thing.track.lines[metric]).map(([metric, label], place) => ({ label, thing, metric, dashed: place > 0 }));
-    const [windows, trips, rates, flight] = [lines(["cwnd", "cwnd"], ["ssthresh", "ssthresh"]), lines(["srtt", "smoothed"], ["min_rtt", "least"]), lines(["delivery", "delivery rate"]), lines(["in_flight", "in flight"], ["lost", "taken for lost"], ["retransmitted", "sent again so far"])];
+    const [windows, trips, rates, flight] = [lines(["cwnd", "cwnd"], ["ssthresh", "ssthresh"]), lines(["srtt", "smoothed"], ["min_rtt", "minimum"]), lines(["delivery", "delivery rate"]), lines(["in_flight", "in flight"], ["lost", "considered lost"], ["retransmitted", "retransmitted so far"])];
     return charts(
       windows.length > 0 && chart({ ...base, title: "Congestion window and slow start threshold", lines: windows, show: (v) => si(v, "B") }),
       trips.length > 0 && chart({ ...base, title: "Round trip", lines: trips, show: ns }),
@@ -133,8 +133,8 @@ export function connections(context: Context): HTMLElement | null {
       { name: "congestion", text: (t) => t.track.key[6] ?? "", value: (t) => t.track.key[6] },
       { name: "largest cwnd", figure: true, text: (t) => si(most(t, "cwnd")?.[0], "B"), value: (t) => most(t, "cwnd")?.[0] },
       { name: "longest round trip", figure: true, text: (t) => ns(most(t, "srtt")?.[0]), value: (t) => most(t, "srtt")?.[0] },
-      { name: "least round trip", figure: true, text: (t) => ns(last(t, "min_rtt")), value: (t) => last(t, "min_rtt") },
-      { name: "sent again", figure: true, text: (t) => count(last(t, "retransmitted") ?? 0), value: (t) => last(t, "retransmitted") ?? 0 },
+      { name: "minimum round trip", figure: true, text: (t) => ns(last(t, "min_rtt")), value: (t) => last(t, "min_rtt") },
+      { name: "retransmitted", figure: true, text: (t) => count(last(t, "retransmitted") ?? 0), value: (t) => last(t, "retransmitted") ?? 0 },
     ], draw, "largest cwnd"));
 }
 
@@ -149,8 +149,8 @@ export function hosts(context: Context): HTMLElement | null {
   return section("hosts", "Hosts", leftOut(context, "hosts"),
     chosenOf(list, "hosts", (t) => t.track.key[0] ?? "", [
       { name: "CPU, mean", figure: true, text: (t) => percent(overall(t, "cpu")), value: (t) => overall(t, "cpu") },
-      { name: "CPU, most", figure: true, text: (t) => percent(most(t, "cpu")?.[0]), value: (t) => most(t, "cpu")?.[0] },
-      { name: "waited, most", figure: true, text: (t) => percent(most(t, "wait")?.[0]), value: (t) => most(t, "wait")?.[0] },
-      { name: "memory, most", figure: true, text: (t) => si(most(t, "memory")?.[0], "B"), value: (t) => most(t, "memory")?.[0] },
+      { name: "CPU, max", figure: true, text: (t) => percent(most(t, "cpu")?.[0]), value: (t) => most(t, "cpu")?.[0] },
+      { name: "waited, max", figure: true, text: (t) => percent(most(t, "wait")?.[0]), value: (t) => most(t, "wait")?.[0] },
+      { name: "memory, max", figure: true, text: (t) => si(most(t, "memory")?.[0], "B"), value: (t) => most(t, "memory")?.[0] },
     ], draw, "CPU, mean"));
 }

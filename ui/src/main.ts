@@ -28,7 +28,7 @@ async function read(): Promise<Document> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = (await new Response(stream).json()) as Document;
   if (data.format !== "longhaul-report" || data.version !== VERSION) {
-    throw new Error(`this page reads documents of version ${VERSION}, and not ${data.format} ${data.version}`);
+    throw new Error(`this page reads longhaul-report version ${VERSION}, not ${data.format} version ${data.version}`);
   }
   return data;
 }
@@ -69,7 +69,7 @@ function topology(context: Context): [HTMLElement, Graph] {
   const kinds = new Map<string, number>();
   for (const node of run.nodes) kinds.set(node.kind, (kinds.get(node.kind) ?? 0) + 1);
   const told = [...kinds].map(([kind, n]) => of(n, kind)).join(", ");
-  const text = run.nodes.length ? `${told}, ${of(graph.links.length, "link")}. Choose a link to see its charts; the slider shows a moment of the run.` : `${count(run.nodes_seen)} nodes are not drawn; the table has the links.`;
+  const text = run.nodes.length ? `${told}, ${of(graph.links.length, "link")}. Choose a link to see its charts; the slider chooses a moment of the run.` : `${count(run.nodes_seen)} nodes are not drawn; the table has the links.`;
   return [section("topology", "Topology", h("p", { class: "note" }, text), h("div", { class: "split" }, graph.element, beside), graph.table()), graph];
 }
 

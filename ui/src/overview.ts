@@ -59,11 +59,11 @@ function didItWork(context: Context): HTMLElement {
     programs ? `${of(programs, "program")} ended` : null,
     run.programs.length > programs ? `${of(run.programs.length - programs, "service")} stopped at the end` : null,
     flows ? `${count(finished)} of ${of(flows, "modelled flow")} finished` : null,
-    summary?.simulated_s != null ? `${seconds(summary.simulated_s)} of the experiment in ${seconds(summary.wall_s)}` : null,
+    summary?.simulated_s != null ? `${seconds(summary.simulated_s)} of experiment time in ${seconds(summary.wall_s)} of real time` : null,
   ];
   const go: [string, () => void] | undefined = run.programs.length ? ["programs and their logs", () => context.go("programs")] : undefined;
   if (run.ending !== "whole") {
-    const lead = run.ending === "under_way" ? "It goes on." : "It was cut off: nobody wrote its end.";
+    const lead = run.ending === "under_way" ? "It is still under way." : "It was killed before it could write its summary.";
     return card("Did it work?", word(run).level, lead, run.notes.slice(0, 2), go);
   }
   if (wrong.length) {
@@ -76,20 +76,20 @@ function didItWork(context: Context): HTMLElement {
 function whatHolds(context: Context): HTMLElement {
   const verdict = context.run.summary?.verdict;
   const go: [string, () => void] = ["lateness and episodes", () => context.go("fidelity")];
-  if (!verdict) return card("Which of my figures hold?", "bad", "Nobody has judged this run.", ["Its series are what they were when it ended."], go);
+  if (!verdict) return card("Which of my figures hold?", "bad", "This run has no verdict.", ["Its series end where it ended."], go);
   const level = levelOf(verdict.state);
   const sign = SIGNS[level];
   if (!verdict.lateness_ns) {
-    return card("Which of my figures hold?", level, `${sign} All: time was virtual, nothing could be late.`, verdict.reasons ?? [], go);
+    return card("Which of my figures hold?", level, `${sign} All: in virtual time, no packet is late.`, verdict.reasons ?? [], go);
   }
-  const leads = { faithful: "All, within the tolerance.", degraded: "Those that allow for this error.", broken: "None: do not rely on this run's figures." };
+  const leads = { faithful: "All, within the tolerance.", degraded: "Those that tolerate this error:", broken: "None: do not rely on this run's figures." };
   const lead = `${sign} ${leads[verdict.state] ?? verdict.state}`;
   const reasons = verdict.reasons ?? [];
-  const holds = verdict.holds ? sentence(verdict.state === "broken" ? `the most that can be said: ${verdict.holds}` : verdict.holds) : null;
+  const holds = verdict.holds ? sentence(verdict.state === "broken" ? `what can be said at most: ${verdict.holds}` : verdict.holds) : null;
   return card("Which of my figures hold?", level, lead, [
     holds,
     reasons[0] ?? null,
-    `Lateness p50 ${ns(verdict.lateness_ns.p50)}, p99 ${ns(verdict.lateness_ns.p99)}, most ${ns(verdict.lateness_ns.max)}`,
+    `Lateness p50 ${ns(verdict.lateness_ns.p50)}, p99 ${ns(verdict.lateness_ns.p99)}, max ${ns(verdict.lateness_ns.max)}`,
   ], [reasons.length > 1 ? `${of(reasons.length - 1, "more reason")}, ${go[0]}` : go[0], go[1]]);
 }
 
@@ -123,29 +123,29 @@ function whatWasSlow(context: Context): HTMLElement {
       .filter((pipe): pipe is { name: string; load: [number, number] } => pipe.load != null && pipe.load[0] >= BUSY)
       .sort((a, b) => b.load[0] - a.load[0]);
     const first = peaks[0];
-    if (first && !busy.length) items.push(h("span", null, pipeButton(context, first.name), ` was full at ${at(first.load[1], 0.1)}${peaks.length > 1 ? `; so were ${of(peaks.length - 1, "other")} at times` : ""}`));
+    if (first && !busy.length) items.push(h("span", null, pipeButton(context, first.name), ` was fully loaded at ${at(first.load[1], 0.1)}${peaks.length > 1 ? `; so were ${of(peaks.length - 1, "other")} at times` : ""}`));
   }
   const unfinished = (run.summary?.flow_groups ?? []).filter((group) => group.finished < group.flows);
   if (unfinished.length) items.push(`${of(unfinished.reduce((sum, g) => sum + g.flows - g.finished, 0), "modelled flow")} had not finished`);
   const verdict = run.summary?.verdict;
   const stalls = verdict?.stalls;
-  if (stalls?.count) items.push(`This machine stood still ${of(stalls.count, "time")}, for ${ns(stalls.longest_ns)} at most`);
+  if (stalls?.count) items.push(`This machine stalled ${of(stalls.count, "time")}, for up to ${ns(stalls.longest_ns)}`);
   if (verdict?.by_cause?.["overload"]) items.push(`Overload made ${of(verdict.by_cause["overload"], "packet")} late`);
   const starved = verdict?.starved_hosts ?? [];
-  if (starved.length) items.push(`Without CPU time for long: ${starved.slice(0, 5).join(", ")}`);
-  const lead = busy.length || waits.length ? "Here packets waited:" : items.length ? "Little:" : "Nothing that stands out.";
+  if (starved.length) items.push(`Hosts starved of CPU time: ${starved.slice(0, 5).join(", ")}`);
+  const lead = busy.length || waits.length ? "Packets waited here:" : items.length ? "Little:" : "Nothing stands out.";
   return card("What was slow?", "plain", lead, items.slice(0, 5), ["all pipes", () => context.go("pipes")]);
 }
 
 export const CAUSES: Record<string, string> = {
   queue: "queue full", loss: "loss", link_down: "link down", hop_limit: "hop limit", no_route: "no route",
-  too_big: "too big", misdelivered: "wrong host", absorbed: "for a router",
+  too_big: "too big", misdelivered: "wrong host", absorbed: "taken by a router",
 };
 
 function whereDidPacketsGo(context: Context): HTMLElement {
   const packets = context.run.summary?.packets;
   const go: [string, () => void] = ["drops by cause", () => context.go("drops")];
-  if (!packets) return card("Where did packets go?", "plain", "Without a summary, only series tell.", [], go);
+  if (!packets) return card("Where did packets go?", "plain", "There is no summary; the series show what was recorded.", [], go);
   const dropped = Object.entries(packets.dropped).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   const all = packets.entered + packets.created;
   const lost = dropped.reduce((sum, [, n]) => sum + n, 0);
@@ -165,8 +165,8 @@ function whereDidPacketsGo(context: Context): HTMLElement {
   const physical = context.run.summary?.verdict?.physical_drops ?? 0;
   const element = card("Where did packets go?", "plain", `Of ${count(all)} packets ${percent(packets.delivered / Math.max(1, all), 2)} reached their hosts.`, [
     worst?.counts?.drops ? h("span", null, `Most drops: ${count(worst.counts.drops)} of ${count(lost)} in `, pipeButton(context, worst.name)) : lost ? null : "None was dropped.",
-    physical ? `This machine lost ${of(physical, "packet")}, which no network did` : null,
-    packets.entered + packets.created !== packets.delivered + lost + packets.inside ? "The sum does not close: please report this." : null,
+    physical ? `This machine, not the emulated network, lost ${of(physical, "packet")}` : null,
+    packets.entered + packets.created !== packets.delivered + lost + packets.inside ? "These counts do not add up: please report this." : null,
   ], go);
   element.querySelector(".lead")!.after(bar, h("div", { class: "legend" }, legend));
   return element;

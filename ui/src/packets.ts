@@ -12,7 +12,7 @@ import { lowerBound } from "./series";
 import { colour, line, theme } from "./state";
 import { Table } from "./table";
 
-const FATES: Record<string, string> = { out: "came out", queue: "queue full", loss: "lost", link_down: "link down" };
+const FATES: Record<string, string> = { out: "left the pipe", queue: "queue full", loss: "lost", link_down: "link down" };
 
 function curves(timeline: Timeline, events: Context["events"], element: HTMLElement): void {
   const order = timeline.arrival_ns.map((_, place) => place).sort((a, b) => timeline.arrival_ns[a]! - timeline.arrival_ns[b]!);
@@ -29,7 +29,7 @@ function curves(timeline: Timeline, events: Context["events"], element: HTMLElem
   const lost = sorted(order.filter((place) => timeline.fate[place] !== "out").map((place) => timeline.departure_ns[place]!));
   all.push([lost.map((t) => t / 1e9), lost.map((t) => lowerBound(arrivals, t + 1))]);
   const data = uPlot.join(all.filter((table) => table[0].length > 0)) as uPlot.AlignedData;
-  const names = ["had come", "had left the queue", "had come out", "dropped"].filter((_, n) => all[n]![0].length > 0);
+  const names = ["arrived", "left the queue", "left the pipe", "dropped"].filter((_, n) => all[n]![0].length > 0);
   const legend = h("div", { class: "legend" });
   const holder = h("div", { class: "plot", tabindex: 0, role: "application", "aria-label": "Packets by number and time: chart. Arrow keys move, plus and minus zoom, 0 shows all; the table has the packets." });
   const times = data[0] as number[];
@@ -52,7 +52,7 @@ function curves(timeline: Timeline, events: Context["events"], element: HTMLElem
     }, data, holder);
     replace(legend, names.map((name, n) => h("span", { class: "item" }, h("span", { class: "swatch", style: { "--swatch": name === "dropped" ? colour("bad") : line(n) } }), name)));
   };
-  replace(element, legend, holder, h("p", { class: "width" }, "Every packet. Across: what a packet waited and was under way; up: packets that waited or were under way. Drag to zoom, double click for all."));
+  replace(element, legend, holder, h("p", { class: "width" }, "Every packet, counted over time. Between two curves, the horizontal distance is how long a packet took, the vertical distance how many packets were in between. Drag to zoom, double-click to show all."));
   draw();
   const view = (): [number, number] => [plot?.scales["x"]?.min ?? whole[0], plot?.scales["x"]?.max ?? whole[1]];
   holder.addEventListener("keydown", timeKeys(whole, view, (stretch) => {

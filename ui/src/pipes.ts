@@ -12,12 +12,12 @@ import { Table } from "./table";
 /** Charts of some pipes: those of one link, or one of each of several. */
 export function pipeCharts(context: Context, pipes: Pipe[]): HTMLElement {
   const known = pipes.map((pipe) => ({ pipe, thing: context.series.of(pipe.name) })).filter((each): each is { pipe: Pipe; thing: Thing } => each.thing != null);
-  if (!known.length) return note("Nothing passed here, as far as series tell.");
+  if (!known.length) return note("The series show no traffic here.");
   const lines = (metric: string, dashed?: string): Line[] =>
     known.flatMap(({ pipe, thing }, colour) => {
       const has = thing.track.lines[metric] || (thing.series === "pipes" && metric !== "marked");
       const own = has ? [{ label: pipe.name, thing, metric, colour }] : [];
-      const second = dashed && thing.track.lines[dashed] ? [{ label: `${pipe.name}, most`, thing, metric: dashed, dashed: true, colour }] : [];
+      const second = dashed && thing.track.lines[dashed] ? [{ label: `${pipe.name}, max`, thing, metric: dashed, dashed: true, colour }] : [];
       return [...own, ...second];
     });
   const base = { end_s: context.end_s, events: context.events };
@@ -34,7 +34,7 @@ export function pipeCharts(context: Context, pipes: Pipe[]): HTMLElement {
   return charts(
     throughput.length > 0 && chart({ ...base, title: "Throughput", lines: throughput, show: (v) => si(v, "bit/s"), mark: limit && pipes.length <= 2 ? { value: limit, label: `rate ${si(limit, "bit/s")}` } : undefined }),
     queue.length > 0 && chart({ ...base, title: "Queue, packets", lines: queue, show: (v) => count(Number(v.toFixed(2))), least_top: 4 }),
-    delay.length > 0 && chart({ ...base, title: "Wait in the queue", lines: delay, show: ns }),
+    delay.length > 0 && chart({ ...base, title: "Queueing delay", lines: delay, show: ns }),
     drops.length > 0 && chart({ ...base, title: "Drops and marks, packets", lines: drops, show: (v) => count(Number(v.toFixed(2))), least_top: 4, note: "Packets in each step." }),
     queue.length === 0 && busy.length > 0 && chart({ ...base, title: "Load", lines: busy, show: (v) => percent(v, 0), least_top: 1 }),
   );
@@ -81,7 +81,7 @@ export class Pipes {
     });
     const left = run.pipes_seen - run.pipes.length;
     this.element = section("pipes", "Pipes",
-      note("A pipe is one direction of a link. Choose some to see their charts together; bytes count as the pipe's framing has it."),
+      note("A pipe is one direction of a link. Choose some to see their charts together. Bytes are counted as the pipe's framing says."),
       left > 0 ? note(`${count(left)} pipes are not shown; summary.json has them.`) : null,
       this.#charts, this.#table.element);
     const worst = worstPipe(run.pipes);

@@ -18,7 +18,7 @@ function state(program: Program): [string, "good" | "doubtful" | "bad"] {
   if (!ended) return ["unknown", "doubtful"];
   if (ended.failure) return [ended.failure, "bad"];
   if (program.service) return ["stopped at the end", "good"];
-  return [ended.exit == null ? "has not ended" : `exit ${ended.exit}`, "good"];
+  return [ended.exit == null ? "not ended" : `exit ${ended.exit}`, "good"];
 }
 
 function gantt(context: Context, list: Program[], open: (program: Program) => void): HTMLElement {
@@ -67,7 +67,7 @@ export function programs(context: Context): HTMLElement | null {
     chosen = program;
     const [text] = state(program);
     replace(view, h("h3", null, h("bdi", null, program.name), " on ", h("bdi", null, program.host)), h("p", null, text),
-      log("Output", program.out), log("Errors", program.err), !program.out.file && !program.err.file ? note("It has no logs.") : null);
+      log("Output", program.out), log("Errors", program.err), !program.out.file && !program.err.file ? note("There are no logs.") : null);
     table?.fill();
   };
   let table: Table<Program> | null = null;
@@ -81,7 +81,7 @@ export function programs(context: Context): HTMLElement | null {
       { name: "end", figure: true, text: (p) => (p.ended?.finish_s == null ? NONE : at(p.ended.finish_s)), value: (p) => p.ended?.finish_s },
       { name: "exit", figure: true, text: (p) => (p.ended?.exit == null ? NONE : String(p.ended.exit)), value: (p) => p.ended?.exit },
       { name: "CPU", figure: true, text: (p) => seconds(p.ended?.cpu_s), value: (p) => p.ended?.cpu_s },
-      { name: "what became of it", text: (p) => state(p)[0] },
+      { name: "result", text: (p) => state(p)[0] },
     ],
   });
   const drawn = [...list].sort((a, b) => Number(!a.ended?.failure) - Number(!b.ended?.failure)).slice(0, BARS);

@@ -18,13 +18,13 @@ use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul calibrate                        some minutes, on a machine that does nothing else
-  longhaul calibrate --quick                some seconds, and less exact
+  longhaul calibrate                        takes minutes; nothing else should run meanwhile
+  longhaul calibrate --quick                takes seconds, and is less exact
   longhaul calibrate --json --out here.json | jq .region
 
-`longhaul check` and `longhaul run` compare experiments with the result. It is kept in
-$XDG_STATE_HOME/longhaul/calibration.json (~/.local/state if unset), or where
-LONGHAUL_CALIBRATION says. docs/calibration.md explains every figure.";
+`longhaul check` and `longhaul run` compare experiments with the result. It is written to
+$XDG_STATE_HOME/longhaul/calibration.json (~/.local/state if unset), or to the file that
+LONGHAUL_CALIBRATION names. docs/calibration.md explains every figure.";
 
 /// The steps of the bar.
 const STEPS: u64 = 1000;
@@ -33,13 +33,13 @@ const STEPS: u64 = 1000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Some seconds instead of minutes; less exact
+    /// Take seconds instead of minutes; less exact
     #[arg(long)]
     quick: bool,
-    /// Print the result as JSON, and nothing else, to standard output
+    /// Print the result as JSON to standard output, and nothing else there
     #[arg(long)]
     json: bool,
-    /// Keep the result in this file instead
+    /// Write the result to this file instead of the default one
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Exit {
     // Fails for want of a place before the measurement, which takes minutes.
     let Some(place) = args.out.clone().or_else(calibrate::place) else {
-        style::problem("there is no home folder to keep the result in: give a place with --out");
+        style::problem("there is no home folder to write the result to: name a file with --out");
         return Exit::Wrong;
     };
     let progress = Progress::new();
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &Args) -> Exit {
     }
     match calibration.save(&place) {
         Ok(()) => {
-            style::notice(format_args!("kept in {}", place.display()));
+            style::notice(format_args!("written to {}", place.display()));
             Exit::Done
         }
         Err(error) => failed(&error),
@@ -127,22 +127,19 @@ fn text(calibration: &Calibration, style: Style) -> String {
     );
     let steps = |steps: &[Step]| steps_table(steps);
     section(
-        "lateness at packets per second",
+        "lateness at given packet rates",
         steps(&calibration.lateness),
     );
-    section(
-        "packets per second at full speed",
-        steps(&calibration.throughput),
-    );
+    section("packet rates at full speed", steps(&calibration.throughput));
     section("one TCP connection", tcp(&calibration.tcp));
     section("hosts", hosts(calibration));
     section("memory", memory(calibration));
-    section("faithful up to", region(&calibration.region));
+    section("highest faithful packet rates", region(&calibration.region));
     if let Some(measured) = &calibration.costs {
         section("costs of virtual runs on several threads", costs(measured));
     }
     if calibration.quick {
-        text.push_str("\nA quick calibration: the figures are rough.\n");
+        text.push_str("\nThis was a quick calibration: its figures are rough.\n");
     }
     text
 }
@@ -163,7 +160,7 @@ fn machine(calibration: &Calibration) -> String {
         ("processor", machine.processor.clone()),
         ("CPUs", machine.cpus.to_string()),
         (
-            "a CPU's speed",
+            "speed of a CPU",
             calibration
                 .reference
                 .map_or("unknown".to_owned(), |speed| format!("{speed:.2} ref")),
@@ -235,7 +232,7 @@ fn steps_table(steps: &[Step]) -> String {
         let mut row = vec![
             step.hops.to_string(),
             step.packet_bytes.to_string(),
-            asked.map_or("all".to_owned(), style::short),
+            asked.map_or("max".to_owned(), style::short),
             style::short(step.sent_packets_per_s as u64),
             style::short(step.delivered_packets_per_s as u64),
         ];
@@ -316,7 +313,7 @@ fn costs(costs: &CoreCosts) -> String {
     let ns = |ns: f64| style::measured(ns.round() as u64);
     let between = |of: fn(&Between) -> f64| {
         let measured = costs.between.as_ref().map(of);
-        measured.map_or("not measured: there is one CPU".to_owned(), ns)
+        measured.map_or("not measured: this machine has one CPU".to_owned(), ns)
     };
     let rows = [
         ("a hop", ns(costs.hop_ns)),
@@ -327,31 +324,24 @@ fn costs(costs: &CoreCosts) -> String {
     style::table(&rows.map(|(name, value)| vec![name.to_owned(), value]))
 }
 
-const DISTURBED: &str = "  the machine was disturbed: packets were late although it had time to \
-                         spare; calibrate again\n  when nothing else runs, and let `longhaul \
-                         doctor` look at it\n";
+const DISTURBED: &str = "  the measurement was disturbed: packets were late although the core was \
+                         not busy; calibrate\n  again when nothing else runs, and see what \
+                         `longhaul doctor` says\n";
 
 const fn limited_by(limit: LimitedBy) -> &'static str {
     match limit {
         LimitedBy::Core => "the core",
-        LimitedBy::Sender => "the sender: the core may carry more",
-        LimitedBy::Nothing => "none found: the core may carry more",
-        LimitedBy::Noise => "noise: not part of the model",
+        LimitedBy::Sender => "the sender; the core may carry more",
+        LimitedBy::Nothing => "none found; the core may carry more",
+        LimitedBy::Noise => "noise; left out of the model",
     }
 }
 
 fn region(region: &Region) -> String {
     if region.points.is_empty() {
-        return format!("  no rate: no run was faithful\n{DISTURBED}");
+        return format!("  none: no run was faithful\n{DISTURBED}");
     }
-    let names = head(&[
-        "hops",
-        "MTU",
-        "packets/s",
-        "by the model",
-        "residual",
-        "limit",
-    ]);
+    let names = head(&["hops", "MTU", "packets/s", "model", "residual", "limit"]);
     let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
     let rows = region.points.iter().map(|point| {
         let fitted = point.fitted_packets_per_s;
@@ -385,7 +375,7 @@ fn region(region: &Region) -> String {
     if let Some(floor) = &region.floor_ns {
         let _ = writeln!(
             text,
-            "  lateness at best: p50 {}, p99 {}, p99.9 {} (tolerance {})",
+            "  lowest lateness: p50 {}, p99 {}, p99.9 {} (tolerance {})",
             style::measured(floor.p50),
             style::measured(floor.p99),
             style::measured(floor.p999),

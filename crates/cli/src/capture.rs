@@ -18,14 +18,14 @@ use crate::style;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul capture ga-gb | wireshark -k -i -       look at a link as it goes on
+  longhaul capture ga-gb | wireshark -k -i -       watch a link live
   longhaul capture 'ga>gb' -w loss.pcapng dropped  what one direction drops, and why
   longhaul capture ga-gb tcp port 80 and host b0 --for '10 s' -w web.pcapng
   longhaul capture a0-ga --at entry | tshark -r -
 
-The format is pcapng, in nanoseconds of experiment time (1970 is t = 0); dropped packets have their
-cause as a comment. The filter is a subset of what tcpdump takes (docs/captures.md). Packets are
-captured until Ctrl-C, the end of the run, or until nobody reads any more.";
+The format is pcapng; times are experiment time in nanoseconds (t = 0 is 1970-01-01). A dropped
+packet carries its cause as a comment. Filters are a subset of tcpdump's (docs/captures.md). The
+capture ends with Ctrl-C, with the run, or when the reader of the output goes away.";
 
 /// Capture the packets of a link of a run that is under way
 #[derive(Debug, clap::Args)]
@@ -33,24 +33,24 @@ captured until Ctrl-C, the end of the run, or until nobody reads any more.";
 pub(crate) struct Args {
     /// The link x-y (both directions), the pipe 'x>y' (one), or a set: 'x*-y', 'x>*', label=value, all
     link: String,
-    /// Which packets, such as: tcp port 80 and host b0; all if absent
+    /// Which packets to capture, such as: tcp port 80 and host b0; all if absent
     filter: Vec<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Where in the pipe: entry (what comes to it) or exit (what comes out of it)
+    /// Where in the pipe: entry (packets that reach it) or exit (packets that leave it or are dropped)
     #[arg(long, default_value = "exit", value_parser = point)]
     at: CapturePoint,
-    /// How many bytes of each packet; all if absent
+    /// Bytes to keep of each packet; all if absent
     #[arg(short, long, value_name = "BYTES")]
     snaplen: Option<u32>,
-    /// The most that is written, such as '100 MB'; 1 GB if absent
+    /// Largest size of the capture, such as '100 MB'; 1 GB if absent
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<Bytes>,
-    /// For how long, such as '10 s'; without, until Ctrl-C
+    /// How long to capture, such as '10 s'; until Ctrl-C if absent
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     lasts: Option<Span>,
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
 }
@@ -105,8 +105,8 @@ fn destination(file: Option<&Path>) -> Result<OwnedFd, String> {
     let Some(path) = file else {
         if stdout().is_terminal() {
             return Err(
-                "a capture is no text for a terminal; write it to a file with `-w FILE`, or \
-                        show it with `| wireshark -k -i -`"
+                "a capture is binary data, and standard output is a terminal: write it to a \
+                        file with `-w FILE`, or show it with `| wireshark -k -i -`"
                     .to_owned(),
             );
         }

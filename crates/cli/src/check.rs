@@ -27,12 +27,12 @@ Examples:
   longhaul check wan.yaml --json | jq .memory
   longhaul check --schema > experiment.schema.json
 
-Exits with 2 if the file is wrong, else with 0: warnings are no error.";
+The exit code is 2 if the file is wrong, else 0, with or without warnings.";
 
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 40;
 
-/// Parse and plan an experiment file and print what it means; runs nothing
+/// Check an experiment file and print what it means, without running it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -19,31 +19,33 @@ Examples:
   longhaul compare a b --json | jq '.flows[] | select(.agrees | not)'
   longhaul compare old-1 old-2 old-3 new-1 new-2 new-3 --html both.html
 
+Two runs differ if a flow differs by more than the tolerance and the median lateness does not
+explain it, or if drops or retransmissions differ by more than the tolerance and more than by
+chance. Of three runs or more, repeats of an experiment show the noise of each figure; the runs
+differ if any figure differs by more than that.
+
 Exit codes:
-  2  the command line is wrong, or a folder holds no run that has ended
-  1  the runs differ: flows beyond the tolerance, and the median lateness does not explain it,
-     or drops and segments sent again beyond it and beyond chance; with three runs or more, any
-     figure beyond the noise of repeats; or the page could not be written
-  0  they agree, or, with three runs or more and no repeats, nothing is known of noise";
+  2  the command line is wrong, or a folder holds no finished run
+  1  the runs differ, or the page could not be written
+  0  the runs agree, or there are three or more without repeats, so that the noise is unknown";
 
 /// Rows of a list that are shown; `--json` shows all.
 const ROWS: usize = 20;
 
-/// Compare runs: verdicts, flows, pipes, drops, and whether repeats differ as much
+/// Compare the flows, pipes and drops of runs; repeats tell differences from noise
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The first run: its folder, its summary.json, or its name in longhaul-runs
     first: PathBuf,
-    /// The second run, in the same way
+    /// The second run, named in the same way
     second: PathBuf,
-    /// More runs; those of the same experiment file, seeds apart, are repeats of each other
+    /// More runs; those of one experiment file, whatever their seeds, are repeats of each other
     more: Vec<PathBuf>,
-    /// Write one page of all runs, for browsers
+    /// Write a web page that compares all runs to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// By how much completion times, goodputs of flows without end, drops and segments sent again
-    /// may differ
+    /// How much completion times, goodputs of endless flows, drops and retransmissions may differ
     #[arg(long, value_name = "PERCENT", default_value = "1 %", value_parser = percent)]
     tolerance: f64,
     /// Print the comparison as JSON
@@ -57,7 +59,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let number = number.filter(|number| (0.0..=10_000.0).contains(number));
     number
         .map(|number| number / 100.0)
-        .ok_or_else(|| "write it in per cent, like `1 %`".to_owned())
+        .ok_or_else(|| "write a percentage, like `1 %`".to_owned())
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
@@ -65,7 +67,7 @@ pub(crate) fn main(args: &Args) -> Exit {
     runs.extend(args.more.iter().cloned());
     if runs.len() > several::RUNS_MAX {
         style::problem(format_args!(
-            "{} runs are too many: name {} at most",
+            "{} runs are too many: name at most {}",
             runs.len(),
             several::RUNS_MAX
         ));
@@ -86,7 +88,7 @@ pub(crate) fn main(args: &Args) -> Exit {
                 return Exit::Failed;
             }
             style::notice(format_args!(
-                "page {}",
+                "page written to {}",
                 style::clean(&file.display().to_string())
             ));
         }
@@ -130,9 +132,9 @@ fn text(found: &Comparison) -> String {
     };
     section("traffic", groups(found), 0);
     let (rows, more) = flows(found);
-    section("flows, those that differ most first", rows, more);
+    section("flows, largest difference first", rows, more);
     let (rows, more) = pipes(found);
-    section("pipes, those that differ most first", rows, more);
+    section("pipes, largest difference first", rows, more);
     let share = format!("{} %", found.tolerance * 100.0);
     let explained = found.flows.iter().filter(|flow| flow.explained).count();
     let explained = match explained {
@@ -171,7 +173,9 @@ fn runs(found: &Comparison) -> Vec<Vec<String>> {
             let lateness = run.verdict.lateness_ns;
             lateness.map_or("—".to_owned(), |lateness| style::measured(lateness.max))
         }),
-        row("time", &|run| format!("{:.3} s", run.simulated_s)),
+        row("experiment time", &|run| {
+            format!("{:.3} s", run.simulated_s)
+        }),
         row("packets", &|run| style::grouped(run.packets.entered)),
         row("delivered", &|run| style::grouped(run.packets.delivered)),
         row("flows", &|run| style::grouped(run.flows_seen)),
@@ -179,8 +183,8 @@ fn runs(found: &Comparison) -> Vec<Vec<String>> {
     ];
     if let Some(last) = rows.last_mut() {
         let same = match found.same_trace {
-            Some(true) => "the same",
-            Some(false) => "not the same",
+            Some(true) => "same",
+            Some(false) => "different",
             None => "",
         };
         last.push(same.to_owned());
@@ -239,7 +243,7 @@ fn flows(found: &Comparison) -> (Vec<Vec<String>>, usize) {
             difference(&flow.goodput_bps),
             match (flow.agrees, flow.explained) {
                 (false, _) => "differs".to_owned(),
-                (true, true) => "late".to_owned(),
+                (true, true) => "explained by lateness".to_owned(),
                 (true, false) => String::new(),
             },
         ]);

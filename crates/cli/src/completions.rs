@@ -12,7 +12,7 @@ Examples:
   longhaul completions zsh > ~/.zfunc/_longhaul
   longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
 
-/// Print completions for a shell
+/// Print the completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

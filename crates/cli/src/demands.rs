@@ -58,12 +58,12 @@ impl Outlook {
             (Known::Nothing, _) => "not calibrated: run `longhaul calibrate`".to_owned(),
             (Known::Stale(why), _) => {
                 let why = style::clean(why);
-                format!("its calibration is of no use, {why}: run `longhaul calibrate`")
+                format!("its calibration cannot be used ({why}): run `longhaul calibrate`")
             }
-            (_, None) => "its calibration found no faithful rate".to_owned(),
+            (_, None) => "no rate was faithful when it was calibrated".to_owned(),
             (_, Some(found)) => {
                 let carried = style::short(found.carried_packets_per_s as u64);
-                format!("faithful up to {carried} packets/s of them")
+                format!("faithful up to {carried} packets/s of this kind")
             }
         };
         let asked = style::short(demands.packets_per_s() as u64);
@@ -81,8 +81,9 @@ impl Outlook {
         let too_much = self.comparison().filter(|found| found.load > 1.0);
         let too_much = too_much.map(|found| {
             format!(
-                "this experiment may ask for {} packets/s over {}; this machine carries {} \
-                 faithfully: lower rates, fewer hops or a faster machine, or trust the verdict",
+                "this experiment may need {} packets/s over {}, and this machine carries {} \
+                 faithfully: lower the rates, use fewer hops or a faster machine, or run it and \
+                 rely on the verdict",
                 style::short(found.packets_per_s as u64),
                 hops(found.hops),
                 style::short(found.carried_packets_per_s as u64),
@@ -92,8 +93,8 @@ impl Outlook {
         let too_short = demands.shortest.zip(floor).and_then(|(delay, floor)| {
             (delay.as_ns() < floor.p99).then(|| {
                 format!(
-                    "the shortest path takes {}; this machine delivers up to {} late (p99): \
-                     do not trust delays so short",
+                    "the shortest path has a delay of {}, and this machine is up to {} late (p99): \
+                     delays this short will not be accurate",
                     style::span(delay),
                     style::measured(floor.p99),
                 )
@@ -102,7 +103,8 @@ impl Outlook {
         let too_strict = floor.and_then(|floor| {
             (demands.tolerance.as_ns() < floor.p999).then(|| {
                 format!(
-                    "a tolerance of {} is below this machine's lateness, {} (p99.9) at best",
+                    "the tolerance, {}, is below the lateness that this machine reaches at best, \
+                     {} (p99.9): raise it, or use a faster machine",
                     style::span(demands.tolerance),
                     style::measured(floor.p999),
                 )

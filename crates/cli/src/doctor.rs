@@ -6,10 +6,10 @@ use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
-Tries every step of a run's set-up in a throw-away sandbox, so what it says is measured. Nothing
-of it remains. Exits with 1 where no run can work. Run it as the user who will run experiments.";
+Tries each step of setting up a run, in a sandbox that leaves nothing behind. Run it as the user
+who will run experiments. The exit code is 1 if no run can work on this machine.";
 
-/// Say what this machine lacks for a run, and the remedy
+/// Check what this machine lacks to run experiments, and print the remedies
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -47,8 +47,10 @@ pub(crate) fn main(args: &Args) -> Exit {
 const fn conclusion(worst: State) -> &'static str {
     match worst {
         State::Ok => "This machine can run experiments.",
-        State::Warning => "This machine can run experiments, with the limits named above.",
-        State::Failed => "This machine cannot run experiments until the above is remedied.",
+        State::Warning => "This machine can run experiments, with the limits described above.",
+        State::Failed => {
+            "This machine cannot run experiments until the failures above are remedied."
+        }
     }
 }
 

@@ -15,8 +15,8 @@ Examples:
   longhaul exec a0 -- sh                       a shell on the host
   longhaul exec b1 --run two-clusters --root -- tcpdump -ni eth0
 
-The program has this terminal or pipe as its standard streams, and its exit code becomes ours.
-When this command ends (Ctrl-C), the program is ended too.";
+The program uses the standard input, output and error of this command, which exits with the
+program's exit code. If this command is ended (Ctrl-C), the program is ended too.";
 
 /// Variables that say how to talk to the user, who may sit at another terminal than the run's.
 const PASSED: [&str; 6] = [
@@ -32,12 +32,12 @@ const PASSED: [&str; 6] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The host, or what stands for one alone, such as role=server
+    /// The host: its name, or a pattern or label that only one host has, such as role=server
     host: String,
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
-    /// Keep user 0 of the run instead of your own user
+    /// Run as root within the run's namespaces instead of as your own user
     #[arg(long)]
     root: bool,
     /// A variable for the program's environment; may be repeated

@@ -11,10 +11,10 @@ use longhaul_plan::plan::Plan;
 /// Changes to what the file says.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Overrides {
-    /// Change a field of the file, such as links.a-b.delay='5 ms' or seed=7; may be repeated
+    /// Override a field of the file, such as links.a-b.delay='5 ms' or seed=7; may be repeated
     #[arg(long, value_name = "PATH=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// What all random draws follow from, instead of the file's seed
+    /// The seed of all random draws, instead of the file's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// The clock, instead of the file's: real or virtual

@@ -24,8 +24,8 @@ fn row(group: &FlowGroup) -> Vec<String> {
     let each = match &group.each {
         Each::Together(1) => String::new(),
         Each::Together(count) => format!("{count} flows each"),
-        Each::Spaced { count: Some(n), .. } => format!("{n} flows each, one after the other"),
-        Each::Spaced { count: None, .. } => "flow after flow".to_owned(),
+        Each::Spaced { count: Some(n), .. } => format!("{n} flows each, at intervals"),
+        Each::Spaced { count: None, .. } => "new flows at intervals".to_owned(),
     };
     vec![
         group.name.clone(),
@@ -53,9 +53,9 @@ fn work(work: &Work) -> String {
             let gaps = match gaps {
                 Gaps::Even => "",
                 Gaps::Poisson => ", Poisson",
-                Gaps::OnOff(..) => ", on and off",
+                Gaps::OnOff(..) => ", on-off",
             };
-            format!("{by}, {rate} of payload{gaps}")
+            format!("{by}, payload at {rate}{gaps}")
         }
     }
 }

@@ -11,13 +11,13 @@ Examples:
   longhaul get 'ga>*'                          all pipes that leave a node
   longhaul get 'ga>gb' --json | jq .waiting_packets";
 
-/// Show what a link of a run that is under way is like
+/// Show parameters, queue and counters of a link of a run that is under way
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The link x-y (both directions), the pipe 'x>y' (one), or a set: 'x*-y', 'x>*', label=value, all
     link: String,
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
     /// Print it as JSON
@@ -42,7 +42,9 @@ pub(crate) fn main(args: &Args) -> Exit {
             Exit::Done
         }
         Ok(_) => {
-            style::problem("the run gave an answer to something else");
+            style::problem(
+                "unexpected answer from the run; is it one of another version of longhaul?",
+            );
             Exit::Failed
         }
         Err(error) => {
@@ -70,9 +72,9 @@ fn shown(pipe: &PipeNow) -> String {
     ));
     let all = [
         ("packets", counts.packets),
-        ("lost in the queue", counts.drops_queue),
-        ("lost", counts.drops_loss),
-        ("lost while down", counts.drops_down),
+        ("dropped, queue", counts.drops_queue),
+        ("dropped, loss", counts.drops_loss),
+        ("dropped, link down", counts.drops_down),
         ("marked", counts.marked),
         ("duplicated", counts.duplicated),
         ("corrupted", counts.corrupted),

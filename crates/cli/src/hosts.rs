@@ -8,13 +8,13 @@ use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\
-A host is busy while any process is on it. USED is CPU time over the last second: 1.00 is a whole
-CPU, and 100 % all that the host has.
+A host is busy while a process runs on it. USED is the CPU time of its processes in the last
+second: 1.00 is one whole CPU, and 100 % all that the host may use.
 
-Programs on hosts ask the same: `curl --unix-socket $LONGHAUL_INFO http://localhost/hosts`.
+Programs on hosts get the same data: `curl --unix-socket $LONGHAUL_INFO http://localhost/hosts`.
 
 Examples:
-  longhaul hosts                               of the only run
+  longhaul hosts                               hosts of the only run under way
   longhaul hosts --run two-clusters
   longhaul hosts --json | jq -r '.hosts[] | select(.load.busy | not) | .name'";
 
@@ -22,7 +22,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
     /// Print them as JSON

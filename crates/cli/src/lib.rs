@@ -50,18 +50,18 @@ pub use longhaul_plan::elements::Elements;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul check wan.yaml                      what the file means
+  longhaul check wan.yaml                      print what the file means
   longhaul run wan.yaml                        run it
   longhaul run wan.yaml --set links.a-b.delay='20 ms'
-  longhaul report                              the newest run once more
-  longhaul exec a -- ping -c 3 b               join a run that is under way
-  longhaul doctor                              can this machine run experiments?
+  longhaul report                              show the result of the newest run
+  longhaul exec a -- ping -c 3 b               run a program on a host of a run under way
+  longhaul doctor                              check whether this machine can run experiments
 
 Exit codes, the first that applies:
   2  the experiment file or the command line is wrong
   1  a program of the run, or the run itself, failed
   3  the run finished, but was not faithful
-  0  done";
+  0  success";
 
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, about, after_help = EXAMPLES, max_term_width = 100)]

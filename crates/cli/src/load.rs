@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::style;
 
-/// What calibration runs on its hosts
+/// The programs that calibration runs on its hosts
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,11 +27,11 @@ enum Program {
         size: usize,
         #[arg(long)]
         seconds: f64,
-        /// As many as go without
+        /// Datagrams per second; as many as possible if absent
         #[arg(long)]
         rate: Option<u64>,
     },
-    /// Take datagrams until ended
+    /// Receive datagrams until stopped
     UdpSink {
         #[arg(long)]
         port: u16,
@@ -43,7 +43,7 @@ enum Program {
         #[arg(long)]
         seconds: f64,
     },
-    /// Take one connection to its end
+    /// Accept one connection, and read it to its end
     TcpSink {
         #[arg(long)]
         port: u16,

@@ -70,7 +70,7 @@ pub(crate) fn section(plan: &Plan) -> String {
             (
                 "each TCP connection",
                 format!(
-                    "up to {} to receive, {} to send",
+                    "up to {} of receive and {} of send buffer",
                     style::bytes(receive),
                     style::bytes(send)
                 ),
@@ -81,11 +81,11 @@ pub(crate) fn section(plan: &Plan) -> String {
             (
                 "flows",
                 format!(
-                    "about {}{}, and {} for each that is under way",
+                    "about {}{}, and {} for each active flow",
                     style::bytes(needs.flows),
                     match needs.at_once {
                         0 => String::new(),
-                        bytes => format!(", at least {} while all are", style::bytes(bytes)),
+                        bytes => format!(", at least {} while all are active", style::bytes(bytes)),
                     },
                     each_flow(plan)
                 ),

@@ -27,43 +27,43 @@ Examples:
   longhaul partition wan.yaml --cores 8 --method metis --json | jq .efficiency
   longhaul topology draw wan.yaml --cores 4 -o wan.svg     the same as a picture
 
-Exits with 2 if the file is wrong, else with 0. docs/partition.md explains methods and figures.";
+The exit code is 2 if the file is wrong, else 0. docs/partition.md explains methods and figures.";
 
 /// Cores that are listed one by one.
 const ROWS: u16 = 32;
 
-/// Split the network of an experiment over cores and print what that would cost; runs nothing
+/// Split the network of an experiment over cores and print the predicted loads
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The experiment file
     file: PathBuf,
-    /// How many cores
+    /// The number of cores
     #[arg(long, value_name = "N", value_parser = cores())]
     cores: u16,
-    /// How to split; all methods side by side without it
+    /// The method; without it, all methods are shown side by side
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
-    /// What the draws of methods follow from
+    /// The seed of the methods' random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What is assigned: nodes with all pipes that leave them, as runs do, links with both their
-    /// pipes, as in the paper, or single pipes
+    /// What is assigned to cores: nodes with all pipes that leave them (as in runs), links with both
+    /// their pipes (as in the paper), or single pipes
     #[arg(long, value_name = "WHAT", default_value = "node", value_parser = PossibleValuesParser::new(["node", "link", "pipe"]))]
     by: String,
-    /// What `metis` and `best` are given: expected traffic where it is known, or in any case the
-    /// paper's conservative weights, as if nothing were known
+    /// The weights that `metis` and `best` use: traffic expected from the file, or the paper's
+    /// conservative weights, which assume nothing about traffic
     #[arg(long, value_name = "WEIGHTS", default_value = "expected", value_parser = PossibleValuesParser::new(["expected", "conservative"]))]
     weights: String,
-    /// What work costs: on this machine as `longhaul calibrate` has measured it, on threads of some
-    /// machine, or on the cores of the paper; without it, on this machine where it is calibrated and
-    /// else on threads
+    /// The costs of work: those of this machine, measured by `longhaul calibrate`, built-in ones of
+    /// threads, or those of the paper's cores; default: this machine's if it is calibrated, else those
+    /// of threads
     #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(["machine", "threads", "paper"]))]
     costs: Option<String>,
-    /// Write the partition to a file; of several methods, that of `best`
+    /// Write the partition to a file: that of --method, or of `best`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Change a field of the file, such as links.a-b.delay='5 ms'; may be repeated
+    /// Override a field of the file, such as links.a-b.delay='5 ms'; may be repeated
     #[arg(long, value_name = "PATH=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
     /// Print JSON: an object for one method, a list for all
@@ -88,14 +88,14 @@ impl Args {
             Some(_) => match machine() {
                 MachineCosts::Measured(costs) => chosen(costs, "machine"),
                 MachineCosts::BuiltIn(why) => Err(format!(
-                    "no costs of this machine: {why}; run `longhaul calibrate`"
+                    "the costs of this machine are unknown: {why}; run `longhaul calibrate`"
                 )),
             },
             None => {
                 let known = machine();
                 if let MachineCosts::BuiltIn(why) = &known {
                     note(&format!(
-                        "costs are built in, since {why}: run `longhaul calibrate`"
+                        "built-in costs are used, since {why}: run `longhaul calibrate`"
                     ));
                 }
                 chosen(known.costs(), known.name())
@@ -133,7 +133,7 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     };
     let by_node = by == By::Node;
     if !by_node && args.save.is_some() {
-        style::problem("runs assign nodes, so only such partitions are saved: leave out `--by`");
+        style::problem("--save is for runs, and runs assign nodes: leave out `--by`");
         return Exit::Wrong;
     }
     let Chosen { costs, name } = match args.costs() {
@@ -160,8 +160,8 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     });
     let Some(found) = found.collect::<Option<Vec<Found>>>() else {
         style::problem(
-            "this network has too many pairs of neighbouring pipes to assign links or pipes: \
-             leave out `--by`",
+            "this network is too large to assign links or pipes, as it has too many pairs of \
+             neighbouring pipes: leave out `--by`",
         );
         return Exit::Wrong;
     };
@@ -200,7 +200,7 @@ fn notes(network: &Network<'_>, cores: u16) {
             style::number(cores.into(), "core"),
             style::number(cpus, "CPU"),
         );
-        format!("{cores} would share {cpus} of this machine")
+        format!("{cores} would share the {cpus} of this machine")
     });
     let limits = network.limits(cores);
     let all = network.notes.iter().chain(&limits).chain(&too_many);
@@ -230,7 +230,9 @@ pub(crate) fn read(file: &Path, plan: &Plan) -> Result<Partition, String> {
     let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| named(&error))?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(named(&"no saved partition is so large"));
+        return Err(named(
+            &"the file is too large to be a saved partition; make one with `longhaul partition --save`",
+        ));
     }
     let saved = Saved::from_json(&text).map_err(|error| named(&error))?;
     let network = Network::of(plan);
@@ -359,14 +361,14 @@ fn table(found: &[Found]) -> String {
     style::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
-/// The line that says by which costs loads were counted.
+/// The line that says which costs the loads are based on.
 fn by_costs(name: &str) -> String {
     let costs = match name {
-        "machine" => "of this machine, as calibrated",
-        "paper" => "of the paper's machines",
-        _ => "of threads, as built in",
+        "machine" => "measured on this machine",
+        "paper" => "of the paper's cores",
+        _ => "built in for threads",
     };
-    format!("\nLoads by the costs {costs}.\n")
+    format!("\nLoads are based on the costs {costs}.\n")
 }
 
 /// By how much the busiest core has more than the mean.

@@ -169,13 +169,13 @@ impl Reporter {
         };
         let left = duration.map(|duration| duration.saturating_sub(time.since(Time::ZERO)));
         let ends = left.filter(|_| speed > 0.0).map_or(String::new(), |left| {
-            format!(", {:.0} s to go", left.as_s() / speed)
+            format!(", {:.0} s left", left.as_s() / speed)
         });
         let of = duration.map_or(String::new(), |duration| {
             format!(" of {}", style::span(duration))
         });
         let text = format!(
-            "{:.1} s{of} simulated, {speed:.1} times as fast as real time, {} packet-hops/s, \
+            "{:.1} s{of} simulated at {speed:.1} x real time, {} packet-hops/s, \
              {}/{} flows ended{ends}",
             time.as_s(),
             style::short(hops_per_s as u64),
@@ -213,10 +213,10 @@ impl Observer for Reporter {
             Progress::Started => {
                 if let Display::Bar(bar) = &self.display {
                     bar.set_position(0);
-                    bar.set_message(format!("{}: started", self.experiment));
+                    bar.set_message(format!("{}: running", self.experiment));
                 } else if !self.is_virtual {
                     self.line(&format!(
-                        "{}: all hosts are up, programs start",
+                        "{}: all hosts are up, starting programs",
                         self.experiment
                     ));
                 }

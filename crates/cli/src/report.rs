@@ -16,34 +16,35 @@ Examples:
   longhaul report wan-2                        the run in longhaul-runs/wan-2
   longhaul report results/first
   longhaul report --json | jq .verdict.state
-  longhaul report --html page.html --window '2 s..2.5 s'   also of a run that was killed
-  longhaul report --serve                      in the browser, with every row of its series
+  longhaul report --html page.html --window '2 s..2.5 s'
+  longhaul report --serve                      in the browser, with every row of the series
 
 Exit codes, the first that applies:
   2  there is no such run, or its summary cannot be read
-  1  the run has no summary: it was killed, or is under way (--html and --serve show it all the
-     same), or the page could not be written or served
-  0  shown, whatever the verdict";
+  1  the run has no summary, because it was killed or is under way (--html and --serve show it
+     nevertheless); or the page could not be written or served
+  0  the result was shown, whatever the verdict";
 
-/// Show what came of a run: verdict, programs, flows, busiest pipes, drops, and where the rest lies
+/// Show the result of a run: verdict, programs, flows, busiest pipes, drops, files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A run folder, its summary.json, or the name of a run in longhaul-runs; the newest there if absent
+    /// A run folder, a summary.json, or the name of a run in longhaul-runs; the newest there if absent
     run: Option<PathBuf>,
-    /// Print the content of summary.json, and nothing else, to standard output
+    /// Print summary.json to standard output, and nothing else there
     #[arg(long)]
     json: bool,
-    /// Write the page of the run, made anew: all of its series are read, also of a run without a summary
+    /// Write a new page of the run to this file, from all of its series; needs no summary
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     html: Option<PathBuf>,
-    /// Serve the page to this machine's browser, with every row of its series, until interrupted
+    /// Serve the page to browsers on this machine, with every row of the series, until Ctrl-C
     #[arg(long, conflicts_with_all = ["json", "html"])]
     serve: bool,
-    /// The port to serve at, on 127.0.0.1; a free one if 0
+    /// The port to serve on, at 127.0.0.1; a free one if 0
     #[arg(long, value_name = "N", default_value_t = 0, requires = "serve")]
     port: u16,
-    /// Put all rows of this stretch of experiment time into the page, such as '2 s..2.5 s'; may be repeated
+    /// Put every row of this interval of experiment time into the page, such as '2 s..2.5 s'; may be
+    /// repeated
     #[arg(long = "window", value_name = "FROM..TO", value_parser = window)]
     windows: Vec<(u64, u64)>,
 }
@@ -80,7 +81,7 @@ pub(crate) fn main(args: &Args) -> Exit {
         };
     }
     if !args.windows.is_empty() {
-        style::problem("--window goes with --html or --serve");
+        style::problem("--window needs --html or --serve");
         return Exit::Wrong;
     }
     let shown = saved::find(args.run.as_deref()).and_then(|folder| show(&folder, args.json));
@@ -118,19 +119,21 @@ fn write(folder: &Path, file: &Path, extent: &Extent) -> Exit {
     }
 }
 
-/// Serves the page of a run until the user has enough.
+/// Serves the page of a run until the user interrupts it.
 fn serve(folder: &Path, extent: Extent, port: u16) -> Exit {
     match Server::bind(folder, extent, port) {
         Ok(server) => {
             style::print(&format!("{}\n", server.url()));
             style::notice(
-                "only this machine can read it, and only with this address; Ctrl-C ends it",
+                "it can be opened on this machine only, with this address only; Ctrl-C stops serving",
             );
             server.serve();
             Exit::Done
         }
         Err(error) => {
-            style::problem(format_args!("cannot serve at port {port}: {error}"));
+            style::problem(format_args!(
+                "cannot serve on port {port}: {error}; choose another with --port"
+            ));
             Exit::Failed
         }
     }
@@ -163,14 +166,14 @@ fn left(run: &PartialRun, under_way: bool, style: Style) -> String {
         let time = style::measured((s * 1e9) as u64);
         page.line(
             "time",
-            format!("files were written for {time} of real time"),
+            format!("its files were written over {time} of real time"),
         );
     }
     if let Some(n) = run.seconds {
         let seconds = style::grouped(n);
         page.line(
             "seconds",
-            format!("{seconds} of the experiment in {folder}/series/seconds.csv"),
+            format!("{seconds} of experiment time in {folder}/series/seconds.csv"),
         );
     }
     for group in &run.groups {
@@ -184,6 +187,6 @@ fn left(run: &PartialRun, under_way: bool, style: Style) -> String {
     let attempts = run.attempts.iter();
     let attempts = attempts.map(|path| format!("longhaul report {}", path.display()));
     let attempts: Vec<String> = attempts.map(|text| style::clean(&text)).collect();
-    page.list("attempts", attempts, 1, "attempts with a summary");
+    page.list("attempts", attempts, 1, "in the run folder");
     page.text(style)
 }

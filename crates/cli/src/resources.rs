@@ -55,15 +55,17 @@ pub(crate) fn section(plan: &Plan, allotment: &Allotment) -> String {
     let means = [
         (cpu, "CPU time", &facts.support.cpu),
         (memory, "memory", &facts.support.memory),
-        (disk, "disks", &facts.support.disk),
+        (disk, "disk I/O", &facts.support.disk),
     ];
     for (wanted, what, means) in means {
         if let (true, Ok(means)) = (wanted, means) {
-            text.push_str(&format!("  {what} by {means}\n"));
+            text.push_str(&format!("  {what} is limited by {means}\n"));
         }
     }
     if let Some(speed) = facts.speed {
-        text.push_str(&format!("  a CPU of this machine has {speed:.2} ref\n"));
+        text.push_str(&format!(
+            "  a CPU of this machine has a speed of {speed:.2} ref\n"
+        ));
     }
     text
 }

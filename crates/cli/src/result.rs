@@ -119,7 +119,7 @@ fn time(saved: &Saved) -> String {
     });
     let wall = known(saved.wall_s, |s| format!("{s:.1} s"));
     let set_up = known(saved.setup_s, |s| format!("{:.0} ms", s * 1e3));
-    format!("{simulated} of the experiment in {wall} ({set_up} of it set-up)")
+    format!("{simulated} of experiment time in {wall} of real time ({set_up} of it for set-up)")
 }
 
 /// Where series, captures and the report lie.
@@ -147,14 +147,20 @@ fn places(page: &mut Page, saved: &Saved, folder: &str) {
             style::name(&capture.file)
         )
     });
-    some(page, "captures", captures.collect(), CAPTURES, "captures");
+    some(
+        page,
+        "captures",
+        captures.collect(),
+        CAPTURES,
+        "in summary.json",
+    );
     page.line("report", format!("{folder}/report.html"));
 }
 
 /// What several cores have shared, and the efficiency that follows.
 pub(crate) fn cores(count: usize, partition: &PartitionSummary) -> String {
     format!(
-        "{count}: {} edge packets, {} crossed between cores; efficiency {} (predicted {})",
+        "{count}: {} edge packets, {} between cores; efficiency {} (predicted {})",
         style::grouped(partition.edge_packets),
         style::grouped(partition.crossing_packets),
         style::percent(partition.measured.efficiency),
@@ -167,9 +173,7 @@ pub(crate) fn load(partition: &PartitionSummary) -> String {
     let of = |load: &Load| [load.load_max, load.load_mean].map(style::percent);
     let ([max, mean], [likely_max, likely_mean]) =
         (of(&partition.measured), of(&partition.predicted));
-    format!(
-        "{max} of experiment time at most, {mean} in the mean (predicted {likely_max}, {likely_mean})"
-    )
+    format!("max {max} of experiment time, mean {mean} (predicted {likely_max}, {likely_mean})")
 }
 
 /// How each attempt came out.
@@ -182,13 +186,7 @@ fn attempts(attempts: &[SavedAttempt]) -> String {
 /// The flows of each entry of the file, and the biggest of all.
 fn flows(page: &mut Page, saved: &Saved) {
     let groups = saved.flow_groups.iter().map(group).collect();
-    some(
-        page,
-        "flows",
-        groups,
-        GROUPS,
-        "entries (all in summary.json)",
-    );
+    some(page, "flows", groups, GROUPS, "(all are in summary.json)");
     // Where each entry has one flow, its line has shown everything.
     if saved.flows.len() <= saved.flow_groups.len() {
         return;
@@ -201,7 +199,7 @@ fn flows(page: &mut Page, saved: &Saved) {
         None => list.len(),
     };
     let more = more.max(list.len()) - lines.len();
-    page.part("biggest", lines, more, 1, "flows (all in flows.csv)");
+    page.part("biggest", lines, more, 1, "(all are in flows.csv)");
 }
 
 /// A flow.
@@ -294,7 +292,7 @@ fn pipes(page: &mut Page, saved: &Saved, style: Style) {
     let all = saved.pipes_seen.and_then(|seen| usize::try_from(seen).ok());
     let idle = pipes.len() - used.len();
     let more = all.unwrap_or(0).max(pipes.len()) - idle - (lines.len() - 1);
-    page.part("pipes", lines, more, 2, "pipes (all in summary.json)");
+    page.part("pipes", lines, more, 2, "(all are in summary.json)");
 }
 
 /// The word, what speaks against the run, and what that means.
@@ -307,10 +305,10 @@ fn verdict(page: &mut Page, verdict: &SavedVerdict, clock: Option<&str>, style: 
     let holds = verdict.holds.as_deref().map(style::clean);
     let text = match (verdict.state, holds) {
         (_, None) if clock == Some("virtual") => {
-            format!("{word}: time was virtual, nothing could be late")
+            format!("{word}: in virtual time, no packet is late")
         }
         (_, None) => word,
-        (State::Broken, Some(_)) => format!("{word}: do not rely on figures of this run"),
+        (State::Broken, Some(_)) => format!("{word}: do not rely on the figures of this run"),
         (_, Some(holds)) => format!("{word}: {holds}"),
     };
     page.line("verdict", text);
@@ -321,17 +319,17 @@ fn verdict(page: &mut Page, verdict: &SavedVerdict, clock: Option<&str>, style: 
         "",
         reasons.collect(),
         REASONS,
-        "reasons (all in summary.json)",
+        "(all are in summary.json)",
     );
     if verdict.blames_noise() {
         page.line(
             "",
-            "run it again (--attempts), or on a quieter machine; `longhaul doctor` looks at this one",
+            "repeat the run (--attempts), or use a quieter machine; `longhaul doctor` checks this one",
         );
     } else if verdict.blames_overload() && verdict.state != State::Faithful {
         page.line(
             "",
-            "lower rates or fewer packets help; `longhaul calibrate` says what this machine carries",
+            "lower the rates or send fewer packets; `longhaul calibrate` measures what this machine carries",
         );
     }
 }
@@ -356,7 +354,7 @@ fn packets(packets: &SavedPackets) -> String {
         ("hop_limit", "hop limit"),
         ("no_route", "no route"),
         ("too_big", "too big"),
-        ("misdelivered", "no such address"),
+        ("misdelivered", "wrong host"),
     ];
     let dropped = packets.dropped.as_ref().map(|dropped| {
         let causes = dropped.iter().filter(|(name, _)| *name != "absorbed");
@@ -378,10 +376,13 @@ fn packets(packets: &SavedPackets) -> String {
         };
         format!("{} dropped by the network{causes}", style::grouped(total))
     });
-    let dropped = dropped.unwrap_or_else(|| format!("{UNKNOWN} how many dropped by the network"));
+    let dropped = dropped.unwrap_or_else(|| format!("{UNKNOWN} dropped by the network"));
     let inside = match packets.inside {
         Some(0) => String::new(),
-        inside => format!(", {} inside at the end", known(inside, style::grouped)),
+        inside => format!(
+            ", {} still inside at the end",
+            known(inside, style::grouped)
+        ),
     };
     format!(
         "{} entered, {} delivered, {dropped}{inside}",
@@ -409,7 +410,7 @@ fn list_programs(page: &mut Page, programs: Option<&[SavedProgram]>) {
     let failed = programs.iter().filter(failed).count();
     let services = match services {
         0 => String::new(),
-        n => format!(", {} among them", style::number(n, "service")),
+        n => format!(", of which {}", style::number(n, "service")),
     };
     let all = style::number(programs.len(), "program");
     let mut list: Vec<&SavedProgram> = programs.iter().collect();
@@ -441,7 +442,7 @@ fn list_programs(page: &mut Page, programs: Option<&[SavedProgram]>) {
     let mut lines = vec![format!("{all} ran{services}, {failed} failed")];
     lines.extend(table.lines().map(|line| line[2..].to_owned()));
     let more = programs.len() + 1 - lines.len();
-    page.part("programs", lines, more, 1, "programs (all in summary.json)");
+    page.part("programs", lines, more, 1, "(all are in summary.json)");
 }
 
 #[cfg(test)]
@@ -467,7 +468,7 @@ mod tests {
         };
         let text = cores(2, &partition);
         assert!(
-            text.starts_with("2: 526,053 edge packets, 146,015 crossed"),
+            text.starts_with("2: 526,053 edge packets, 146,015 between cores"),
             "{text}"
         );
         assert!(
@@ -476,7 +477,7 @@ mod tests {
         );
         let text = super::load(&partition);
         assert!(
-            text.starts_with("1560.0 % of experiment time at most, 1440.0 %"),
+            text.starts_with("max 1560.0 % of experiment time, mean 1440.0 %"),
             "{text}"
         );
         assert!(text.ends_with("(predicted 50.0 %, 45.0 %)"), "{text}");

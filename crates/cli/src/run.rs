@@ -31,9 +31,9 @@ Exit codes, the first that applies:
   2  the experiment file or the command line is wrong
   1  a program of the run, or the run itself, failed
   3  the run finished, but was not faithful (or worse than --accept)
-  0  done and faithful (or as good as --accept)
+  0  finished, and faithful (or as good as --accept)
 
-Ctrl-C winds a run up in good order and still writes its summary.";
+Ctrl-C ends the run in good order: its programs are stopped, and the summary is written.";
 
 /// Run an experiment: set up its hosts, run its programs, judge the emulation
 #[derive(Debug, clap::Args)]
@@ -43,34 +43,34 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     overrides: Overrides,
-    /// The run folder; longhaul-runs/NAME, or the next free NAME-2, NAME-3, … if absent
+    /// The run folder [default: longhaul-runs/NAME, or the next free NAME-2, NAME-3, …]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Overwrite an earlier run in the run folder
     #[arg(long)]
     force: bool,
-    /// Run although hosts ask for more CPUs or memory than there are for programs; the verdict is then
-    /// degraded at best
+    /// Run even if hosts ask for more CPUs or memory than this machine has for programs; the verdict is
+    /// then degraded at best
     #[arg(long)]
     oversubscribe: bool,
-    /// Repeat a run, at most so often in all, that came out worse than --accept because the machine
-    /// stood still; each attempt has a folder attempt-N in the run folder
+    /// Run up to N times in all, as long as stalls of the machine make the verdict worse than --accept;
+    /// attempts are kept in attempt-1, attempt-2, … of the run folder
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
-    /// Spread a virtual run over at most so many threads, as far as they pay; its results are the
-    /// same for any number
+    /// Run a virtual run on up to N threads, as many as make it fastest; the results are the same for
+    /// any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Spread a virtual run as a partition says that `longhaul partition --save` has written
+    /// Split a virtual run over threads by this partition, written by `longhaul partition --save`
     #[arg(long, value_name = "FILE", conflicts_with = "threads")]
     partition: Option<PathBuf>,
-    /// The worst verdict that is good enough: exit 0, and no further attempt
+    /// The worst verdict that is accepted, with exit code 0 and no further attempt
     #[arg(long, value_name = "GRADE", value_enum, default_value_t = Grade::Faithful)]
     accept: Grade,
-    /// Print the summary as JSON, and nothing else, to standard output
+    /// Print the summary as JSON to standard output, and nothing else there
     #[arg(long)]
     json: bool,
-    /// No progress, and a result only where something is wrong
+    /// Show no progress, and the result only if the exit code is not 0
     #[arg(long, short)]
     quiet: bool,
 }
@@ -78,9 +78,9 @@ pub(crate) struct Args {
 /// A verdict that is good enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Grade {
-    /// Every figure is as it should be
+    /// Every figure holds, within the tolerance
     Faithful,
-    /// Figures are off by no more than the verdict says
+    /// Figures are off by no more than the verdict states
     Degraded,
 }
 
@@ -137,10 +137,10 @@ pub(crate) fn main(args: &Args, elements: &Elements) -> Exit {
     }
 }
 
-/// The cores that a virtual run goes on.
+/// The cores that a virtual run uses.
 fn cores_of(args: &Args, plan: &Plan) -> Result<Cores, String> {
     if (args.threads > 1 || args.partition.is_some()) && plan.clock != RunClock::Virtual {
-        let hint = "a run by the real clock goes on one core; add `--clock virtual`";
+        let hint = "a run on the real clock uses one core; add `--clock virtual`";
         return Err(format!(
             "--threads and --partition need the virtual clock\nhint: {hint}"
         ));

@@ -14,11 +14,11 @@ Examples:
   longhaul set ga-gb down                      the link fails …
   longhaul set ga-gb up                        … and comes back
   longhaul set ga down keep_queue=true         a router, with all its links
-  longhaul set 'a*-ga' delay='5 ms'            all links with a name like it
+  longhaul set 'a*-ga' delay='5 ms'            all links whose names match
   longhaul set kind=backbone loss='1 %'        all links with this label
 
-The fields and values are those of links in the file (docs/format.md). They hold for packets that
-enter the link from then on.";
+Fields and values are those of links in an experiment file, and changes affect packets as those of
+events do (docs/format.md).";
 
 /// Change a link of a run that is under way
 #[derive(Debug, clap::Args)]
@@ -26,10 +26,10 @@ enter the link from then on.";
 pub(crate) struct Args {
     /// The link x-y (both directions), the pipe 'x>y' (one), a router, or a set: 'x*-y', 'x>*', label=value, all
     link: String,
-    /// What to change, or `down` or `up`
+    /// What to change: fields with their new values, or `down` or `up`
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = word)]
     values: Vec<Word>,
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
 }
@@ -105,11 +105,11 @@ fn set(args: &Args) -> Result<String, Problem> {
     }
 }
 
-const NO_ANSWER: &str = "the run gave an answer to something else";
+const NO_ANSWER: &str = "unexpected answer from the run; is it one of another version of longhaul?";
 
 /// `down` or `up`, of a link or else of a router.
 fn switch(args: &Args) -> Result<String, Problem> {
-    const ALONE: &str = "write `down` (with `keep_queue=true` or without) or `up` alone";
+    const ALONE: &str = "write `up` or `down` alone, or `down keep_queue=true`";
     let mut up = None;
     let mut keep_queue = false;
     for word in &args.values {
@@ -160,7 +160,7 @@ fn switch(args: &Args) -> Result<String, Problem> {
     let word = if up { "up" } else { "down" };
     Ok(if pipes.is_empty() {
         format!(
-            "nothing changes: every pipe of `{}` was {word}, or has been taken down more often than brought up\n",
+            "nothing changed: every pipe of `{}` was {word} already, or another failure keeps it down\n",
             args.link
         )
     } else {

@@ -24,14 +24,15 @@ Examples:
   longhaul traffic sink                                   on the receiving host
   longhaul traffic bulk b --bytes '100 MB' --congestion cubic
   longhaul traffic bulk b --for '20 s' --series cwnd.csv
-  longhaul traffic requests b --request '300 B' --response '{ pareto: { mean: 50 kB, shape: 1.2 } }' --requests 100
+  longhaul traffic requests b --request '300 B' --response '{ exponential: 50 kB }' --requests 9
   longhaul traffic constant b --rate '10 Mbit/s' --packet '1400 B' --for '10 s'
-  longhaul traffic on-off b --rate '10 Mbit/s' --on '{ exponential: 200 ms }' --off '1 s' --for '1 min'
+  longhaul traffic on-off b --rate '10 Mbit/s' --on '{ exponential: 200 ms }' --off '1 s'
 
-SIZES and TIMES are numbers (10 kB, 5 ms) or distributions as in an experiment's `traffic`.
-Each prints one JSON document with its flows; docs/traffic.md describes them.";
+SIZES and TIMES are quantities (10 kB, 5 ms) or distributions as in `traffic` of an experiment
+file, such as { exponential: 5 ms } or { pareto: { mean: 50 kB, shape: 1.2 } }.
+Each command prints a JSON document with its flows (docs/traffic.md).";
 
-/// Send and take traffic with real sockets, as modelled traffic does without
+/// Send and receive traffic over real sockets, in the patterns of modelled traffic
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,16 +50,16 @@ enum Command {
     OnOff(OnOffArgs),
 }
 
-/// Take whatever comes, answer requests, and count, until ended
+/// Receive all traffic, answer requests and count bytes, until stopped
 #[derive(Debug, clap::Args)]
 struct SinkArgs {
-    /// Port for connections; without any port both kinds at 5400
+    /// TCP port; without --tcp and --udp, both listen on port 5400
     #[arg(long, value_name = "PORT")]
     tcp: Option<u16>,
-    /// Port for datagrams
+    /// UDP port
     #[arg(long, value_name = "PORT")]
     udp: Option<u16>,
-    /// End when nothing has come for so long after something has
+    /// Stop when nothing has arrived for this long after the last arrival
     #[arg(long, value_name = "TIME")]
     idle: Option<Span>,
 }
@@ -71,16 +72,16 @@ struct Common {
     /// The sink's port
     #[arg(long, value_name = "PORT", default_value_t = PORT)]
     port: u16,
-    /// End after so long
+    /// Stop after this time
     #[arg(long = "for", value_name = "TIME")]
     until: Option<Span>,
-    /// What the flows are called; their draws follow from it, from the two hosts and the seed
+    /// The flows' name; random draws depend on it, on the two hosts and on the seed
     #[arg(long, value_name = "NAME", default_value = "flow")]
     name: String,
-    /// So many flows at once
+    /// The number of flows, all at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     flows: u64,
-    /// The seed of all draws
+    /// The seed of all random draws
     #[arg(long, value_name = "N", env = "LONGHAUL_SEED", default_value_t = 1)]
     seed: u64,
     /// This host's name
@@ -93,21 +94,21 @@ struct Common {
     from: String,
 }
 
-/// Send over TCP, as fast as it goes
+/// Send over TCP as fast as possible
 #[derive(Debug, clap::Args)]
 struct BulkArgs {
     #[command(flatten)]
     common: Common,
-    /// What each flow carries; without, as much as goes until --for
+    /// Payload of each flow; if absent, it sends until --for has passed
     #[arg(long, value_name = "SIZES", value_parser = Draw::size, required_unless_present = "until")]
     bytes: Option<Draw>,
-    /// Congestion control, as the kernel calls it; the host's own without
+    /// Congestion control, by the kernel's name; the host's default if absent
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Write congestion window, threshold, round trip and progress to this file, as CSV
     #[arg(long, value_name = "FILE", conflicts_with = "flows")]
     series: Option<PathBuf>,
-    /// How often
+    /// Sampling interval of --series
     #[arg(
         long,
         value_name = "TIME",
@@ -117,32 +118,32 @@ struct BulkArgs {
     every: Span,
 }
 
-/// Send requests over TCP, and wait for the responses
+/// Send requests over TCP and wait for the responses
 #[derive(Debug, clap::Args)]
 struct RequestArgs {
     #[command(flatten)]
     common: Common,
-    /// How large requests are, at least 20 B
+    /// Size of requests, at least 20 B
     #[arg(long, value_name = "SIZES", value_parser = Draw::size)]
     request: Draw,
-    /// How large responses are
+    /// Size of responses
     #[arg(long, value_name = "SIZES", value_parser = Draw::size)]
     response: Draw,
-    /// From a response to the next request
+    /// Time from a response to the next request
     #[arg(long, value_name = "TIMES", value_parser = Draw::time, default_value = "0 s")]
     think: Draw,
-    /// How many each flow sends; without, as many as go until --for
+    /// Number of requests of each flow; if absent, it sends them until --for has passed
     #[arg(long, value_name = "N", required_unless_present = "until")]
     requests: Option<u64>,
-    /// Whether all requests of a flow share a connection, or each has a new one
+    /// Whether all requests of a flow share a connection (keep), or each opens one (new)
     #[arg(long, value_name = "HOW", default_value = "keep", value_parser = ["keep", "new"])]
     connection: String,
-    /// Congestion control, as the kernel calls it; the host's own without
+    /// Congestion control, by the kernel's name; the host's default if absent
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
 }
 
-/// Send datagrams at even times
+/// Send datagrams at equal intervals
 #[derive(Debug, clap::Args)]
 struct DatagramArgs {
     #[command(flatten)]
@@ -150,30 +151,30 @@ struct DatagramArgs {
     /// Payload per second, like '10 Mbit/s'
     #[arg(long, value_name = "RATE")]
     rate: Rate,
-    /// Payload of a datagram
+    /// Payload of each datagram
     #[arg(long, value_name = "SIZE", default_value = "1400 B", value_parser = packet)]
     packet: u32,
-    /// What each flow carries; without, as much as goes until --for, or until ended
+    /// Payload of each flow; if absent, it sends until --for has passed or it is stopped
     #[arg(long, value_name = "SIZES", value_parser = Draw::size)]
     bytes: Option<Draw>,
 }
 
-/// Send datagrams at random and independent times (Poisson)
+/// Send datagrams at random, independent times (Poisson)
 #[derive(Debug, clap::Args)]
 struct PoissonArgs {
     #[command(flatten)]
     datagrams: DatagramArgs,
 }
 
-/// Send datagrams at even times, and be silent, in turn
+/// Alternate between sending datagrams at equal intervals and silence
 #[derive(Debug, clap::Args)]
 struct OnOffArgs {
     #[command(flatten)]
     datagrams: DatagramArgs,
-    /// How long it sends
+    /// How long it sends at a time
     #[arg(long, value_name = "TIMES", value_parser = Draw::time)]
     on: Draw,
-    /// How long it is silent
+    /// How long it is silent in between
     #[arg(long, value_name = "TIMES", value_parser = Draw::time)]
     off: Draw,
 }
@@ -183,7 +184,7 @@ fn packet(text: &str) -> Result<u32, String> {
     let Bytes(bytes) = text.parse().map_err(|error| format!("{error}"))?;
     let fits = u32::try_from(bytes).ok();
     fits.filter(|size| (1..=datagrams::PAYLOAD_MAX).contains(size))
-        .ok_or_else(|| format!("write 1 B to {} B", datagrams::PAYLOAD_MAX))
+        .ok_or_else(|| format!("write a size from 1 B to {} B", datagrams::PAYLOAD_MAX))
 }
 
 impl Common {
@@ -231,7 +232,8 @@ impl Common {
                 let start = |number| scope.spawn(move || flow(number, origin, stop));
                 let threads: Vec<_> = (0..self.flows).map(start).collect();
                 let join = |thread: std::thread::ScopedJoinHandle<'_, std::io::Result<Flow>>| {
-                    let panicked = |_| std::io::Error::other("a flow's thread panicked");
+                    let panicked =
+                        |_| std::io::Error::other("a flow's thread panicked; please report this");
                     thread.join().map_err(panicked)?
                 };
                 threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
@@ -350,8 +352,8 @@ fn until_ended<T: Send>(work: impl FnOnce(&Stop) -> T + Send) -> std::io::Result
                 stop.set();
             }
         }
-        working
-            .join()
-            .map_err(|_| std::io::Error::other("a thread of this program panicked"))
+        working.join().map_err(|_| {
+            std::io::Error::other("a thread of this program panicked; please report this")
+        })
     })
 }

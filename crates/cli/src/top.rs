@@ -14,12 +14,12 @@ use crate::exit::Exit;
 use crate::style;
 
 const EXAMPLES: &str = "\
-Headroom is the share of the last second in which the core had nothing to do: at 0 % it cannot
-carry more, and packets come late. Of a run in virtual time it shows the speed, and what its cores
-and pipes have done since it began.
+Headroom is the share of the last second in which the core was idle: at 0 % it cannot carry more,
+and packets are late. For a run in virtual time, top shows the speed, and totals of cores and pipes
+since the beginning.
 
-On a terminal it is a screen: r, u, d and b sort the pipes, the arrows scroll, ? shows all keys, q
-ends it; the run goes on. Into a pipe or file it writes a page a second.
+On a terminal it fills the screen: r, u, d and b sort the pipes, arrows scroll, ? shows all keys,
+q quits; the run goes on. Into a pipe or file it writes one report a second.
 
 Examples:
   longhaul top                                 the only run, until it ends
@@ -27,23 +27,23 @@ Examples:
   longhaul top --once --json | jq .second.headroom
   longhaul top --run two-clusters --pipes 20 | cat";
 
-/// Watch a run that is under way: its headroom, punctuality and busiest pipes
+/// Watch a run that is under way: headroom, lateness and the busiest pipes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run, by its experiment's name or its folder; the only one if absent
+    /// The run: its experiment's name or its folder; needed only if several are under way
     #[arg(long, value_name = "NAME|DIR")]
     run: Option<String>,
-    /// How many pipes to show, the busiest first; the screen shows as many as there is room for
+    /// How many pipes to show, the busiest first; the full screen shows as many as fit
     #[arg(long, value_name = "N", default_value_t = 10)]
     pipes: usize,
-    /// What makes pipes the busiest
+    /// What to sort pipes by
     #[arg(long, value_enum, default_value_t = By::Rate)]
     by: By,
-    /// Show it once instead of every second
+    /// Print one report instead of one a second
     #[arg(long)]
     once: bool,
-    /// Print JSON, one object a second
+    /// Print JSON: one object a second
     #[arg(long)]
     json: bool,
 }
@@ -51,13 +51,13 @@ pub(crate) struct Args {
 /// What pipes are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
-    /// Bytes that came out of them
+    /// Bytes that left them
     Rate,
-    /// The share of the time that they spent sending
+    /// Share of the time in which they were sending
     Utilisation,
-    /// Packets lost in them
+    /// Packets dropped in them
     Drops,
-    /// Bytes that wait in their queues
+    /// Bytes waiting in their queues
     Backlog,
 }
 

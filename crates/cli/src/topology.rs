@@ -1,6 +1,5 @@
 //! `longhaul topology generate|import|draw`: networks by name, from files, and as pictures.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -27,10 +26,10 @@ Examples:
   longhaul topology draw wan.yaml -o wan.svg
   longhaul topology draw wan.yaml --cores 4 -o wan-on-4-cores.svg
 
-In a file, `topology: { generate: { kind: tree, degree: 4 } }` means the same as the text that
-`generate` prints, and `topology: { import: { file: Abilene.gml } }` as that of `import`.";
+In an experiment file, `topology: { generate: { kind: tree, degree: 4 } }` stands for what
+`generate` prints, and `topology: { import: { file: Abilene.gml } }` for what `import` prints.";
 
-/// Generate topologies by name, import and draw them
+/// Generate, import and draw topologies
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -45,26 +44,26 @@ enum Command {
     Draw(Draw),
 }
 
-/// Print a topology of a kind, spelled out as an experiment file
+/// Generate a topology and print it as an experiment file
 #[derive(Debug, clap::Args)]
 #[command(after_help = kinds(false), after_long_help = kinds(true))]
 struct Generate {
-    /// What to generate
+    /// The kind of topology
     #[arg(value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
     kind: String,
     /// Its parameters; --help lists those of each kind
     #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
     values: Vec<(String, String)>,
-    /// What the draws of random kinds follow from
+    /// The seed of random kinds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// Print the topology of another format's file, spelled out as an experiment file
+/// Read a topology in another format and print it as an experiment file
 #[derive(Debug, clap::Args)]
 #[command(after_help = options())]
 struct Import {
-    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA's relationships, a matrix of times
+    /// The file: GML, GraphML, Rocketfuel, BRITE, Inet, CAIDA AS relationships, or a matrix of times
     file: PathBuf,
     /// Options, as listed below
     #[arg(value_name = "KEY=VALUE", value_parser = parameter)]
@@ -76,16 +75,16 @@ struct Import {
 struct Draw {
     /// An experiment file (.yaml, .yml), or a file that can be imported
     file: PathBuf,
-    /// Where the image goes, instead of standard output
+    /// Write the image to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Colour nodes by the core that would own them, of so many
+    /// Colour nodes by the core that would own them if the network were split over N cores
     #[arg(long, value_name = "N", value_parser = partition::cores(), conflicts_with = "partition")]
     cores: Option<u16>,
-    /// How nodes are split over cores
+    /// The method that splits the network
     #[arg(long, value_name = "METHOD", default_value = "best", value_parser = partition::methods(), requires = "cores")]
     method: String,
-    /// Colour nodes by the core that owns them in a file that `longhaul partition --save` wrote
+    /// Colour nodes by the core that owns them in this file of `longhaul partition --save`
     #[arg(long, value_name = "FILE")]
     partition: Option<PathBuf>,
     #[command(flatten)]
@@ -159,7 +158,8 @@ fn add_owners(sketch: &mut Sketch, plan: &Plan, args: &Draw) -> Result<(), Strin
     };
     let owner = |node: &SketchNode| plan.topology.find(&node.name).map(|id| partition.of(id));
     let owners: Option<Vec<u16>> = sketch.nodes.iter().map(owner).collect();
-    sketch.owners = owners.ok_or("a node of the drawing is none of the plan")?;
+    sketch.owners =
+        owners.ok_or("the drawing has a node that the plan does not have; please report this")?;
     Ok(())
 }
 
@@ -220,7 +220,7 @@ fn names() -> impl Iterator<Item = PossibleValue> {
 fn kinds(all: bool) -> String {
     let mut text = String::from("Kinds:\n");
     for family in FAMILIES {
-        let _ = writeln!(text, "  {}: {}", family.name, family.about);
+        text.push_str(&hanging(&format!("  {}: ", family.name), family.about));
         if !all {
             continue;
         }
@@ -235,11 +235,8 @@ fn kinds(all: bool) -> String {
                 Form::Choice(words) => format!(": {}", words.join(", ")),
                 _ => String::new(),
             };
-            let _ = writeln!(
-                text,
-                "      {:12}  {}{range}{default}",
-                param.name, param.about
-            );
+            let head = format!("      {:12}  ", param.name);
+            text.push_str(&hanging(&head, &format!("{}{range}{default}", param.about)));
         }
         text.push('\n');
     }
@@ -251,11 +248,35 @@ fn kinds(all: bool) -> String {
     text
 }
 
+/// `head` and `text`, wrapped to lines of 98 columns that stand below the beginning of `text`.
+fn hanging(head: &str, text: &str) -> String {
+    const COLUMNS: usize = 98;
+    let indent = head.chars().count();
+    let mut wrapped = head.to_owned();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > indent {
+            if column + 1 + width > COLUMNS {
+                wrapped.push_str(&format!("\n{:indent$}", ""));
+                column = indent;
+            } else {
+                wrapped.push(' ');
+                column += 1;
+            }
+        }
+        wrapped.push_str(word);
+        column += width;
+    }
+    wrapped.push('\n');
+    wrapped
+}
+
 /// The options of `import`.
 fn options() -> String {
     let mut text = String::from("Options as KEY=VALUE:\n");
     for param in import::PARAMS {
-        let _ = writeln!(text, "  {:13}  {}", param.name, param.about);
+        text.push_str(&hanging(&format!("  {:13}  ", param.name), param.about));
     }
     text.push_str("\ndocs/importing.md describes them.");
     text
@@ -264,6 +285,18 @@ fn options() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_descriptions_are_wrapped_below_their_beginning() {
+        let wrapped = hanging("  k  ", &"word ".repeat(30));
+        let lines: Vec<&str> = wrapped.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("  k  word word") && lines[0].len() <= 98);
+        assert!(lines[1].starts_with("     word word"), "{wrapped}");
+        for text in [kinds(true), options()] {
+            assert!(text.lines().all(|line| line.chars().count() <= 98));
+        }
+    }
 
     #[test]
     fn the_help_names_every_parameter_of_every_kind() {

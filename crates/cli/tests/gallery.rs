@@ -126,7 +126,7 @@ fn run_small(file: &Path, run: &Path, more: &[&Path]) -> Option<i32> {
     let (code, took) = (output.status.code(), begun.elapsed());
     let said = String::from_utf8_lossy(&output.stderr);
     let name = file.display();
-    if code == Some(2) && said.contains("does not have the resources that hosts ask for") {
+    if code == Some(2) && said.contains("lacks resources that hosts ask for") {
         skip(&format!(
             "{name}: {}",
             said.lines().nth(1).unwrap_or_default().trim()

@@ -104,7 +104,7 @@ fn several_runs_are_held_to_the_noise_of_repeats() {
     let output = scratch.longhaul(&["compare", "a1", "a2", "a3", "b1", "b2", "b3"]);
     let said = text(&output.stdout);
     assert!(
-        output.status.success() && said.contains("one experiment, repeated"),
+        output.status.success() && said.contains("repeats of one experiment"),
         "{said}"
     );
     let output = scratch.longhaul(&[

@@ -113,7 +113,7 @@ pub enum TopologyError {
     #[error("two links are called `{0}`")]
     DuplicateLink(String),
     /// A link whose end does not exist.
-    #[error("link `{link}` ends at `{node}`, which is no node")]
+    #[error("link `{link}` ends at `{node}`, which is not a node")]
     UnknownEnd {
         /// The link.
         link: String,
@@ -134,7 +134,7 @@ pub enum TopologyError {
         address: String,
     },
     /// A link that closes a ring of lans: a broadcast would circulate for ever.
-    #[error("link `{0}` closes a ring of lans")]
+    #[error("link `{0}` closes a loop of LAN segments")]
     LanRing(String),
 }
 

@@ -219,7 +219,7 @@ pub fn quantity(
     let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         return Err(fail(format!(
-            "`{shown}` has no unit of a {what} (those are {})",
+            "`{shown}` has no unit of a {what} (units are {})",
             names.join(", ")
         )));
     };
@@ -300,7 +300,7 @@ impl FromStr for Probability {
             example: EXAMPLE,
         };
         if unit != "%" {
-            return Err(fail(format!("`{shown}` is not in per cent")));
+            return Err(fail(format!("`{shown}` is not a percentage")));
         }
         // Parts in 10^18, so that every decimal a person writes is exact.
         let parts = number.times(10_000_000_000_000_000);
@@ -346,7 +346,7 @@ impl FromStr for Framing {
             "wire" => Ok(Self::Wire),
             other => Err(UnitError {
                 problem: format!(
-                    "`{}` is no framing (those are ip, ethernet, wire)",
+                    "`{}` is not a framing (those are ip, ethernet, wire)",
                     other.chars().take(40).collect::<String>()
                 ),
                 example: "ethernet",

@@ -1,9 +1,9 @@
-//! The changes that an emulation has applied, and what an observer knows of the network by them.
+//! The changes that an emulation has applied, and the state of the network that follows from them.
 //!
 //! Changes come from the file's schedule and from callers, in the middle of a loop that must not wait. The
-//! emulation collects them as [`Applied`] until somebody takes them. That is bounded by the network: of a
+//! emulation collects them as [`Applied`] until the supervisor takes them. That is bounded by the network: of a
 //! pipe that has changed several times, only the last state is kept. [`Known`] is the plan with all changes
-//! taken so far, so that nobody has to evaluate the schedule a second time.
+//! taken so far, so that the schedule is not evaluated a second time.
 //!
 //! Left out: what changes do to packets.
 
@@ -58,7 +58,7 @@ impl Applied {
     }
 }
 
-/// The network as an observer of its changes knows it.
+/// The network with all reported changes applied.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Pipes that are not as the plan has them any more.

@@ -1,7 +1,7 @@
 //! From the flows of a plan to the endpoints of an emulation.
 //!
-//! Flows are gone through in the same order whenever they are asked for (the specifications here,
-//! results and names later), so that nothing is kept beside what the endpoints keep themselves.
+//! Flows are enumerated in the same order each time (the specifications here, results and names
+//! later), so that nothing is stored besides what the endpoints store themselves.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

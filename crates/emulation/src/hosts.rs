@@ -30,7 +30,7 @@ pub(crate) struct ModelledHosts {
 /// A packet that a modelled host has handled.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivered {
-    /// The node that it came from, as its source address says.
+    /// The node that sent it, by its source address.
     pub from: Option<NodeId>,
     /// The host.
     pub to: NodeId,

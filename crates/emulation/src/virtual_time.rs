@@ -46,7 +46,7 @@ pub enum Outcome {
     Over(Stop),
 }
 
-/// What a run asks of its caller while it is under way.
+/// What a run needs from its caller while it is under way.
 pub struct Watch<'a> {
     /// Whether the caller wants the run to pause; polled by its own thread, every few rounds.
     pub pauses: &'a mut dyn FnMut() -> bool,
@@ -59,7 +59,7 @@ pub struct Watch<'a> {
 pub struct Clocks<'a> {
     /// How long after some fixed moment it is.
     pub now: &'a (dyn Fn() -> Duration + Sync),
-    /// CPU time that the thread which asks has used.
+    /// CPU time that the calling thread has used.
     pub cpu_time: &'a (dyn Fn() -> Duration + Sync),
 }
 
@@ -215,9 +215,9 @@ impl VirtualRun {
         Engine::joint_trace_hash(self.emulations().map(Emulation::engine))
     }
 
-    /// The changes that have been made since this was asked last, if there were any.
+    /// The changes applied since the last call, if there were any.
     pub fn take_applied(&mut self) -> Option<Applied> {
-        // All cores have the same schedule, and nobody asks here what became of single pipes.
+        // All cores have the same schedule, and states of single pipes are not needed here.
         let all = self.lanes.iter_mut();
         let taken = all.map(|lane| lane.emulation.take_applied());
         taken.collect::<Vec<_>>().into_iter().next().flatten()

@@ -131,10 +131,12 @@ impl MachineCosts {
     pub fn known() -> Self {
         match known() {
             Known::Nothing => Self::BuiltIn("this machine is not calibrated"),
-            Known::Stale(_) => Self::BuiltIn("the calibration is not of this machine as it is now"),
+            Known::Stale(_) => {
+                Self::BuiltIn("the calibration is not of this machine in its present state")
+            }
             Known::Calibrated(found) => match found.costs.and_then(|costs| costs.costs()) {
                 Some(costs) => Self::Measured(costs),
-                None => Self::BuiltIn("the calibration has no costs of cores"),
+                None => Self::BuiltIn("the calibration lacks the costs of cores"),
             },
         }
     }
@@ -185,19 +187,31 @@ impl Calibration {
     fn stale(&self, now: &Machine, id: &str) -> Option<String> {
         let then = &self.machine;
         let changed = |what: &str, then: &str, now: &str| {
-            (then != now).then(|| format!("it is of {what} `{then}`, this is `{now}`"))
+            (then != now).then(|| format!("{what} was `{then}` and is now `{now}`"))
         };
         if !self.machine_id.is_empty() && !id.is_empty() && self.machine_id != id {
-            return Some("it is of another machine".to_owned());
+            return Some("it was made on another machine".to_owned());
         }
-        changed("processor", &then.processor, &now.processor)
-            .or_else(|| changed("kernel", &then.kernel, &now.kernel))
-            .or_else(|| changed("CPUs", &then.cpus.to_string(), &now.cpus.to_string()))
-            .or_else(|| changed("version", &self.version, env!("CARGO_PKG_VERSION")))
-            .or_else(|| changed("format", &self.format.to_string(), &FORMAT.to_string()))
+        changed("the processor", &then.processor, &now.processor)
+            .or_else(|| changed("the kernel", &then.kernel, &now.kernel))
+            .or_else(|| {
+                changed(
+                    "the number of CPUs",
+                    &then.cpus.to_string(),
+                    &now.cpus.to_string(),
+                )
+            })
+            .or_else(|| {
+                changed(
+                    "the version of longhaul",
+                    &self.version,
+                    env!("CARGO_PKG_VERSION"),
+                )
+            })
+            .or_else(|| changed("the format", &self.format.to_string(), &FORMAT.to_string()))
             .or_else(|| {
                 let absurd = self.costs.is_some_and(|costs| costs.costs().is_none());
-                absurd.then(|| "its costs of cores are beyond all machines".to_owned())
+                absurd.then(|| "its costs of cores are implausible".to_owned())
             })
     }
 }

@@ -304,7 +304,7 @@ fn flow_pair(a: &FlowSummary, b: &FlowSummary, terms: &Terms) -> FlowPair {
     }
 }
 
-/// What speaks against agreement.
+/// Why the runs differ.
 fn reasons(
     first: &Figures,
     second: &Figures,
@@ -315,13 +315,13 @@ fn reasons(
     let mut reasons = Vec::new();
     if first.flows_seen != second.flows_seen {
         reasons.push(format!(
-            "{} flows and {} flows",
+            "the first run has {} flows, the second {}",
             first.flows_seen, second.flows_seen
         ));
     }
     let alone = first.flows.len().max(second.flows.len()) - flows.len();
     if alone > 0 {
-        reasons.push(format!("{alone} flows are in one run only"));
+        reasons.push(format!("{alone} flows exist in one run only"));
     }
     let apart = flows.iter().filter(|pair| !pair.agrees).count();
     if apart > 0 {
@@ -330,7 +330,7 @@ fn reasons(
     let endless = flows.iter().any(|pair| pair.completion_s.is_none());
     if endless && !terms.as_long {
         reasons.push(format!(
-            "flows have not finished, and the runs took {:.3} s and {:.3} s",
+            "unfinished flows cannot be compared, since the runs lasted {:.3} s and {:.3} s",
             first.simulated_s, second.simulated_s
         ));
     }
@@ -338,26 +338,28 @@ fn reasons(
     let again = flows.iter().filter(again).count();
     if again > 0 {
         reasons.push(format!(
-            "{again} of {} flows have sent more or fewer segments again",
+            "the retransmissions of {again} of {} flows differ",
             flows.len()
         ));
     }
     let dropped = pipes.iter().filter(|pair| !pair.agrees).count();
     if dropped > 0 {
         reasons.push(format!(
-            "{dropped} of {} pipes have dropped more or fewer packets",
+            "the drops of {dropped} of {} pipes differ",
             pipes.len()
         ));
     }
     let carried = |pair: &&FlowPair| pair.completion_s.is_some() && pair.bytes.share() > 0.0;
     let unequal = flows.iter().filter(carried).count();
     if unequal > 0 {
-        reasons.push(format!("{unequal} flows have not carried the same"));
+        reasons.push(format!(
+            "{unequal} finished flows carried different payloads"
+        ));
     }
     if first.flows.is_empty() && second.flows.is_empty() {
         let (a, b) = (first.packets, second.packets);
         if a != b {
-            reasons.push("no flows to compare, and the packets differ".to_owned());
+            reasons.push("there are no flows to compare, and the packet counts differ".to_owned());
         }
     }
     reasons
@@ -498,7 +500,8 @@ mod tests {
             ..both()
         };
         let found = compare(both(), longer, 0.01);
-        let reason = "flows have not finished, and the runs took 1.000 s and 1.500 s";
+        let reason =
+            "unfinished flows cannot be compared, since the runs lasted 1.000 s and 1.500 s";
         assert_eq!(found.reasons, ["1 of 1 flows differ", reason]);
         let mut slower = both();
         slower.flows[0].goodput_bps *= 0.9;
@@ -524,10 +527,10 @@ mod tests {
         assert!(reasons(with(100, 0), with(140, 0)).is_empty());
         assert!(reasons(with(0, 1_000_000), with(0, 1_009_000)).is_empty());
         assert!(reasons(with(0, 0), with(0, 9)).is_empty());
-        let again = "1 of 1 flows have sent more or fewer segments again";
+        let again = "the retransmissions of 1 of 1 flows differ";
         let found = reasons(with(100, 0), with(150, 0));
         assert_eq!(found, ["1 of 1 flows differ", again]);
-        let dropped = ["1 of 1 pipes have dropped more or fewer packets"];
+        let dropped = ["the drops of 1 of 1 pipes differ"];
         assert_eq!(reasons(with(0, 0), with(0, 10)), dropped);
         assert_eq!(reasons(with(0, 1_000_000), with(0, 1_011_000)), dropped);
     }

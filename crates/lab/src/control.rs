@@ -330,10 +330,10 @@ pub enum ControlError {
     #[error("no run is under way (start one with `longhaul run FILE`)")]
     NoRun,
     /// More than one, and none was named.
-    #[error("several runs are under way; choose one with --run: {}", .0.join(", "))]
+    #[error("several runs are under way; name one with --run: {}", .0.join(", "))]
     Several(Vec<String>),
     /// None of this name.
-    #[error("no run called `{name}` is under way; there are: {running}")]
+    #[error("no run called `{name}` is under way; those that are: {running}")]
     Unknown {
         /// The name.
         name: String,
@@ -341,7 +341,7 @@ pub enum ControlError {
         running: String,
     },
     /// It does not answer.
-    #[error("the run in {run}: {error}")]
+    #[error("cannot talk to the run in {run}: {error}")]
     Io {
         /// Its folder.
         run: PathBuf,

@@ -30,10 +30,10 @@ pub enum FolderError {
     )]
     EarlierRun(PathBuf),
     /// It holds other things.
-    #[error("{0} holds files that are no run's; choose another folder with --out")]
+    #[error("{0} holds files that are not from a run; choose another folder with --out")]
     NotEmpty(PathBuf),
     /// A run in it is under way.
-    #[error("a run is under way in {0}")]
+    #[error("a run is under way in {0}; choose another folder with --out")]
     Busy(PathBuf),
     /// It cannot be made or written.
     #[error("run folder {path}: {error}; choose another folder with --out")]

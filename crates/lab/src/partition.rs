@@ -95,7 +95,7 @@ impl<'a> Network<'a> {
         let flows = Flows::expected(topology, &matrix, by != By::Node);
         if let Some((sample, all)) = flows.sample {
             notes.push(format!(
-                "traffic is summed over a sample of {sample} of {all} destinations"
+                "expected traffic is based on a sample of {sample} of {all} destinations"
             ));
         }
         let conservative = (!unknown.is_empty())
@@ -116,8 +116,8 @@ impl<'a> Network<'a> {
         };
         if weighing.conservative && conservative.is_none() {
             notes.push(
-                "this network is too large for the paper's weights: expected traffic stands for \
-                 them"
+                "this network is too large for the paper's weights: expected traffic is used \
+                 instead"
                     .to_owned(),
             );
         }
@@ -184,17 +184,17 @@ impl<'a> Network<'a> {
         let instant = instant.count();
         if groups == 1 && nodes > 1 {
             notes.push(format!(
-                "pipes that may have no delay join all {nodes} nodes: they stay on one core"
+                "all {nodes} nodes are joined by pipes that may have no delay, so they stay on one core"
             ));
         } else if groups < nodes {
             notes.push(format!(
-                "{instant} pipes may have no delay: the nodes that they join stay together, and \
-                 {groups} parts are left of {nodes} nodes"
+                "{instant} pipes may have no delay, and the nodes that they join stay together: \
+                 {nodes} nodes make {groups} parts"
             ));
         }
         if groups > 1 && groups < usize::from(cores) || nodes == 1 && cores > 1 {
             notes.push(format!(
-                "{groups} of {cores} cores have something to do: there is no more to split"
+                "only {groups} of {cores} cores are used: the network cannot be split further"
             ));
         }
         notes

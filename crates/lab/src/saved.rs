@@ -48,12 +48,14 @@ pub enum SavedError {
     #[error("there is no run `{0}`: name a run folder, a {SUMMARY}, or a run in {RUNS}")]
     Unknown(String),
     /// A folder of something else.
-    #[error("{0} is no run folder: it has neither experiment.yaml nor {SUMMARY}")]
+    #[error(
+        "{0} is not a run folder: it has neither experiment.yaml nor {SUMMARY}; name another, or a run in {RUNS}"
+    )]
     NotARun(PathBuf),
     /// It has not ended, or was killed.
     #[error("{folder}: there is no {SUMMARY}: {}", match .under_way {
-        true => "the run is under way; `longhaul top` shows how it is doing",
-        false => "the run was killed before its end; start it again",
+        true => "the run is still under way; watch it with `longhaul top`",
+        false => "the run was killed before its end; run it again",
     })]
     Unfinished {
         /// The run folder.
@@ -70,7 +72,7 @@ pub enum SavedError {
         error: io::Error,
     },
     /// Something that no run has written.
-    #[error("{path}: this is no summary: {problem}")]
+    #[error("{path}: this is not a summary: {problem}")]
     NotASummary {
         /// The file.
         path: PathBuf,
@@ -148,14 +150,14 @@ impl SummaryFile {
     }
 }
 
-/// What a file holds. It is an error of the kind `InvalidData` if it is no ordinary file or larger than `most` bytes.
+/// What a file holds. It is an error of the kind `InvalidData` if it is not a regular file or larger than `most` bytes.
 pub(crate) fn bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let unfit = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem);
     let too_large = || unfit("it is too large");
     // Before it is opened, which waits for a writer where it is a pipe.
     let metadata = path.metadata()?;
     if !metadata.is_file() {
-        return Err(unfit("it is no ordinary file"));
+        return Err(unfit("it is not a regular file"));
     }
     if metadata.len() > most {
         return Err(too_large());

@@ -226,7 +226,7 @@ pub enum Event {
 pub enum SandboxError {
     /// The kernel refuses a user namespace, or rights within it.
     #[error(
-        "this machine does not let {who} make the run's namespaces ({error}); `longhaul doctor` says why and what to do"
+        "this machine does not let {who} make the run's namespaces ({error}); `longhaul doctor` says why, and what to do"
     )]
     Forbidden {
         /// The kind of user.
@@ -238,13 +238,13 @@ pub enum SandboxError {
     #[error("{0}")]
     Setup(String),
     /// The caller did not want to go on.
-    #[error("interrupted while hosts were coming up")]
+    #[error("interrupted while hosts were being set up")]
     Interrupted,
     /// The sandbox has died.
-    #[error("the run's sandbox has died (was it killed?)")]
+    #[error("the run's sandbox died (was it killed?)")]
     Died,
     /// The connection to it failed.
-    #[error("talking to the run's sandbox: {0}")]
+    #[error("cannot talk to the run's sandbox: {0}")]
     Channel(io::Error),
 }
 

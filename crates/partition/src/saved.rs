@@ -47,18 +47,18 @@ pub struct Saved {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavedError {
     /// Not such JSON.
-    #[error("no saved partition: {0}; make one with `longhaul partition FILE --save`")]
+    #[error("not a saved partition: {0}; make one with `longhaul partition FILE --save`")]
     Unreadable(String),
     /// Of another version.
-    #[error("this partition has the format `{0}`, and not `longhaul-partition-1`; save it anew")]
+    #[error("this partition has the format `{0}` instead of `longhaul-partition-1`; save it again")]
     Format(String),
     /// Of a network with other nodes or links.
     #[error(
-        "this partition is of another topology{0}; make one of this with `longhaul partition FILE --save`"
+        "this partition is of another topology{0}; make one of this topology with `longhaul partition FILE --save`"
     )]
     OtherTopology(String),
     /// A number of cores that cannot be.
-    #[error("a partition has 1 to 1024 cores, and not {0}")]
+    #[error("a partition has 1 to 1024 cores, not {0}")]
     Cores(u16),
     /// A core that does not exist.
     #[error("`{node}` is on core {core}, and the {cores} cores count from 0")]
@@ -72,7 +72,7 @@ pub enum SavedError {
     },
     /// A cut where packets go on at once.
     #[error(
-        "`{pipe}` leads from core {from} to core {to} and may have no delay; give it one, or make the partition anew"
+        "`{pipe}` leads from core {from} to core {to} and may have no delay; give it one, or make a new partition"
     )]
     NoDelay {
         /// The pipe.

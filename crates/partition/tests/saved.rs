@@ -79,7 +79,7 @@ fn a_cut_without_delay_is_refused() {
     let error = read(&text(), &wired(&instant)).expect_err("refused");
     assert_eq!(
         error.to_string(),
-        "`r0>h0#0` leads from core 1 to core 0 and may have no delay; give it one, or make the partition anew"
+        "`r0>h0#0` leads from core 1 to core 0 and may have no delay; give it one, or make a new partition"
     );
 }
 
@@ -93,19 +93,19 @@ fn wrong_files_are_refused_with_what_to_do() {
             .to_string();
         assert!(error.contains(part), "no `{part}` in: {error}");
     };
-    refused("{", "", "no saved partition");
+    refused("{", "", "not a saved partition");
     refused(
         "longhaul-partition-1",
         "longhaul-partition-9",
-        "save it anew",
+        "save it again",
     );
     refused("\"cores\": 2", "\"cores\": 0", "1 to 1024 cores");
     refused("\"cores\": 2", "\"cores\": 1025", "1 to 1024 cores");
     refused("\"cores\": 2", "\"cores\": 1", "`h1` is on core 1");
-    refused("\"h0\": 0", "\"h0\": 70000", "no saved partition");
-    refused("\"h0\": 0", "\"h0\": -1", "no saved partition");
+    refused("\"h0\": 0", "\"h0\": 70000", "not a saved partition");
+    refused("\"h0\": 0", "\"h0\": -1", "not a saved partition");
     refused("\"h0\": 0,", "", "it has no node `h0`");
-    refused("\"seed\"", "\"seeds\"", "no saved partition");
+    refused("\"seed\"", "\"seeds\"", "not a saved partition");
 }
 
 #[test]

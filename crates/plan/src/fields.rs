@@ -85,7 +85,7 @@ macro_rules! link_fields {
             }),
         }
 
-        /// Packets that are lost; a lost packet has used the rate.
+        /// Random loss of packets; a lost packet has used the link's rate.
         loss: Either<Quantity<Probability>, At<LossSpec>> => LossModel, default "0 %" {
             form: "probability or [loss](#loss)",
             read: |loss, by| pipe::loss::read(loss, by.context, by.faults),
@@ -99,8 +99,8 @@ macro_rules! link_fields {
             }),
         }
 
-        /// What may wait, in packets, bytes or time, and by which discipline; the packet in service
-        /// does not count.
+        /// The largest backlog, in packets, bytes or time, and the queue discipline; the packet in
+        /// service does not count.
         queue: Either<Quantity<QueueWord>, At<QueueSpec>> => (QueueLimit, Discipline),
         default "1000 packets" {
             form: "queue or [discipline](#queues)",
@@ -111,7 +111,7 @@ macro_rules! link_fields {
         }
 
         /// Bytes that may pass at once: the depth of a token bucket that fills at the rate. Without
-        /// it gaps are even to the byte.
+        /// it, packets are evenly spaced.
         burst: Quantity<BurstOrNone> => Option<Bytes>, default "none" {
             form: "size or `none`",
             read: |burst, by| Some(burst.get(by.faults)?.0),
@@ -120,8 +120,8 @@ macro_rules! link_fields {
             ramp: None,
         }
 
-        /// The probability that a bit is wrong; its packet is then lost. Longer packets are lost
-        /// more often.
+        /// The bit error rate: a packet with a wrong bit is lost, so longer packets are lost more
+        /// often.
         bit_errors: Quantity<BitErrors> => Probability, default "0" {
             form: "number such as `1e-9`, or probability",
             read: |errors, by| Some(errors.get(by.faults)?.0),
@@ -132,7 +132,7 @@ macro_rules! link_fields {
             })),
         }
 
-        /// The probability that a packet comes out twice.
+        /// The probability that a packet is duplicated.
         duplicate: Quantity<Probability> => Probability, default "0 %" {
             form: "probability",
             read: |duplicate, by| duplicate.get(by.faults),
@@ -154,7 +154,7 @@ macro_rules! link_fields {
             })),
         }
 
-        /// Packets that are held back longer than the others.
+        /// Packets that are held back, so that later packets overtake them.
         reorder: Either<At<String>, At<ReorderSpec>> => Option<Reorder>, default "none" {
             form: "[reorder](#reorder) or `none`",
             read: |reorder, by| pipe::held(reorder, by.faults),
@@ -181,8 +181,8 @@ macro_rules! link_fields {
             ramp: None,
         }
 
-        /// Code of one's own in the path of packets, by the name that the program which embeds
-        /// Longhaul gives it.
+        /// An element: your own code in the path of packets, by the name that the program which
+        /// embeds Longhaul gives it.
         element: At<String> => Option<ElementFactory>, default "none" {
             form: "[name](elements.md) or `none`",
             read: |name, by| pipe::element(name, by.context.elements, by.faults),
@@ -193,7 +193,7 @@ macro_rules! link_fields {
             ramp: None,
         }
     } {
-        /// Which bytes of a packet use up the rate.
+        /// Which bytes of a packet count against the rate.
         framing: Quantity<Framing> => Framing, default "the experiment's" {
             form: "[framing](#units)",
             read: |framing, by| framing.get(by.faults),

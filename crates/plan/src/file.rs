@@ -118,14 +118,14 @@ fn end_of(text: &[u8]) -> (u32, u32) {
 
 fn too_large(name: &str) -> Errors {
     let message = format!(
-        "the file has more than {} MiB, and no more are read",
+        "the file is larger than {} MiB, the most that is read",
         MAX_FILE_BYTES >> 20
     );
     FileError::unreadable(
         name,
         (1, 1),
         message,
-        "groups (`count`) describe large networks in few words",
+        "use groups (`count`) to describe large networks",
     )
     .into()
 }
@@ -143,7 +143,7 @@ pub(crate) fn load(
     }
     let whole = |message: &str, hint: &str| Err(FileError::whole(name, message, hint).into());
     if let Some((before, _)) = text.split_once('\0') {
-        let message = "this is not text: here is a NUL byte";
+        let message = "this is not text: it contains a NUL byte";
         let place = end_of(before.as_bytes());
         return Err(FileError::unreadable(name, place, message, EXAMPLE_HINT).into());
     }

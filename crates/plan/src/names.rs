@@ -21,7 +21,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("it has characters that names cannot have");
     }
     if name.starts_with(['-', '.']) || name.ends_with(['-', '.']) || name.contains("..") {
-        return Err("`-` and `.` stand only between other characters");
+        return Err("`-` and `.` must be between other characters");
     }
     Ok(())
 }
@@ -34,11 +34,11 @@ pub(crate) fn check_host_name(name: &str) -> Result<(), &'static str> {
         None => label.chars().all(|c| c.is_ascii_digit()),
     };
     if name.split('.').all(number) {
-        return Err("programs would take it for an address");
+        return Err("programs would read it as an address");
     }
     let taken = ["localhost", "ip6-localhost", "ip6-loopback"];
     if taken.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
-        return Err("every host calls itself so");
+        return Err("every host uses it for itself");
     }
     Ok(())
 }

@@ -274,7 +274,7 @@ impl Plan {
         let node = self.network().host(name, &Budget::default())?;
         let place = self.hosts.binary_search_by_key(&node, |host| host.node);
         place.map_err(|_| SelectError {
-            problem: format!("`{}` is no host of this run", shown(name)),
+            problem: format!("this run has no host `{}`", shown(name)),
             remedy: "name another host".to_owned(),
         })
     }
@@ -370,13 +370,13 @@ fn lower(
     let limits = Limits::of(clock::read(spec, faults));
     let duration = positive(
         spec.duration.as_ref(),
-        "a run of no time does nothing",
+        "a `duration` of 0 s leaves a run no time",
         faults,
     );
     clock::check(spec, limits.clock, duration, faults);
     let tolerance = positive(
         spec.tolerance.as_ref(),
-        "no packet can be on time to 0 s",
+        "no packet can be on time with a tolerance of 0 s",
         faults,
     );
     if let (Some(field), Some(wide)) = (&spec.tolerance, tolerance)
@@ -509,7 +509,7 @@ fn lower(
 fn name(spec: &Experiment, file_name: &str, faults: &mut Faults) -> String {
     if let Some(name) = &spec.name {
         if let Err(problem) = check_name(&name.value) {
-            let message = format!("`{}` is no name: {problem}", shown(&name.value));
+            let message = format!("`{}` is not a name: {problem}", shown(&name.value));
             faults.add(name.at, message, NAME_HINT);
         }
         return name.value.clone();

@@ -125,7 +125,7 @@ pub(crate) fn find<U: Universe>(
     briefly: bool,
 ) -> Result<Vec<U::Id>, SelectError> {
     budget.take(0)?;
-    let [one, many] = universe.what();
+    let [one, _] = universe.what();
     let mut comparisons = 0;
     let mut filtered = |fits: &dyn Fn(&str) -> bool| -> Vec<U::Id> {
         let all = universe.names().inspect(|_| comparisons += 1);
@@ -143,16 +143,22 @@ pub(crate) fn find<U: Universe>(
         match others {
             0 => (found, problem),
             // The label exists, so it is not mistyped: say who has it.
-            1 => (found, format!("{problem}: one that is no {one} has it")),
+            1 => (
+                found,
+                format!("{problem}, but 1 node of another kind has it"),
+            ),
             others => (
                 found,
-                format!("{problem}: {others} that are no {many} have it"),
+                format!("{problem}, but {others} nodes of other kinds have it"),
             ),
         }
     } else if Glob::is_pattern(text) {
         let glob = Glob::parse(text)?;
         let found = filtered(&|name| glob.matches(name));
-        (found, format!("no {one} has a name like `{}`", shown(text)))
+        (
+            found,
+            format!("no {one} has a name that matches `{}`", shown(text)),
+        )
     } else {
         let mut found = if U::STEMS {
             filtered(&|name| is_numbered(name, text))
@@ -189,7 +195,7 @@ pub(crate) fn only<U: Universe>(
             let names = universe.names().filter(|(id, _)| several.contains(id));
             Err(SelectError {
                 problem: format!(
-                    "`{}` stands for {} {many}, and one {one} is needed",
+                    "`{}` stands for {} {many}, but exactly one {one} is needed",
                     shown(text),
                     several.len()
                 ),
@@ -204,7 +210,7 @@ fn label<'a>(text: &str, key: &'a str, value: &str) -> Result<(&'a str, Glob), S
     let (key, value) = (key.trim(), value.trim());
     if key.is_empty() || value.is_empty() || Glob::is_pattern(key) {
         return Err(SelectError {
-            problem: format!("`{}` is no label", shown(text)),
+            problem: format!("`{}` is not a label", shown(text)),
             remedy: "write a key and a value, like `tier=edge`; `tier=*` is any value".to_owned(),
         });
     }

@@ -87,7 +87,7 @@ fn problems_have_their_place() {
     let cases = [
         (
             "generate: { kind: rin }",
-            "f.yaml:2:21: error: `rin` is no kind",
+            "f.yaml:2:21: error: `rin` is not a kind",
         ),
         (
             "generate: { routers: 3 }",
@@ -96,7 +96,7 @@ fn problems_have_their_place() {
         ("generate: ring", "f.yaml:2:13: error: `kind` is missing"),
         (
             "generate: { kind: ring, routers: 2 }",
-            "f.yaml:2:36: error: `routers` is 3 to",
+            "f.yaml:2:36: error: `routers` is 2, but must be 3 to",
         ),
         (
             "generate: { kind: ring, hots: 2 }",
@@ -118,14 +118,14 @@ fn problems_have_their_place() {
             "{ generate: { kind: ring }, nodes: { r0: {} } }",
             "two nodes are called `r0`",
         ),
-        ("nodes: { a: { position: [1] } }", "x and y"),
+        ("nodes: { a: { position: [1] } }", "[x, y]"),
         (
             "nodes: { a: { position: [1, here] } }",
-            "`here` is no number",
+            "`here` is not a number",
         ),
         (
             "nodes: { a: { count: 2, position: [1, 2] } }",
-            "not at one place",
+            "cannot have one position",
         ),
     ];
     for (entry, part) in cases {
@@ -136,7 +136,7 @@ fn problems_have_their_place() {
     }
     let error = wrong(MIXED, &[("generate.routers", "none")]);
     assert!(
-        error.contains("--set:1:18: error: `none` is no whole number"),
+        error.contains("--set:1:18: error: `none` is not a whole number"),
         "{error}"
     );
 }
@@ -165,7 +165,10 @@ fn the_virtual_clock_takes_larger_ones() {
 
     for (beyond, part) in [
         ("{ kind: star, leaves: 10, hosts: 100001 }", "1000010 hosts"),
-        ("{ kind: star, leaves: 1000000 }", "`leaves` is 1 to 999999"),
+        (
+            "{ kind: star, leaves: 1000000 }",
+            "`leaves` is 1000000, but must be 1 to 999999",
+        ),
         ("{ kind: mesh, routers: 2001, hosts: 0 }", "2001000 links"),
         (
             "{ kind: tree, degree: 1000000, height: 100 }",

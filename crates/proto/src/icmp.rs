@@ -58,7 +58,7 @@ impl IcmpError {
         Self::new(4, 0, at as u32)
     }
 
-    /// Parameter Problem: a next header that the router does not know.
+    /// Parameter Problem: a next header that the router does not support.
     pub(crate) const fn v6_bad_next_header(at: usize) -> Self {
         Self::new(4, 1, at as u32)
     }

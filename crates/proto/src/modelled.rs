@@ -6,8 +6,8 @@
 //! come back. TCP endpoints are those of [`crate::tcp`]; packets have real headers
 //! ([`longhaul_core::engine::Modelled`]).
 //!
-//! **Ends.** Each end of a flow knows its own host alone, and hears of the other end only through the
-//! network. So the hosts of a run may be spread over several `Traffic`s in any way, with the same results.
+//! **Ends.** Each end of a flow has only its own host's state, and learns of the other end only through
+//! the network. So the hosts of a run may be spread over several `Traffic`s in any way, with the same results.
 //! They share a [`FlowTable`] that never changes ([`Traffic::holding`]); [`results`] joins what they
 //! report.
 //!
@@ -22,7 +22,7 @@
 //! they start and freed when they are done. A packet finds its end by one lookup in a hash table; moving a
 //! timer later costs a comparison.
 //!
-//! `docs/traffic-model.md` says what applications do. Left out: payload, reassembly, DNS.
+//! `docs/traffic-model.md` describes what applications do. Left out: payload, reassembly, DNS.
 
 mod connections;
 mod context;
@@ -160,7 +160,7 @@ impl Traffic {
                 self.accept(slot, now, &envelope, headers);
                 false
             }
-            // Of a connection that this end knows nothing of (RFC 9293 §3.10.7.1 and 2).
+            // Of a connection that this end does not have (RFC 9293 §3.10.7.1 and 2).
             Active::Listening | Active::Failed => {
                 return self.answer(now, host, headers, ip_len);
             }
@@ -381,7 +381,7 @@ impl Traffic {
         self.clean(slot, now);
     }
 
-    /// A connection is asked for where one is awaited. Behind it, the next one of the flow is.
+    /// Accepts a connection, and listens for the flow's next one behind it.
     fn accept(&mut self, slot: u32, now: Time, envelope: &Envelope, headers: &[u8]) {
         let id = self.slots.end(slot);
         let (flow, connection) = (id.flow(), id.connection());

@@ -1,6 +1,6 @@
 //! The name service of a run: what its one resolver answers, without a socket.
 //!
-//! A query comes as bytes, an answer leaves as bytes (RFC 1035; the crate `domain` knows the wire
+//! A query comes as bytes, an answer leaves as bytes (RFC 1035; the crate `domain` implements the wire
 //! format). All nodes with addresses are known, each by its plain name and by that name below
 //! [`DOMAIN`], and their addresses lead back to them. There is nothing else: the run's resolver is
 //! authoritative for the whole tree, so an unknown name is NXDOMAIN at once and no question leaves the
@@ -8,7 +8,7 @@
 //! answer without data (RFC 8020, RFC 2308).
 //!
 //! A name has one address of each family, so every answer fits into the 512 bytes of plain DNS
-//! over UDP: nothing is truncated, and nobody needs TCP. A test walks the longest names.
+//! over UDP: nothing is truncated, and no client needs TCP. A test tries the longest names.
 //!
 //! Queries are hostile: a reply is never answered, one query gets at most one answer of at most
 //! [`MAX_ANSWER`] bytes, and work is bounded by the length of the query.
@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 /// All names also exist below this domain, which is the hosts' search domain. The top-level
 /// domain is reserved for private use.
 pub const DOMAIN: &str = "longhaul.internal";
-/// The longest query that is looked at: what servers of today accept without fragmentation.
+/// The longest query that is parsed: what servers of today accept without fragmentation.
 pub const MAX_QUERY: usize = 1232;
 /// The longest answer: what every client takes over UDP (RFC 1035 §2.3.4).
 pub const MAX_ANSWER: usize = 512;
@@ -56,8 +56,8 @@ struct Named {
 #[derive(Debug, Default)]
 pub struct Names {
     named: Vec<Named>,
-    /// Plain names in lower case, as in messages without the root, and all that stands above them:
-    /// those have no number.
+    /// Plain names in lower case, as in messages without the root, and all domains above them, which
+    /// have no number.
     by_name: FxHashMap<Vec<u8>, Option<u32>>,
     by_address: FxHashMap<IpAddr, u32>,
 }
@@ -185,7 +185,7 @@ impl Names {
         }
     }
 
-    /// Whose address a name below a reverse domain is. What is short of an address stands above some.
+    /// The node whose address a name below a reverse domain spells; a shorter name is a domain above some.
     fn owner(
         &self,
         starts: &[usize],
@@ -255,12 +255,12 @@ fn message() -> MessageBuilder<StaticCompressor<Vec<u8>>> {
     builder
 }
 
-/// An answer with the question, by a server that looks no further than its own names.
+/// An answer with the question, by a server that is authoritative for all names.
 fn start(query: &Message<&[u8]>, rcode: Rcode) -> Result<Builder, PushError> {
     let mut builder = message().start_answer(query, rcode)?;
     let header = builder.header_mut();
     header.set_aa(true);
-    // There is nobody else to ask, so what is known here is all that recursion would find.
+    // There are no other servers, so recursion would find nothing more.
     header.set_ra(true);
     Ok(builder)
 }

@@ -1,12 +1,12 @@
 //! A router's answers to packets that it does not forward (RFC 1812, RFC 4443).
 //!
-//! It answers echo requests, resets TCP connections, refuses other protocols, and says why a
-//! packet went no further. It stays silent where the standards ask for it: about ICMP errors,
-//! about later fragments (IPv4), about packets whose source is no single node or whose
+//! It answers echo requests, resets TCP connections, refuses other protocols, and reports packets
+//! that it cannot forward. It stays silent where the standards require it: about ICMP errors,
+//! about later fragments (IPv4), about packets whose source is not a single node or whose
 //! destination is a group, and about messages with a broken checksum.
 //!
-//! Left out: reassembly (fragments addressed to a router get no answer), rate limits (who calls
-//! knows the time), IPv4 options (replies carry none).
+//! Left out: reassembly (fragments addressed to a router get no answer), rate limits (the
+//! caller has the clock), IPv4 options (replies carry none).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         let value = self.next("a length", "less 100")?;
         let Some(len) = number(value.text) else {
             return Err(value.error(
-                format!("`{}` is no length", shown(value.text)),
+                format!("`{}` is not a length", shown(value.text)),
                 format!(
                     "write bytes as a decimal number, such as `{} 100`",
                     keyword.text
@@ -378,8 +378,8 @@ impl<'a> Parser<'a> {
         let word = shown(token.text);
         if OMITTED.contains(&token.text) {
             return token.error(
-                format!("`{word}` of pcap-filter is left out here"),
-                "docs/captures.md lists what there is",
+                format!("`{word}` of pcap-filter is not supported"),
+                "docs/captures.md lists what is",
             );
         }
         let is_host = token.text.parse::<IpAddr>().is_ok() || (self.resolve)(token.text).is_ok();
@@ -388,11 +388,11 @@ impl<'a> Parser<'a> {
             _ if token.text.contains('/') => format!("write `net {word}`"),
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!(
-                "tests begin with one of {}",
+                "a test begins with one of {}",
                 keywords().collect::<Vec<_>>().join(", ")
             ),
         };
-        token.error(format!("`{word}` begins no test"), hint)
+        token.error(format!("`{word}` is not the beginning of a test"), hint)
     }
 }
 
@@ -437,7 +437,7 @@ fn unknown_cause(cause: Token<'_>) -> FilterError {
     };
     let all = names().collect::<Vec<_>>().join(", ");
     cause.error(
-        format!("nothing drops packets for `{}`", shown(cause.text)),
+        format!("`{}` is not a cause of drops", shown(cause.text)),
         format!("{near}causes are {all}; tests are joined by `and` or `or`"),
     )
 }
@@ -450,7 +450,7 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 }
 
 fn net(value: Token<'_>) -> Result<Net, FilterError> {
-    let error = |hint: String| value.error(format!("`{}` is no net", shown(value.text)), hint);
+    let error = |hint: String| value.error(format!("`{}` is not a net", shown(value.text)), hint);
     let parts = value.text.split_once('/');
     let Some((Ok(address), len)) = parts.map(|(address, len)| (address.parse(), len)) else {
         return Err(error(
@@ -460,13 +460,13 @@ fn net(value: Token<'_>) -> Result<Net, FilterError> {
     let bits = Net::bits(address);
     let Some(len) = number(len).filter(|len| *len <= bits) else {
         return Err(error(format!(
-            "after the `/` stands a number from 0 to {bits}"
+            "after the `/`, write a number from 0 to {bits}"
         )));
     };
     let net = Net::around(address, len);
     if net.address != address {
         return Err(value.error(
-            format!("`{}` has bits behind the first {len}", shown(value.text)),
+            format!("`{}` has bits set after the first {len}", shown(value.text)),
             format!("write `net {}/{len}`", net.address),
         ));
     }
@@ -477,7 +477,7 @@ fn port(value: Token<'_>) -> Result<[u16; 2], FilterError> {
     match number(value.text) {
         Some(port) => Ok([port; 2]),
         None => Err(value.error(
-            format!("`{}` is no port", shown(value.text)),
+            format!("`{}` is not a port", shown(value.text)),
             "ports are decimal numbers from 0 to 65535, such as `port 80`",
         )),
     }
@@ -489,11 +489,11 @@ fn port_range(value: Token<'_>) -> Result<[u16; 2], FilterError> {
     match ends {
         Some((Some(first), Some(last))) if first <= last => Ok([first, last]),
         Some((Some(first), Some(last))) => Err(value.error(
-            format!("no port lies in `{}`", shown(value.text)),
+            format!("`{}` contains no port", shown(value.text)),
             format!("write `portrange {last}-{first}`"),
         )),
         _ => Err(value.error(
-            format!("`{}` is no range of ports", shown(value.text)),
+            format!("`{}` is not a range of ports", shown(value.text)),
             "write the first and the last port, such as `portrange 8000-8099`",
         )),
     }

@@ -54,7 +54,7 @@ impl Token<'_> {
             '&' => "write `&&` or `and`",
             '|' => "write `||` or `or`",
             '<' | '>' | '=' | '[' | ']' => {
-                "`less 100` and `greater 100` compare lengths; other arithmetic is left out"
+                "`less 100` and `greater 100` compare lengths; other arithmetic is not supported"
             }
             _ => "names of hosts have letters, digits, `-`, `_` and `.`",
         };

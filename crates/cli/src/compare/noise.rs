@@ -38,7 +38,9 @@ fn text(found: &Several) -> String {
     }
     let mut text = style::table(&rows);
     if found.groups.len() < 2 {
-        text.push_str("\none experiment, repeated: NOISE is what two single runs may differ by\n");
+        text.push_str(
+            "\nrepeats of one experiment: `noise` is how much two of them may differ by chance\n",
+        );
     }
     let mut figures: Vec<&Figure> = found.figures.iter().collect();
     let apart = |figure: &Figure| {
@@ -62,7 +64,7 @@ fn text(found: &Several) -> String {
     rows.extend(figures.iter().take(ROWS).map(|figure| row(figure, found)));
     text.push_str(&format!(
         "\n{}\n{}",
-        style.bold("figures, those that differ most first"),
+        style.bold("figures, largest difference first"),
         style::table(&rows)
     ));
     if figures.len() > ROWS {
@@ -73,10 +75,12 @@ fn text(found: &Several) -> String {
     }
     let differing = found.differing().count();
     let word = match (found.knows_noise(), differing) {
-        (false, _) => style.doubtful("unknown: no run has a repeat, so nobody knows what is noise"),
-        (true, 0) => style.good("no figure differs beyond the noise of repeats"),
+        (false, _) => style.doubtful(
+            "undecided: no experiment was repeated, so the noise is unknown; add runs of the same file",
+        ),
+        (true, 0) => style.good("no figure differs by more than the noise of repeats"),
         (true, n) => style.bad(format_args!(
-            "{} beyond the noise of repeats",
+            "{} by more than the noise of repeats",
             match n {
                 1 => "1 figure differs".to_owned(),
                 n => format!("{n} figures differ"),

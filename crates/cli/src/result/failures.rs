@@ -20,12 +20,17 @@ pub(super) fn add(page: &mut Page, programs: &[SavedProgram], run: &Path, style:
     let failed = || programs.iter().filter(|program| program.failure.is_some());
     for program in failed().take(PROGRAMS) {
         // The first two lines say what happened and where the log is.
-        page.list("failed", failure(program, run, style), 2, "lines of it");
+        page.list(
+            "failed",
+            failure(program, run, style),
+            2,
+            "lines in its log",
+        );
     }
     let more = failed().count().saturating_sub(PROGRAMS);
     if more > 0 {
         let more = style::number(more, "program");
-        page.line("failed", format!("and {more} more"));
+        page.line("failed", format!("… and {more} more"));
     }
 }
 

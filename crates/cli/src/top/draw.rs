@@ -23,8 +23,8 @@ const KEYS: [(&str, &str); 8] = [
     ("d", "sort them by drops"),
     ("b", "sort them by backlog"),
     ("↑ ↓ j k", "scroll the pipes"),
-    ("PgUp PgDn Home End", "scroll them by pages, to either end"),
-    ("?", "these keys"),
+    ("PgUp PgDn Home End", "scroll by a page, or to either end"),
+    ("?", "show these keys"),
     ("q Esc Ctrl-C", "quit; the run goes on"),
 ];
 
@@ -175,7 +175,9 @@ fn figures(top: &Top) -> Vec<Line<'static>> {
     match (&top.simulation, &top.second) {
         (Some(now), _) => simulated(now),
         (None, Some(second)) => measured(second),
-        (None, None) => vec![Line::raw("the first second is not over yet")],
+        (None, None) => vec![Line::raw(
+            "no figures yet: they appear after the first second",
+        )],
     }
 }
 
@@ -201,7 +203,7 @@ fn measured(second: &SecondNow) -> Vec<Line<'static>> {
 
 fn simulated(now: &SimulationNow) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw(format!(
-        "{:.2} times real time, {} packet-hops/s; {}/{} flows ended",
+        "{:.2} x real time, {} packet-hops/s; {}/{} flows ended",
         now.speed,
         style::short(now.hops_per_s as u64),
         style::grouped(now.flows_done),
@@ -229,7 +231,7 @@ fn two_curves(frame: &mut Frame<'_>, area: Rect, state: &State, top: &Top, theme
         let points = curve.last(usize::from(area.width));
         let last = points.last().copied().unwrap_or(0);
         let most = points.iter().copied().max().unwrap_or(0);
-        let name = format!("{name} {} (most {})", show(last), show(most));
+        let name = format!("{name} {} (max {})", show(last), show(most));
         let block = Block::new()
             .borders(Borders::TOP)
             .title(Line::styled(name, theme.head()));
@@ -240,7 +242,7 @@ fn two_curves(frame: &mut Frame<'_>, area: Rect, state: &State, top: &Top, theme
         frame.render_widget(curve, area);
     };
     let (names, show): ([&str; 2], &dyn Fn(u64) -> String) = match top.simulation {
-        Some(_) => (["packet-hops/s", "times real time"], &speed),
+        Some(_) => (["packet-hops/s", "speed"], &speed),
         None => (["packets/s", "lateness p99"], &style::measured),
     };
     one(left, names[0], &state.packets, &packets, Color::Cyan);

@@ -72,7 +72,7 @@ fn page(top: &Top, style: Style) -> String {
         return with_pipes(text, top, ["PACKETS", "BYTES", "USED", "LOST", "WAITING"]);
     }
     let Some(second) = &top.second else {
-        return text + "the first second is not over yet\n";
+        return text + "no figures yet: they appear after the first second\n";
     };
     let filled = (second.core_load.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     let bar = format!("[{:<BAR$}]", "|".repeat(filled));
@@ -114,7 +114,7 @@ fn simulated(now: &SimulationNow) -> String {
         (
             "speed",
             format!(
-                "{:.2} times real time, {} packet-hops/s",
+                "{:.2} x real time, {} packet-hops/s",
                 now.speed,
                 style::short(now.hops_per_s as u64)
             ),

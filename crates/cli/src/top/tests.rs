@@ -111,11 +111,11 @@ fn a_virtual_run_is_shown_with_its_cores() {
     state.take(answer(1, 3, true));
     let text = screen(&mut state, 120, 40).join("\n");
     for part in [
-        "12.50 times real time",
+        "12.50 x real time",
         "1/2 flows ended",
         "CROSSING",
         "DROPS ▼",
-        "times real time 12.5 x",
+        "speed 12.5 x",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }

@@ -14,7 +14,7 @@ const OWN_FRAMES: u64 = 16;
 fn number(value: &Value) -> u64 {
     value
         .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no whole number"))
+        .unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
 fn real(value: &Value) -> f64 {
@@ -65,7 +65,7 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(
-        stderr.contains("calibrating: ") && stderr.contains("kept in "),
+        stderr.contains("calibrating: ") && stderr.contains("written to "),
         "{stderr}"
     );
     let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");

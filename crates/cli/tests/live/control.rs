@@ -145,14 +145,16 @@ programs:
     assert_eq!((code, delays), (0, vec![4_000_000; 4]));
     let (code, said) = set(&lab, &run, &["x*", "delay=1 ms"]);
     assert!(
-        code == 2 && said.contains("no link has a name like `x*`; the 3 links are a-r, b0-r, b1-r"),
+        code == 2
+            && said
+                .contains("no link has a name that matches `x*`; the 3 links are a-r, b0-r, b1-r"),
         "{said}"
     );
     let host = |name: &str| lab.ask(&["exec", "--run", &folder, name, "--", "hostname"]);
     assert_eq!(host("role=client"), (0, "a\n".to_owned(), String::new()));
     let (code, _, said) = host("b*");
     assert!(
-        code == 2 && said.contains("`b*` stands for 2 hosts, and one host is needed"),
+        code == 2 && said.contains("`b*` stands for 2 hosts, but exactly one host is needed"),
         "{said}"
     );
     end(run);

@@ -28,6 +28,6 @@ fn a_stalled_core_is_reported() {
     assert!((0.02..0.2).contains(&share), "{outcome}");
     let reasons = verdict["reasons"].as_array().expect("reasons");
     let says =
-        |reason: &serde_json::Value| reason.as_str().is_some_and(|it| it.contains("stood still"));
+        |reason: &serde_json::Value| reason.as_str().is_some_and(|it| it.contains("stalled"));
     assert!(reasons.iter().any(says), "{outcome}");
 }

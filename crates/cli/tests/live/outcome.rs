@@ -202,7 +202,7 @@ impl std::fmt::Display for Outcome {
 pub(crate) fn number(value: &Value) -> u64 {
     value
         .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no whole number"))
+        .unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
 /// The median of several attempts: the lower one of the two middle values.

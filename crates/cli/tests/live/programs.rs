@@ -61,7 +61,7 @@ fn each_failure_is_named_and_the_rest_goes_on() {
             "slow",
             "run: sleep 30, timeout: 300 ms",
             143.into(),
-            Some("time-out"),
+            Some("`timeout`"),
         ),
         (
             "mute",

@@ -421,8 +421,8 @@ fn a_full_disk_ends_measuring_and_not_the_run() {
     assert!(number(&pipe(&outcome, "a>g")["packets"]) > 1000);
     let warnings = outcome.summary["warnings"].to_string();
     for part in [
-        "measuring ended at ",
-        "(the capture of all) could not be written to its end: ",
+        "series end at ",
+        "(the capture of all) is incomplete, since it could not be written: ",
     ] {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }

@@ -266,7 +266,7 @@ fn a_file_that_is_full_says_so() {
     assert_eq!(packets + missed, all);
     assert!(missed > 100);
     let warning = format!(
-        "captures/g-to-h.pcapng (the capture of g>h) lacks {missed} packets: it has reached its `size`"
+        "captures/g-to-h.pcapng (the capture of g>h) lacks {missed} packets: it reached its `size`"
     );
     assert!(run.warnings().contains(&&*warning), "{:?}", run.warnings());
     let statistics = &file.statistics[0].options;

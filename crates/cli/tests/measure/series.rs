@@ -154,7 +154,7 @@ fn cores_change_no_byte() {
     let series = one.files("series");
     assert!(series.len() > 10, "{} files", series.len());
     let warnings = one.warnings().into_iter();
-    let widened = warnings.filter(|warning| warning.contains("bins have"));
+    let widened = warnings.filter(|warning| warning.contains("bins are"));
     assert!(widened.count() > 1, "{:?}", one.warnings());
     for cores in [2, 3] {
         let partition = scratch.partition(cores);
@@ -189,13 +189,13 @@ fn little_room_widens_bins_and_keeps_sums() {
     for warning in run.warnings() {
         let Some((from, rest)) = warning
             .strip_prefix("from ")
-            .and_then(|rest| rest.split_once(" s of experiment time on, bins have "))
+            .and_then(|rest| rest.split_once(" s of experiment time on, bins are "))
         else {
             continue;
         };
         let ms: u64 = rest.split(' ').next().unwrap().parse().unwrap();
         assert!(
-            rest.starts_with(&format!("{ms} ms instead of 1 ms,")),
+            rest.starts_with(&format!("{ms} ms wide instead of 1 ms,")),
             "{rest}"
         );
         assert!(ms * 1_000_000 > width, "wider than before");
@@ -227,8 +227,8 @@ fn packets_leave_room_for_bins() {
     hold_sums(&run);
     let followed = run.rows("packets").len();
     let missing = run.warnings().into_iter().find_map(|warning| {
-        let rest = warning.split_once(" packets more should be in series/packets")?;
-        rest.0.parse::<usize>().ok()
+        let rest = warning.strip_prefix("series/packets lacks ")?;
+        rest.split_once(" packets:")?.0.parse::<usize>().ok()
     });
     let all = scratch.run("packets: [{ link: all }], format: csv", &[]);
     assert_eq!(missing, Some(all.rows("packets").len() - followed));
@@ -258,9 +258,9 @@ fn a_series_that_cannot_be_written_ends_measuring_alone() {
     let summary: Value = serde_json::from_str(&summary).unwrap();
     let warnings = summary["warnings"].to_string();
     for part in [
-        "measuring ended at 12 s of experiment time: series/",
+        "series end at 12 s of experiment time: series/",
         "could not be written: ",
-        "captures/g-h.pcapng (the capture of g-h) could not be written to its end: ",
+        "captures/g-h.pcapng (the capture of g-h) is incomplete, since it could not be written: ",
     ] {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }

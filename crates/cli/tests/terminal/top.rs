@@ -14,7 +14,7 @@ fn keys_sort_scroll_help_and_quit() {
         "small",
         "faithful",
         "packet-hops/s",
-        "times real time",
+        "x real time",
         "BYTES ▼",
         "g>h",
         "q quit",

@@ -78,7 +78,7 @@ impl Distribution {
                     let bounds = format!("uniform from {} to {}", shown(*low), shown(*high));
                     return error(
                         format!("a delay cannot be {bounds}"),
-                        "write the lesser first, such as `uniform: [4 ms, 6 ms]`",
+                        "write the smaller first, such as `uniform: [4 ms, 6 ms]`",
                     );
                 }
             }
@@ -87,7 +87,7 @@ impl Distribution {
                 if !mean.is_finite() || *mean <= 0.0 {
                     return error(
                         format!(
-                            "a normal delay, cut off at 0 and twice its mean, cannot have a mean of {}",
+                            "a normal delay, truncated at 0 and twice its mean, cannot have a mean of {}",
                             shown(*mean)
                         ),
                         "write a mean above zero, such as `mean: 5 ms`",
@@ -96,7 +96,7 @@ impl Distribution {
                 if *deviation > MAX_RELATIVE_DEVIATION * mean {
                     return error(
                         format!(
-                            "a normal delay of mean {} and deviation {} is flat between its cuts",
+                            "a normal delay of mean {} and deviation {} is flat between its limits",
                             shown(*mean),
                             shown(*deviation)
                         ),
@@ -150,7 +150,7 @@ impl Distribution {
 fn validate_quantiles(quantiles: &[f64]) -> Result<(), ParamError> {
     if quantiles.is_empty() {
         return error(
-            "a table of delays without any delay".to_owned(),
+            "a table of delays is empty".to_owned(),
             "write at least one",
         );
     }
@@ -196,7 +196,7 @@ impl LossModel {
     pub fn validate(&self) -> Result<(), ParamError> {
         match self {
             Self::Pattern(list) if list.is_empty() => error(
-                "a loss pattern without any packet".to_owned(),
+                "a loss pattern is empty".to_owned(),
                 "write 0 for each packet that passes and 1 for each that is lost, such as `00010`",
             ),
             _ => Ok(()),
@@ -228,13 +228,16 @@ impl Red {
     pub fn validate(&self) -> Result<(), ParamError> {
         if self.min >= self.max {
             return error(
-                "the `min` of red is not below its `max`".to_owned(),
+                "the `min` of RED is not below its `max`".to_owned(),
                 "write for instance `min: 10 KiB, max: 30 KiB`",
             );
         }
         if self.weight_log2 > 31 {
             return error(
-                format!("a red weight of 2^-{} would never move", self.weight_log2),
+                format!(
+                    "a RED weight of 2^-{} would never change the average",
+                    self.weight_log2
+                ),
                 "write a weight of at most 31, such as `weight: 9`",
             );
         }
@@ -313,7 +316,7 @@ impl PipeParams {
         }
         if self.burst.is_some() && self.rate.is_none() && self.trace.is_none() {
             return error(
-                "a burst has no meaning on a link without a rate".to_owned(),
+                "`burst` has no meaning on a link without a rate".to_owned(),
                 "write a rate beside it, such as `rate: 10 Mbit/s`",
             );
         }
@@ -350,7 +353,7 @@ mod tests {
         };
         #[rustfmt::skip]
         let cases = [
-            (Uniform { low: 5e6, high: 4e6 }, "the lesser first"),
+            (Uniform { low: 5e6, high: 4e6 }, "the smaller first"),
             (Uniform { low: -1.0, high: 4e6 }, "at least zero"),
             (Uniform { low: 0.0, high: nan }, "at least zero"),
             (Normal { mean: 0.0, deviation: 1e6 }, "mean: 5 ms"),

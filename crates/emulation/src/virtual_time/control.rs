@@ -17,31 +17,31 @@ pub enum Stop {
     Done,
     /// The run's bound has been reached.
     Duration,
-    /// Nothing will ever happen again.
+    /// No event, packet or timer is left.
     Idle,
-    /// Time does not pass any more: hosts answer each other without any delay.
+    /// Time no longer advances: hosts answer each other without any delay.
     Stuck,
-    /// A pipe between two cores has come to take no time, so that neither may go on before the other.
+    /// A pipe between two cores has lost its delay, so that neither core may advance before the other.
     NoLookAhead,
-    /// A packet found no memory. How many packets fit depends on the number of cores, and so would all
-    /// results from then on.
+    /// No memory was left for a packet. How many packets fit depends on the number of cores, and so
+    /// would all results from then on.
     Full,
 }
 
-/// What becomes of a virtual run next.
+/// The next step of a virtual run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Process everything before the time, at most a look-ahead at once.
     Advance(Time),
     /// Everything before the time is done, and what the file has scheduled for it comes next.
     Steps(Time),
-    /// Nothing happens before the time, which the caller asked for.
+    /// Nothing is left before the time that the caller gave.
     Reached(Time),
-    /// Nothing is to happen from the time on.
+    /// The run ends at the time.
     Over(Stop, Option<Time>),
 }
 
-/// What the cores of a run know together.
+/// The joint state of the cores of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     /// When a packet comes out or a timer is due next.

@@ -2,8 +2,8 @@
 //!
 //! Theory: a packet that a host sends at T enters the host's first pipe, which no other host
 //! feeds, and comes out no sooner than that pipe's delay later. So the engine may do a whole
-//! **window** of its events, as long as the smallest such delay, before the hosts are asked what
-//! they make of them: whatever they send within the window cannot come out within it. Packets then
+//! **window** of its events, as long as the smallest such delay, before the hosts process
+//! them: whatever they send within the window cannot come out within it. Packets then
 //! enter at the times at which they were sent, since the engine accepts arrivals in its past. Windows
 //! only save work; a test demands the same results without them.
 //!
@@ -64,7 +64,7 @@ impl Lane {
         };
     }
 
-    /// When a packet comes out or a timer is due next here, as far as this core knows.
+    /// When a packet comes out or a timer is due next on this core.
     pub(super) fn next(&self) -> Option<Time> {
         let next = self.emulation.next_packet_or_timer();
         next.filter(|next| *next < Time::MAX)

@@ -174,7 +174,7 @@ impl Shared {
     }
 }
 
-/// Lets all lanes go on, until everything before `horizon` is done or `pauses` says so.
+/// Lets all lanes go on, until everything before `horizon` is done or `pauses` returns true.
 pub(super) fn run(
     lanes: &mut [Lane],
     split: &Split,

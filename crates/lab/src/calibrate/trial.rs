@@ -114,7 +114,7 @@ impl Trial {
     pub(super) fn said<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
         let path = self.folder.join("logs").join(format!("{program}.out"));
         said(&path).map_err(|error| {
-            CalibrateError::Failed(format!("what {program} printed is no result: {error}"))
+            CalibrateError::Failed(format!("what {program} printed is not a result: {error}"))
         })
     }
 }

@@ -234,7 +234,7 @@ impl Table {
                     ("completion, mean", "s", times.map(|times| times.mean)),
                     ("completion, p99", "s", times.map(|times| times.p99)),
                     ("goodput, mean", "bit/s", Some(group.goodput_bps)),
-                    ("sent again", "", Some(group.retransmissions as f64)),
+                    ("retransmissions", "", Some(group.retransmissions as f64)),
                     ("Jain's index", "", group.jain),
                 ],
             );
@@ -246,7 +246,7 @@ impl Table {
                 &[
                     ("completion", "s", flow.completion_s),
                     ("goodput", "bit/s", Some(flow.goodput_bps)),
-                    ("sent again", "", Some(flow.retransmissions as f64)),
+                    ("retransmissions", "", Some(flow.retransmissions as f64)),
                 ],
             );
         }

@@ -39,8 +39,8 @@ impl PhysicalDrops {
     pub(super) fn places(&self) -> String {
         let places = [
             (self.ring, "in the core's receive ring"),
-            (self.shed, "at the door, read too late"),
-            (self.pool, "for want of a free packet slot"),
+            (self.shed, "at ingress, read too late"),
+            (self.pool, "for lack of a free packet slot"),
             (self.send, "refused by the kernel on sending"),
             (self.to_core, "on cables to the core"),
             (self.from_core, "on cables to hosts"),

@@ -56,9 +56,9 @@ pub(super) fn reply(status: Status, json: &str) -> Vec<u8> {
 /// A reply that says why there is no answer.
 pub(super) fn refusal(status: Status) -> Vec<u8> {
     let remedy = match status {
-        Status::NotFound => "there are /hosts, /hosts/NAME and /self",
-        Status::MethodNotAllowed => "there is nothing to do here but GET",
-        _ => "this is no HTTP request: try `GET /hosts HTTP/1.1`",
+        Status::NotFound => "no such path: there are /hosts, /hosts/NAME and /self",
+        Status::MethodNotAllowed => "only GET is supported",
+        _ => "this is not an HTTP request: send, for example, `GET /hosts HTTP/1.1`",
     };
     let json = serde_json::json!({ "error": remedy });
     reply(status, &json.to_string())

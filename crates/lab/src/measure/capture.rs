@@ -379,12 +379,14 @@ impl CaptureFile {
         let missed = self.captured().missed;
         let what = format!("{file} (the capture of {})", self.links);
         if let Some(error) = &self.failed {
-            return Some(format!("{what} could not be written to its end: {error}"));
+            return Some(format!(
+                "{what} is incomplete, since it could not be written: {error}"
+            ));
         }
         let reason = if self.was_full {
-            "it has reached its `size`"
+            "it reached its `size`"
         } else {
-            "more came at once than there is memory for"
+            "they arrived faster than they could be written"
         };
         (missed > 0).then(|| format!("{what} lacks {missed} packets: {reason}"))
     }

@@ -162,14 +162,14 @@ fn part(
 ) -> io::Result<Option<String>> {
     // Opening anything else, such as a FIFO, could block.
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let file = File::open(path)?;
     match path.extension().and_then(|ending| ending.to_str()) {
         #[cfg(feature = "parquet")]
         Some("parquet") => parquet::part(file, columns, pool, take).map(|()| None),
         #[cfg(not(feature = "parquet"))]
-        Some("parquet") => Err(io::Error::other("this build reads no Parquet")),
+        Some("parquet") => Err(io::Error::other("this build cannot read Parquet")),
         _ => csv::part(file, columns, pool, take),
     }
 }

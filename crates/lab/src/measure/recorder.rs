@@ -184,12 +184,12 @@ impl Recorder {
         let thread = self.thread.take();
         let outcome = thread.and_then(|thread| thread.join().ok());
         let mut outcome = outcome.unwrap_or_else(|| Outcome {
-            warnings: vec!["measuring ended by itself: the series may lack their ends".to_owned()],
+            warnings: vec!["the thread that writes series ended early, so series may be incomplete; please report this".to_owned()],
             ..Outcome::default()
         });
         if self.host_samples_left_out > 0 {
             let warning = format!(
-                "{} looks at hosts and TCP connections are not in the series: the disk was too slow",
+                "{} samples of hosts and TCP connections are missing from the series: the disk was too slow",
                 self.host_samples_left_out
             );
             outcome.warnings.push(warning);
@@ -432,7 +432,10 @@ impl Scribe {
             let room = self.disk_bytes - self.packets_bytes;
             if total >= room && !self.ended {
                 self.save_all(Parts::finish);
-                let why = format!("`measure.disk` allows {} bytes", self.disk_bytes);
+                let why = format!(
+                    "`measure.disk` allows only {} bytes; give it more, or measure less",
+                    self.disk_bytes
+                );
                 self.end(&why);
             }
             self.widen(total, room);
@@ -458,7 +461,7 @@ impl Scribe {
     fn end(&mut self, why: &str) {
         if !self.ended {
             let at = self.latest.as_s();
-            let warning = format!("measuring ended at {at} s of experiment time: {why}");
+            let warning = format!("series end at {at} s of experiment time: {why}");
             self.outcome.warnings.push(warning);
             self.ended = true;
         }
@@ -477,16 +480,16 @@ impl Scribe {
             self.setup.set_doublings(wanted);
             let bins = self.every.map(|every| {
                 let width = rows::widened(every, wanted);
-                format!("bins have {width} instead of {every}, ")
+                format!("bins are {width} wide instead of {every}, ")
             });
             let times = 1_u64 << wanted.min(40);
             let host_samples = if self.setup.samples_hosts {
-                &*format!("hosts and TCP connections are looked at {times} times as rarely, ")
+                &*format!("hosts and TCP connections are sampled {times} times less often, ")
             } else {
                 ""
             };
             let warning = format!(
-                "from {} s of experiment time on, {}{host_samples}so that the series stay within `measure.disk`",
+                "from {} s of experiment time on, {}{host_samples}to keep the series within `measure.disk`",
                 self.latest.as_s(),
                 bins.unwrap_or_default()
             );
@@ -500,7 +503,7 @@ impl Scribe {
         if self.passages_missed > 0 {
             let missed = self.passages_missed;
             let warning = format!(
-                "{missed} packets more should be in series/packets: choose a shorter `for`, or more `disk`"
+                "series/packets lacks {missed} packets: choose a shorter `for` or a larger `measure.disk`"
             );
             self.outcome.warnings.push(warning);
         }

@@ -65,7 +65,8 @@ impl ExpectedTraffic {
             if !declared {
                 hosts = plan.hosts.iter().map(|host| host.node).collect();
                 notes.push(
-                    "nothing is known of the traffic: all hosts send to each other".to_owned(),
+                    "the file says nothing about traffic: assuming that all hosts send to one another"
+                        .to_owned(),
                 );
             }
         }
@@ -111,7 +112,7 @@ fn add(group: &FlowGroup, plan: &Plan, matrix: &mut TrafficMatrix, notes: &mut V
             let step = list.len().div_ceil(MOST_PAIRS).max(1);
             if step > 1 {
                 notes.push(format!(
-                    "of the {} flows of `{}` every {step}th counts",
+                    "of the {} flows of `{}`, only every {step}th is considered",
                     list.len(),
                     group.name
                 ));

@@ -70,13 +70,13 @@ pub(super) fn run(path: &Path, summary: Option<&str>, extent: &Extent) -> Run {
     match ending {
         Ending::Whole => {}
         Ending::UnderWay => notes.push(
-            "the run is under way: there is no summary and no verdict yet, and series lack up to \
-             their last 10 s"
+            "the run is under way: there is no summary and no verdict yet, and the last 10 s of series may \
+             be missing"
                 .to_owned(),
         ),
         Ending::CutOff => notes.push(
-            "the run was cut off: there is no summary.json, so no verdict and no totals; series may \
-             lack their last 10 s"
+            "the run was cut off: there is no summary.json, so no verdict and no totals, and the last 10 s \
+             of series may be missing"
                 .to_owned(),
         ),
     }
@@ -151,7 +151,7 @@ fn network_of(path: &Path, notes: &mut Vec<String>) -> NetworkFile {
     });
     if network.version > crate::network::VERSION {
         notes.push(format!(
-            "network.json is of version {}, and this Longhaul knows version {}",
+            "network.json has version {}, and this Longhaul reads version {}",
             network.version,
             crate::network::VERSION
         ));
@@ -165,8 +165,8 @@ fn other_version(summary: Option<&Map<String, Value>>, notes: &mut Vec<String>) 
     let own = env!("CARGO_PKG_VERSION");
     if let Some(version) = version.filter(|version| *version != own) {
         notes.push(format!(
-            "Longhaul {version} made this run, and Longhaul {own} this page: what only one of them knows \
-             is missing"
+            "Longhaul {version} made this run, and Longhaul {own} made this page: figures that only one of \
+             them has are missing"
         ));
     }
 }
@@ -253,7 +253,7 @@ fn pipes_of(
     }
     if pipes.len() < seen {
         notes.push(format!(
-            "{} of {seen} pipes are shown: those that dropped or carried most",
+            "{} of {seen} pipes are shown: those that dropped most or carried most",
             pipes.len()
         ));
     }
@@ -263,13 +263,15 @@ fn pipes_of(
 fn nodes_of(network: &NetworkFile, notes: &mut Vec<String>) -> Vec<Node> {
     if network.nodes_seen > NODES_MAX {
         notes.push(format!(
-            "the network has {} nodes, too many to draw: `longhaul topology draw experiment.yaml` can",
+            "the network has {} nodes, too many to draw here: use `longhaul topology draw experiment.yaml`",
             network.nodes_seen
         ));
         return Vec::new();
     }
     let Some(sketch) = network.sketch() else {
-        notes.push("network.json has pipes between nodes that it does not have".to_owned());
+        notes.push(
+            "network.json is inconsistent: it has pipes between nodes that it lacks".to_owned(),
+        );
         return Vec::new();
     };
     let places = draw::places(&sketch);
@@ -313,7 +315,7 @@ fn programs_of(
     };
     if programs.len() > PROGRAMS_MAX {
         notes.push(format!(
-            "{PROGRAMS_MAX} of {} programs are shown, those that failed first",
+            "{PROGRAMS_MAX} of {} programs are shown, failed ones first",
             programs.len()
         ));
         let has_failed = |ended: &Option<Value>| {
@@ -433,7 +435,7 @@ impl Series<'_> {
         if outcome.cut {
             tracks.until_ns = Some(until as u64);
             notes.push(format!(
-                "series/{} is shown up to {:.3} s, for want of time at the end of the run: `longhaul report \
+                "series/{} is shown up to {:.3} s only, to save time at the end of the run: `longhaul report \
                  --html FILE RUN` shows all of it",
                 spec.file,
                 until / 1e9
@@ -441,7 +443,7 @@ impl Series<'_> {
         }
         if tracks.seen > tracks.shown.len() {
             notes.push(format!(
-                "{} of {} {} are shown: those that did most",
+                "{} of {} {} are shown: the most active ones",
                 tracks.shown.len(),
                 tracks.seen,
                 spec.name

@@ -206,7 +206,10 @@ impl Run {
         let (answer, head_alone) = match http::parse(&head) {
             Parsed::Whole(request) => (self.answer(&request), request.method == "HEAD"),
             Parsed::Part => (Err((Status::HeadTooLong, "the request is too long")), false),
-            Parsed::Bad => (Err((Status::BadRequest, "this is no HTTP request")), false),
+            Parsed::Bad => (
+                Err((Status::BadRequest, "this is not an HTTP request")),
+                false,
+            ),
         };
         let answer = answer.unwrap_or_else(Answer::refusal);
         answer.write(&mut stream, head_alone, PATIENCE)?;
@@ -224,22 +227,22 @@ impl Run {
 
     fn answer(&self, request: &Request<'_>) -> Result<Answer, Refusal> {
         if !matches!(request.method, "GET" | "HEAD") {
-            return Err((Status::MethodNotAllowed, "this server only gives"));
+            return Err((Status::MethodNotAllowed, "only GET and HEAD are supported"));
         }
         self.check_fields(request)?;
         let target = request.target;
         if target.len() > ADDRESS_MAX {
-            return Err((Status::TargetTooLong, "the address is too long"));
+            return Err((Status::TargetTooLong, "the URL is too long"));
         }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let rest = path
             .strip_prefix('/')
-            .ok_or((Status::NotFound, "there is nothing here"))?;
+            .ok_or((Status::NotFound, "no such page"))?;
         let (token, name) = rest.split_once('/').unwrap_or((rest, ""));
         if !same(token, &self.token) {
             return Err((
                 Status::Forbidden,
-                "the token is wrong: use the address that `longhaul report --serve` has printed",
+                "wrong token: use the address that `longhaul report --serve` printed",
             ));
         }
         match name {
@@ -261,13 +264,13 @@ impl Run {
         if !origins.all(|origin| origin.strip_prefix(b"http://").is_some_and(is_own)) {
             return Err((
                 Status::Forbidden,
-                "pages of another origin are not answered",
+                "requests from pages of another origin are refused",
             ));
         }
         // `none` is an address that the user has typed or opened.
         let mut sites = request.values("Sec-Fetch-Site");
         if !sites.all(|site| matches!(site, b"same-origin" | b"none")) {
-            return Err((Status::Forbidden, "other sites are not answered"));
+            return Err((Status::Forbidden, "requests from other sites are refused"));
         }
         Ok(())
     }
@@ -297,7 +300,7 @@ impl Run {
     fn rows(&self, query: &str) -> Result<Answer, Refusal> {
         const WRONG: Refusal = (
             Status::BadRequest,
-            "rows?series=NAME&from_ns=N&to_ns=N&key=… is what is asked for",
+            "malformed query: write rows?series=NAME&from_ns=N&to_ns=N&key=…",
         );
         let (mut series, mut from_ns, mut to_ns, mut key) = (None, None, None, Vec::new());
         for part in query.split('&').filter(|part| !part.is_empty()) {
@@ -326,7 +329,7 @@ impl Run {
         let windows = windows::collect(&self.folder, spec, &[&key], &wanted, ROWS);
         let window: Option<&Window> = windows.first();
         let json = serde_json::to_vec(&window)
-            .map_err(|_| (Status::InternalError, "the rows cannot be written"))?;
+            .map_err(|_| (Status::InternalError, "the rows cannot be encoded"))?;
         Ok(Answer::new("application/json", INERT, json))
     }
 
@@ -334,7 +337,7 @@ impl Run {
     fn file(&self, name: &str) -> Result<Answer, Refusal> {
         const NONE: Refusal = (
             Status::NotFound,
-            "the run folder has no such file, or it is not for pages",
+            "the run folder has no such file, or it may not be served",
         );
         let name = decoded(name).ok_or(NONE)?;
         let path = Path::new(&name);

@@ -224,7 +224,7 @@ fn a_run_that_was_cut_off_shows_what_there_is() {
     assert_eq!(run["pipes"][0]["params"]["rate_bps"], 1_000_000);
     let notes = notes(run);
     assert!(
-        notes.contains("the run was cut off") && notes.contains("a line that makes no sense"),
+        notes.contains("the run was cut off") && notes.contains("a malformed line"),
         "{notes}"
     );
     folder.write("summary.json", "{\"experiment\": 7");
@@ -239,7 +239,7 @@ fn a_run_that_was_cut_off_shows_what_there_is() {
     let notes =
         sample::notes(&document(&super::html(&folder.0, None, &Extent::whole()))["runs"][0]);
     assert_eq!(
-        notes.matches("it is no ordinary file").count(),
+        notes.matches("it is not a regular file").count(),
         2,
         "{notes}"
     );
@@ -257,7 +257,7 @@ fn a_run_of_another_version_says_so() {
     let html = html(&folder.0, Some(&text), &Extent::whole());
     let notes = notes(&document(&html)["runs"][0]);
     assert!(notes.contains("Longhaul 9.9.9 made this run"), "{notes}");
-    assert!(notes.contains("network.json is of version 99"), "{notes}");
+    assert!(notes.contains("network.json has version 99"), "{notes}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub struct Misfit {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
-        f.write_str("this machine does not have the resources that hosts ask for")?;
+        f.write_str("this machine lacks resources that hosts ask for")?;
         let problems = self.impossible.iter().chain(&self.excess);
         for problem in problems.take(SHOWN) {
             write!(f, "\n  {problem}")?;
@@ -56,7 +56,7 @@ impl fmt::Display for Misfit {
             write!(f, "\n  … and {more} more")?;
         }
         if self.impossible.is_empty() {
-            f.write_str("\nhint: ask for less, or add --oversubscribe to `longhaul run`: its verdict is then degraded at best")?;
+            f.write_str("\nhint: ask for less, or add --oversubscribe to `longhaul run`; the verdict is then degraded at best")?;
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Asked<'_> {
         if cpus.count as usize > there {
             let what = if there == 1 { "CPU" } else { "CPUs" };
             self.refuse(format_args!(
-                "{} CPUs, and this machine has {there} {what} for programs",
+                "it asks for {} CPUs, and this machine has {there} {what} for programs",
                 cpus.count
             ));
             return None;
@@ -186,7 +186,7 @@ impl Asked<'_> {
                 let each = thousandths as f64 / 1_000.0 / f64::from(cpus.count.max(1));
                 if each > speed {
                     self.refuse(format_args!(
-                        "CPUs of {each} ref, and those of this machine have {speed:.2} ref"
+                        "it asks for CPUs of {each} ref, and this machine's have {speed:.2} ref"
                     ));
                     return None;
                 }
@@ -195,7 +195,7 @@ impl Asked<'_> {
         };
         if quota < LEAST_QUOTA {
             self.refuse(format_args!(
-                "{:.2} % of a CPU of this machine, and a host cannot be kept to less than 1 %",
+                "it asks for {:.2} % of a CPU of this machine, and the least that can be enforced is 1 %",
                 quota / 10.0
             ));
             return None;
@@ -214,7 +214,7 @@ impl Asked<'_> {
         let there = self.facts.memory[0];
         if asked > there {
             self.refuse(format_args!(
-                "{} of memory, and this machine has {}",
+                "it asks for {} of memory, and this machine has {}",
                 size(asked),
                 size(there)
             ));
@@ -268,7 +268,7 @@ fn excess(limits: &[Limits], facts: &Facts) -> Vec<String> {
     let free = facts.memory[1];
     if asked > free {
         excess.push(format!(
-            "all hosts together ask for {} of memory, and {} are free",
+            "all hosts together ask for {} of memory, and {} is free",
             size(asked),
             size(free)
         ));
@@ -309,7 +309,7 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
     };
     note(&|limits| period(limits) > 10_000, &|limits| {
         format!(
-            "programs with less than 10 % of a CPU may stand still for {} ms at a time",
+            "programs with less than 10 % of a CPU may be stopped for up to {} ms at a time",
             rests(limits) / 1_000
         )
     });
@@ -319,8 +319,8 @@ fn notes(plan: &Plan, limits: &[Limits], facts: &Facts) -> Vec<String> {
             disk.is_some_and(|disk| disk.write.is_some() || disk.iops.is_some())
         };
         note(&writes, &|_| {
-            "control groups of version 1 throttle reads and direct writes (O_DIRECT) only: what \
-             programs write through the page cache is written as fast as the machine can"
+            "control groups of version 1 throttle only reads and direct writes (O_DIRECT): writes \
+             through the page cache are not limited"
                 .to_owned()
         });
     }
@@ -395,22 +395,22 @@ mod tests {
             (
                 "cpu: 5 CPUs",
                 facts(),
-                "h0: 5 CPUs, and this machine has 4 CPUs for programs",
+                "h0: it asks for 5 CPUs, and this machine has 4 CPUs for programs",
             ),
             (
                 "cpu: { speed: 2.5 ref }",
                 facts(),
-                "h0: CPUs of 2.5 ref, and those of this machine have 2.00 ref",
+                "h0: it asks for CPUs of 2.5 ref, and this machine's have 2.00 ref",
             ),
             (
                 "cpu: { speed: 0.01 ref }",
                 facts(),
-                "h0: 0.50 % of a CPU of this machine, and",
+                "h0: it asks for 0.50 % of a CPU of this machine, and",
             ),
             (
                 "memory: 9 GiB",
                 facts(),
-                "h0: 9.0 GiB of memory, and this machine has 8.0 GiB",
+                "h0: it asks for 9.0 GiB of memory, and this machine has 8.0 GiB",
             ),
             (
                 "disk: { read: 1 MB/s }",
@@ -420,7 +420,7 @@ mod tests {
             (
                 "disk: { iops: 5 }",
                 tmpfs,
-                "h0: `disk`: /run/x lies on tmpfs, which is on no disk",
+                "h0: `disk`: /run/x is on tmpfs, which has no disk",
             ),
         ] {
             let misfit = allot(1, asked, facts).unwrap_err();
@@ -442,7 +442,7 @@ mod tests {
             (
                 9,
                 "memory: 512 MiB",
-                "all hosts together ask for 4.5 GiB of memory, and 4.0 GiB are free",
+                "all hosts together ask for 4.5 GiB of memory, and 4.0 GiB is free",
             ),
         ] {
             let misfit = allot(count, asked, facts()).unwrap_err();

@@ -109,5 +109,5 @@ fn again(number: u32, most: u32, summary: &Summary) -> String {
     if let Some(reason) = summary.verdict.reasons.first() {
         let _ = write!(text, " ({reason})");
     }
-    text + ": once more"
+    text + ": running it again"
 }

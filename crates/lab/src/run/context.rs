@@ -119,7 +119,7 @@ pub enum RunError {
     /// A virtual run does not fit.
     #[error(
         "this run needs at least {needed:.1} GiB of memory, and the machine has {available:.1} GiB \
-         for it: give it fewer hosts, fewer flows, or fewer flows at a time (their `start`)"
+         available: use fewer hosts or flows, or start flows later so that fewer are active at once"
     )]
     Memory {
         /// GiB that it takes at least.

@@ -190,7 +190,7 @@ impl<'a> Simulation<'a> {
             return;
         }
         if let Some(signal) = self.machine.interrupted() {
-            observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
+            observer.progress(&Progress::Note("interrupted: stopping".to_owned()));
             self.ledger.fail(format!("interrupted by signal {signal}"));
         }
         let (time, hops) = (self.run.now(), self.run.counters().hops);
@@ -313,7 +313,9 @@ impl<'a> Simulation<'a> {
 /// What is worth knowing about the end of a run.
 fn warning(stop: Stop) -> Option<&'static str> {
     match stop {
-        Stop::Idle => Some("nothing was left to happen before all traffic had ended"),
+        Stop::Idle => Some(
+            "the run ended because no packet or timer was left, although some traffic had not finished",
+        ),
         Stop::Done | Stop::Duration => None,
         Stop::Stuck | Stop::NoLookAhead | Stop::Full => None,
     }
@@ -323,16 +325,16 @@ fn warning(stop: Stop) -> Option<&'static str> {
 fn problem(stop: Stop) -> Option<&'static str> {
     match stop {
         Stop::Stuck => Some(
-            "time does not pass any more: hosts answer each other on a path without any delay and \
-             rate; give one of its links a `delay`",
+            "experiment time no longer advances: hosts answer each other over a path without delay \
+             or rate; give one of its links a `delay`",
         ),
         Stop::NoLookAhead => Some(
-            "a link between two cores has no delay any more: give `--threads 1`, or a partition that \
-             does not cut it",
+            "a link between two cores has lost its delay: run with `--threads 1`, or with a partition \
+             that does not cut it",
         ),
         Stop::Full => Some(
-            "a packet found no memory: give the links shorter queues or delays, so that fewer packets \
-             are under way",
+            "no memory was left for a packet: give the links shorter queues or delays, so that fewer \
+             packets are in flight",
         ),
         Stop::Done | Stop::Duration | Stop::Idle => None,
     }

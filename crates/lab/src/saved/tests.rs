@@ -137,7 +137,7 @@ fn what_is_missing_is_unknown_and_what_is_wrong_is_reported() {
         (&format!("{{\"x\":{}", "[".repeat(1_000_000)), "EOF"),
     ] {
         let found = problem(text);
-        let is_summary_error = found.starts_with("/r/summary.json: this is no summary: ");
+        let is_summary_error = found.starts_with("/r/summary.json: this is not a summary: ");
         assert!(
             is_summary_error && (found.contains(said) || text == "[]"),
             "{text:.40}: {found}"
@@ -160,14 +160,14 @@ fn files_that_are_none_or_too_large_are_not_read() {
     fs::create_dir(scratch.0.join(SUMMARY)).unwrap();
     let error = SummaryFile::read(&scratch.0).unwrap_err().to_string();
     assert!(
-        error.ends_with("summary.json: this is no summary: it is no ordinary file"),
+        error.ends_with("summary.json: this is not a summary: it is not a regular file"),
         "{error}"
     );
     // Its length is 0, and it never ends.
     let error = bounded(Path::new("/dev/zero"), 99).unwrap_err().to_string();
-    assert_eq!(error, "it is no ordinary file");
+    assert_eq!(error, "it is not a regular file");
     let error = bounded(&scratch.0, 99).unwrap_err().to_string();
-    assert_eq!(error, "it is no ordinary file");
+    assert_eq!(error, "it is not a regular file");
     // A file whose length says nothing, as those of /proc.
     let error = bounded(Path::new("/proc/self/status"), 9)
         .unwrap_err()

@@ -47,7 +47,7 @@ pub fn send(
             break;
         }
         if !stop.sleep(origin, due) {
-            cut = Some("told to end".to_owned());
+            cut = Some("stopped by a signal".to_owned());
             break;
         }
         // What comes back, as a rule that nobody listens, is an error of this call.

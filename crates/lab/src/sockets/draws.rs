@@ -147,7 +147,7 @@ mod tests {
         for (text, part) in [
             ("10", "no unit"),
             ("{ exponential: 10 }", "no unit"),
-            ("{ exponential: 0 B }", "mean of zero"),
+            ("{ exponential: 0 B }", "mean above zero"),
             ("{ pareto: { mean: 1 kB, shape: 1 } }", "shape"),
             ("{ uniform: [3 kB, 1 kB] }", "second bound"),
             ("{ zipf: 3 }", "write a distribution"),

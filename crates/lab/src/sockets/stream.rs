@@ -100,7 +100,9 @@ pub fn bulk(
         stream.shutdown(Shutdown::Write)?;
         match read_some(&stream, &mut [0], stop)? {
             0 => Ok(origin.elapsed_s()),
-            _ => Err(io::Error::other("the other side is no sink: it answers")),
+            _ => Err(io::Error::other(
+                "the other end is not a `longhaul traffic sink`: it sent data",
+            )),
         }
     };
     let (ended, watched) = watching(&stream, origin, series, work)?;
@@ -185,7 +187,7 @@ fn exchange_once(stream: &TcpStream, exchange: &Exchange, stop: &Stop) -> io::Re
             0 => {
                 return Err(io::Error::new(
                     ErrorKind::UnexpectedEof,
-                    "the sink has closed",
+                    "the sink closed the connection",
                 ));
             }
             length => got += length as u64,
@@ -227,7 +229,7 @@ pub(super) fn read_some(
 }
 
 fn interrupted() -> io::Error {
-    io::Error::new(ErrorKind::Interrupted, "told to end")
+    io::Error::new(ErrorKind::Interrupted, "stopped by a signal")
 }
 
 #[cfg(test)]

@@ -134,7 +134,9 @@ pub(super) fn watching<T>(
         drop(guard);
         (worked, sampler.join())
     });
-    let sampled = sampled.map_err(|_| io::Error::other("the watching thread panicked"))?;
+    let sampled = sampled.map_err(|_| {
+        io::Error::other("the thread that writes the series panicked; please report this")
+    })?;
     Ok((worked, sampled?))
 }
 

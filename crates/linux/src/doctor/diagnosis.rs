@@ -35,7 +35,7 @@ pub(super) fn diagnose(facts: &Facts) -> Vec<Finding> {
         }
         None => findings.push(Finding::warning(
             "namespaces",
-            "not tried: that needs a process with one thread",
+            "not tried: this needs a process with a single thread",
             "run `longhaul doctor`",
         )),
     }
@@ -71,8 +71,9 @@ fn kernel(facts: &Facts) -> Finding {
         return Finding::failed(NAME, format!("{detail} is too old"), remedy);
     }
     if facts.kernel < KERNEL_GOOD {
-        let detail =
-            format!("{detail} joins TCP segments on cables: those are refused as too long");
+        let detail = format!(
+            "{detail} merges TCP segments on veth cables, which the core refuses as too long"
+        );
         return Finding::warning(NAME, detail, "use Linux 5.19 or later");
     }
     Finding::ok(NAME, detail)
@@ -126,8 +127,8 @@ fn cause_of_refusal(facts: &Facts, step: Step, errno: i32) -> (String, String) {
     if blames_apparmor(facts) {
         let label = facts.apparmor_label.as_deref().unwrap_or("unconfined");
         let cause = format!(
-            "AppArmor lets only programs with a profile for it (the sysctl \
-             kernel.apparmor_restrict_unprivileged_userns is 1, our profile is `{label}`)"
+            "AppArmor allows it only to programs with a profile for it (the sysctl \
+             kernel.apparmor_restrict_unprivileged_userns is 1, this program's profile is `{label}`)"
         );
         return (cause, remedy::apparmor(&facts.program));
     }
@@ -140,7 +141,7 @@ fn cause_of_refusal(facts: &Facts, step: Step, errno: i32) -> (String, String) {
         return (cause.to_owned(), remedy::container(kind));
     }
     if facts.chrooted && step == Step::UserNamespace {
-        let cause = "a process in a chroot may not".to_owned();
+        let cause = "the kernel forbids it to processes in a chroot".to_owned();
         let remedy = "run outside of the chroot, or use a container instead of it".to_owned();
         return (cause, remedy);
     }
@@ -268,7 +269,7 @@ fn packets(probe: &Outcomes) -> Finding {
 fn congestion(probe: &Outcomes) -> Finding {
     const NAME: &str = "congestion control";
     match probe.error(Step::Cubic) {
-        None => Finding::ok(NAME, "cubic, the default of hosts, is there"),
+        None => Finding::ok(NAME, "cubic, the default of hosts, is available"),
         Some(errno) => Finding::warning(
             NAME,
             format!("{}: {}", Step::Cubic, words(errno)),
@@ -283,7 +284,7 @@ fn congestion(probe: &Outcomes) -> Finding {
 fn backpressure(probe: &Outcomes) -> Finding {
     const NAME: &str = "backpressure";
     match probe.error(Step::Shaper) {
-        None => Finding::ok(NAME, "tbf, the shaper of hosts' network cards, is there"),
+        None => Finding::ok(NAME, "tbf, which shapes hosts' network cards, is available"),
         Some(errno) => Finding::warning(
             NAME,
             format!(
@@ -330,7 +331,7 @@ fn clock(facts: &Facts) -> Finding {
     let remedy = "choose tsc (or kvm-clock, hyperv_clocksource_tsc_page in a virtual machine) if \
                   /sys/devices/system/clocksource/clocksource0/available_clocksource offers it: \
                   echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
-    Finding::warning(NAME, format!("{detail}: slow, which costs speed"), remedy)
+    Finding::warning(NAME, format!("{detail}, which is slow"), remedy)
 }
 
 fn open_files(facts: &Facts) -> Finding {
@@ -360,7 +361,7 @@ fn starvation(facts: &Facts) -> Finding {
     if facts.schedstat {
         return Finding::ok(
             NAME,
-            "/proc/PID/schedstat tells how long programs waited for a CPU",
+            "/proc/PID/schedstat reports how long programs waited for a CPU",
         );
     }
     let detail = "this kernel has no /proc/PID/schedstat: starved hosts go unnoticed";
@@ -372,13 +373,13 @@ fn memory(facts: &Facts) -> Finding {
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     if facts.memory_bytes < MEMORY_BYTES {
         let detail = format!("{} available", mib(facts.memory_bytes));
-        let remedy = "free some: a run takes 32 MiB for its ring, about 0.3 MiB per host, and \
-                      what `longhaul check FILE` says for its packets";
+        let remedy = "free some: a run takes 32 MiB for its receive ring, about 0.3 MiB per host, \
+                      and for packets what `longhaul check FILE` prints";
         return Finding::warning(NAME, detail, remedy);
     }
     if let Some(left) = facts.committable_bytes.filter(|left| *left < COMMIT_BYTES) {
         let detail = format!(
-            "vm.overcommit_memory is 2 and only {} may be promised",
+            "vm.overcommit_memory is 2, and only {} more may be committed",
             mib(left)
         );
         return Finding::warning(NAME, detail, remedy::sysctl("vm.overcommit_memory=0"));

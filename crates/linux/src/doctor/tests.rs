@@ -371,5 +371,5 @@ fn a_small_or_slow_machine() {
     );
     warn(&change(|f| f.probe = None), "not tried", "longhaul doctor");
     let slow = |f: &mut Facts| (f.clocksource, f.clock_read_ns) = ("hpet".to_owned(), 900);
-    warn(&change(slow), "hpet, read in 900 ns: slow", "tsc");
+    warn(&change(slow), "hpet, read in 900 ns, which is slow", "tsc");
 }

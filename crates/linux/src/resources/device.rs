@@ -22,7 +22,7 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoDevice {
     /// Its file system has no disk.
-    #[error("{} lies on {kind}, which is on no disk that could be throttled", folder.display())]
+    #[error("{} is on {kind}, which has no disk that can be throttled", folder.display())]
     NoDisk {
         /// The folder.
         folder: PathBuf,
@@ -124,6 +124,6 @@ mod tests {
     #[test]
     fn memory_is_no_disk() {
         let error = Device::of(Path::new("/proc/self")).unwrap_err().to_string();
-        assert!(error.contains("/proc/self lies on proc"), "{error}");
+        assert!(error.contains("/proc/self is on proc"), "{error}");
     }
 }

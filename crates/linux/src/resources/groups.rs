@@ -327,7 +327,8 @@ fn limit_disk(
     device: Option<&Device>,
 ) -> io::Result<()> {
     let Some(device) = device else {
-        let message = "the run folder lies on no disk that could be throttled";
+        let message =
+            "the run folder is not on a disk that can be throttled; choose another with --out";
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     };
     let number = &device.number;

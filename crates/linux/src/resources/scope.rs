@@ -48,7 +48,7 @@ pub enum ScopeError {
     #[error("no user's systemd is on the session bus ({0}); start it as `systemctl --user` does")]
     NoManager(String),
     /// There is a unit of this name.
-    #[error("systemd has a unit {0} already; end it with `systemctl --user stop {0}`")]
+    #[error("systemd has a unit {0} already; stop it with `systemctl --user stop {0}`")]
     Exists(String),
     /// The manager does not want to.
     #[error("systemd refuses the scope {unit}: {reason}")]

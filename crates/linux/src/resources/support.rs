@@ -42,7 +42,7 @@ impl fmt::Display for Means {
             Self::GroupsV1 => "control groups (version 1)",
             Self::GroupsV2 => "control groups (version 2)",
             Self::DutyCycle => "stopping and continuing programs (no control groups)",
-            Self::Watchdog => "looking at what programs hold (no control groups)",
+            Self::Watchdog => "polling the memory of programs (no control groups)",
         })
     }
 }
@@ -101,12 +101,12 @@ fn unsupported(controller: Controller, missing: &Missing) -> Unsupported {
              the machine (`--privileged`, or `-v /sys/fs/cgroup:/sys/fs/cgroup:rw`)",
         ),
         Missing::Rights(group) => (
-            format!("this user may make no control groups in {}", shown(group)),
+            format!("this user may not make control groups in {}", shown(group)),
             "run as root",
         ),
         Missing::Busy(group) => (
             format!(
-                "processes in {} keep control groups from being made there",
+                "no control groups can be made in {}, since there are processes in it",
                 shown(group)
             ),
             "start Longhaul in a group of its own that is delegated to it, as `systemd-run \

@@ -117,7 +117,7 @@ fn boot(
     groups::mount(&config.groups).map_err(step("showing its control groups"))?;
     let own_run = is_private(Path::new("/run"));
     let meminfo = identity::give(config, own_run);
-    let meminfo = meminfo.map_err(step("giving it an identity"))?;
+    let meminfo = meminfo.map_err(step("writing its identity files"))?;
     set_sysctls(config, context.pinned).map_err(step("setting its network parameters"))?;
     let mut byte = [0];
     go.read_exact(&mut byte)

@@ -33,7 +33,7 @@ const CABLES: u32 = 0x4c48;
 const GRO_MAX_SIZE: u32 = 1;
 
 /// Why a host is not there: somebody has killed its init.
-const DIED: &str = "its init died while it booted";
+const DIED: &str = "its init process died during boot";
 
 /// The sandbox's main function. Never returns: the process ends here.
 pub(super) fn main<A: Answers>(channel: Channel, uid: u32, gid: u32, answers: Option<A>) -> ! {
@@ -327,7 +327,7 @@ impl Server {
         for ((config, (_, go)), number) in configs.iter().zip(&mut booting).zip(first..) {
             let failed = |e: io::Error| match e.raw_os_error() {
                 Some(libc::ESRCH | libc::EPIPE) => format!("host {}: {DIED}", config.name),
-                _ => format!("host {}: laying its cable: {e}", config.name),
+                _ => format!("host {}: making its cable: {e}", config.name),
             };
             self.lay_cable(config, number).map_err(failed)?;
             go.write_all(b"!").map_err(failed)?;
@@ -474,7 +474,7 @@ impl Server {
             cpus => cpus,
         };
         let warden = Warden::start(&self.hosts, cpus);
-        self.warden = warden.map_err(|e| format!("keeping hosts to resources: {e}"))?;
+        self.warden = warden.map_err(|e| format!("limiting hosts' resources: {e}"))?;
         Ok(())
     }
 

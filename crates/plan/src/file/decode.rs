@@ -101,7 +101,7 @@ impl de::Error for Fault {
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
         let fault = Self::new(format!(
-            "`{}` is none of {}",
+            "`{}` is not one of {}",
             shown(variant),
             known.join(", ")
         ));

@@ -9,11 +9,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-/// A topology by its name and parameters.
+/// A generated topology: its kind and parameters.
 #[derive(Debug)]
 pub(crate) struct Generate;
 
-/// A topology of another format.
+/// A topology from a file in another format.
 #[derive(Debug)]
 pub(crate) struct Import;
 

@@ -69,17 +69,17 @@ link_fields! { spec
         pub(crate) ends: At<Vec<EndSpec>>,
         /// Replaces the name `x-y`. Links of a group get NAME0, NAME1 and so on.
         pub(crate) name: Option<At<String>>,
-        /// What it has in common with others, like `{ kind: backbone }`: `kind=backbone` then
-        /// stands for all that have it.
+        /// Properties by which sets select it, like `{ kind: backbone }`: `kind=backbone`
+        /// stands for all links that have it.
         #[schemars(with = "Option<Named<Scalar>>")]
         pub(crate) labels: Option<Box<LabelsSpec>>,
         /// The largest IP packet it carries, in bytes, 1280 to 9216. Default: the experiment's.
         pub(crate) mtu: Option<Quantity<Mtu>>,
-        /// Which bytes of a packet use up its rate. Default: the experiment's.
+        /// Which bytes of a packet count against its rate. Default: the experiment's.
         pub(crate) framing: Option<Quantity<Framing>>,
-        /// So many parallel links of this kind: `x-y`, `x-y#2` and so on. Default: 1.
+        /// Makes this many parallel links: `x-y`, `x-y#2` and so on. Default: 1.
         pub(crate) bundle: Option<At<u32>>,
-        /// Which of several equally short ways a packet takes. Default: `first`; of a bundle,
+        /// Which of several equal-cost paths a packet takes. Default: `first`; of a bundle,
         /// `flow`.
         pub(crate) balance: Option<BalanceSpec>,
         /// What differs in the direction from the second end to the first.
@@ -89,7 +89,7 @@ link_fields! { spec
 }
 
 link_fields! { spec
-    /// The direction from a link's second end to its first. What is absent is as forward.
+    /// The direction from a link's second end to its first. Absent fields are as forward.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "what differs on the way back, like `{ rate: 100 Mbit/s }`")]
     Back {}
@@ -97,44 +97,44 @@ link_fields! { spec
 }
 
 link_fields! { spec
-    /// What changes about a link while the experiment runs. What is absent stays.
+    /// What changes about a link during the run. Absent fields stay as they are.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(expecting = "what changes, like `{ delay: 50 ms }`")]
     ChangeSpec {
-        /// Which bytes of a packet use up its rate.
+        /// Which bytes of a packet count against its rate.
         pub(crate) framing: Option<Quantity<Framing>>,
     }
     default: "as it is", of_link: here
 }
 
-/// Which of several equally short ways a packet takes.
+/// Which of several equal-cost paths a packet takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "snake_case",
     expecting = "`first`, `flow` or `round_robin`"
 )]
 pub(crate) enum BalanceSpec {
-    /// All take the first by name.
+    /// All packets take the first by name.
     First,
-    /// Each flow (addresses, protocol, ports) keeps to one, chosen by a hash.
+    /// Each flow (addresses, protocol, ports) takes one path, chosen by a hash.
     Flow,
-    /// Each new flow takes the next one in turn, and stays with it.
+    /// Each new flow takes the next path in turn, and stays on it.
     RoundRobin,
 }
 
-/// A distribution of delays; exactly one of the five.
+/// A distribution of delays: exactly one of uniform, normal, pareto, log_normal, gamma and table.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a time or a distribution, like `5 ms` or `{ normal: { mean: 5 ms, deviation: 1 ms } }`"
 )]
 pub(crate) struct DelaySpec {
-    /// Equally likely between two times.
+    /// Uniform between two times.
     #[schemars(length(equal = 2))]
     pub(crate) uniform: Option<At<Vec<Quantity<Span>>>>,
-    /// Normal, cut off at zero and at twice the mean.
+    /// Normal, truncated at zero and at twice the mean.
     pub(crate) normal: Option<At<Spread>>,
-    /// Pareto: few long delays.
+    /// Pareto: rare but long delays.
     pub(crate) pareto: Option<At<Spread>>,
     /// Log-normal.
     pub(crate) log_normal: Option<At<Spread>>,
@@ -144,9 +144,9 @@ pub(crate) struct DelaySpec {
     pub(crate) table: Option<At<String>>,
     /// Added to every delay of `pareto`, `log_normal` and `gamma`. Default: 0 s.
     pub(crate) base: Option<Quantity<Span>>,
-    /// How much a delay resembles the one before. Default: 0 %.
+    /// Correlation of successive delays. Default: 0 %.
     pub(crate) correlation: Option<Quantity<Probability>>,
-    /// Whether packets may overtake each other. Default: false.
+    /// Whether packets may overtake one another. Default: false.
     pub(crate) reorder: Option<bool>,
 }
 
@@ -163,37 +163,37 @@ pub(crate) struct Spread {
     pub(crate) deviation: Quantity<Span>,
 }
 
-/// Which packets are lost; one of the four ways.
+/// A model of loss: one of `one_in`, `rate` with `burst`, `gilbert_elliott` and `pattern`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a probability or a model of loss, like `1 %` or `{ one_in: 100 }`"
 )]
 pub(crate) struct LossSpec {
-    /// Exactly one, chosen at random, of so many packets.
+    /// Exactly one packet, chosen at random, of each this many.
     pub(crate) one_in: Option<At<u32>>,
-    /// The share of packets that are lost, in bursts of `burst` on average.
+    /// The share of packets that are lost, in bursts of mean length `burst`.
     pub(crate) rate: Option<Quantity<Probability>>,
-    /// The mean number of packets that are lost in a row.
+    /// The mean number of consecutive lost packets.
     #[schemars(with = "Option<f64>")]
     pub(crate) burst: Option<At<String>>,
-    /// A good and a bad state, each with a loss of its own.
+    /// The Gilbert–Elliott model: a good and a bad state, each with its own loss.
     pub(crate) gilbert_elliott: Option<At<GilbertElliottSpec>>,
-    /// A file of the characters 0 and 1, over and over, where 1 is lost; relative to the
+    /// A file of the characters 0 and 1, repeated, where 1 is a lost packet; relative to the
     /// experiment file.
     pub(crate) pattern: Option<At<String>>,
 }
 
-/// Two states with a loss of their own.
+/// Two states, each with its own loss.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "the Gilbert–Elliott model, like `{ to_bad: 1 %, to_good: 20 % }`"
 )]
 pub(crate) struct GilbertElliottSpec {
-    /// From good to bad, after each packet.
+    /// Probability of changing from good to bad after a packet.
     pub(crate) to_bad: Quantity<Probability>,
-    /// From bad to good, after each packet.
+    /// Probability of changing from bad to good after a packet.
     pub(crate) to_good: Quantity<Probability>,
     /// Loss in the good state. Default: 0 %.
     pub(crate) in_good: Option<Quantity<Probability>>,
@@ -201,18 +201,18 @@ pub(crate) struct GilbertElliottSpec {
     pub(crate) in_bad: Option<Quantity<Probability>>,
 }
 
-/// Packets that are held back, and so come out after packets behind them.
+/// Packets that are held back, so that later packets overtake them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "which packets are held back for how long, like `{ probability: 1 %, delay: 2 ms }`"
 )]
 pub(crate) struct ReorderSpec {
-    /// Each with this probability.
+    /// Each packet with this probability.
     pub(crate) probability: Option<Quantity<Probability>>,
-    /// Exactly one, chosen at random, of so many packets.
+    /// Exactly one packet, chosen at random, of each this many.
     pub(crate) one_in: Option<At<u32>>,
-    /// How much longer.
+    /// How long they are held back.
     pub(crate) delay: Quantity<Span>,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct ReorderSpec {
     expecting = "a length or a discipline, like `250 packets`, `codel` or `{ codel: { target: 5 ms } }`"
 )]
 pub(crate) enum QueueSpec {
-    /// In order of entry; what finds no room is dropped.
+    /// First in, first out; packets that find no room are dropped.
     DropTail(DropTailSpec),
     /// Random early detection.
     Red(RedSpec),
@@ -235,14 +235,14 @@ pub(crate) enum QueueSpec {
     FqCodel(FqCodelSpec),
 }
 
-/// In order of entry.
+/// First in, first out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "drop-tail, like `{ limit: 250 packets }`"
 )]
 pub(crate) struct DropTailSpec {
-    /// What may wait. Default: 1000 packets.
+    /// The largest backlog. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
 }
 
@@ -253,17 +253,17 @@ pub(crate) struct DropTailSpec {
     expecting = "RED, like `{ limit: 64 KiB, min: 10 KiB, max: 30 KiB }`"
 )]
 pub(crate) struct RedSpec {
-    /// What may wait. Default: 1000 packets.
+    /// The largest backlog. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
-    /// The average queue below which nothing is dropped. Default: by the limit.
+    /// The average backlog below which nothing is dropped. Default: a twelfth of the limit.
     pub(crate) min: Option<Quantity<QueueLimit>>,
-    /// The average queue at which `probability` is reached. Default: by the limit.
+    /// The average backlog at which `probability` is reached. Default: a quarter of the limit.
     pub(crate) max: Option<Quantity<QueueLimit>>,
-    /// The probability at `max`. Default: 2 %.
+    /// The drop probability at `max`. Default: 10 %.
     pub(crate) probability: Option<Quantity<Probability>>,
-    /// The weight of a new sample in the average is 2 to the power of minus this. Default: 9.
+    /// The weight of a new sample in the average is 2^-weight. Default: 9.
     pub(crate) weight: Option<At<u32>>,
-    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    /// Whether to mark packets of ECN-capable transports instead of dropping them. Default: false.
     pub(crate) ecn: Option<bool>,
 }
 
@@ -274,13 +274,13 @@ pub(crate) struct RedSpec {
     expecting = "CoDel, like `{ target: 5 ms, interval: 100 ms }`"
 )]
 pub(crate) struct CodelSpec {
-    /// What may wait. Default: 1000 packets.
+    /// The largest backlog. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
-    /// The standing delay that is accepted. Default: 5 ms.
+    /// The standing queueing delay that is accepted. Default: 5 ms.
     pub(crate) target: Option<Quantity<Span>>,
-    /// How long it may be exceeded. Default: 100 ms.
+    /// How long `target` may be exceeded. Default: 100 ms.
     pub(crate) interval: Option<Quantity<Span>>,
-    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    /// Whether to mark packets of ECN-capable transports instead of dropping them. Default: false.
     pub(crate) ecn: Option<bool>,
 }
 
@@ -288,15 +288,15 @@ pub(crate) struct CodelSpec {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "PIE, like `{ target: 15 ms }`")]
 pub(crate) struct PieSpec {
-    /// What may wait. Default: 1000 packets.
+    /// The largest backlog. Default: 1000 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
-    /// The delay aimed at. Default: 15 ms.
+    /// The queueing delay that the controller aims at. Default: 15 ms.
     pub(crate) target: Option<Quantity<Span>>,
-    /// How often the probability is computed. Default: 15 ms.
+    /// How often the drop probability is updated. Default: 15 ms.
     pub(crate) update: Option<Quantity<Span>>,
-    /// Bursts that pass undisturbed. Default: 150 ms.
+    /// The length of bursts that pass without drops. Default: 150 ms.
     pub(crate) max_burst: Option<Quantity<Span>>,
-    /// Mark packets of transports that know ECN instead of dropping them. Default: false.
+    /// Whether to mark packets of ECN-capable transports instead of dropping them. Default: false.
     pub(crate) ecn: Option<bool>,
 }
 
@@ -307,17 +307,17 @@ pub(crate) struct PieSpec {
     expecting = "FQ-CoDel, like `{ flows: 1024, target: 5 ms }`"
 )]
 pub(crate) struct FqCodelSpec {
-    /// What may wait in all flow queues together. Default: 10240 packets.
+    /// The largest backlog of all flow queues together. Default: 10240 packets.
     pub(crate) limit: Option<Quantity<QueueLimit>>,
-    /// Flow queues. Default: 1024.
+    /// The number of flow queues. Default: 1024.
     pub(crate) flows: Option<At<u32>>,
     /// Bytes that a flow queue may send in a round. Default: 1514 B.
     pub(crate) quantum: Option<Quantity<Bytes>>,
-    /// The standing delay that is accepted. Default: 5 ms.
+    /// The standing queueing delay that is accepted. Default: 5 ms.
     pub(crate) target: Option<Quantity<Span>>,
-    /// How long it may be exceeded. Default: 100 ms.
+    /// How long `target` may be exceeded. Default: 100 ms.
     pub(crate) interval: Option<Quantity<Span>>,
-    /// Mark packets of transports that know ECN instead of dropping them. Default: true.
+    /// Whether to mark packets of ECN-capable transports instead of dropping them. Default: true.
     pub(crate) ecn: Option<bool>,
 }
 
@@ -333,12 +333,12 @@ pub(crate) struct TraceSpec {
     /// A file of delivery opportunities as mahimahi writes them, relative to the experiment
     /// file.
     pub(crate) mahimahi: Option<At<String>>,
-    /// Whether it starts over at its end instead of keeping its last value. Default: false.
+    /// Whether it starts again at its end instead of keeping its last value. Default: false.
     #[serde(rename = "loop")]
     pub(crate) again: Option<bool>,
-    /// Whether values between two samples lie on a line. Default: false.
+    /// Whether values between samples are interpolated linearly. Default: false.
     pub(crate) interpolate: Option<bool>,
-    /// When in the experiment it begins. Default: 0 s.
+    /// The experiment time at which it begins. Default: 0 s.
     pub(crate) offset: Option<Quantity<Span>>,
 }
 
@@ -358,23 +358,23 @@ pub(crate) struct EventSpec {
     /// The router or routers that fail or come back, with all their links.
     #[serde(default)]
     pub(crate) router: OneOrMany,
-    /// What changes about the link, at once.
+    /// Fields of the link that change at once.
     pub(crate) set: Option<At<ChangeSpec>>,
-    /// What changes about the link in a straight line from its value at that time.
+    /// Fields of the link that change linearly from their values at that time.
     pub(crate) ramp: Option<At<ChangeSpec>>,
     /// How long the ramp takes.
     pub(crate) over: Option<Quantity<Span>>,
     /// How often the ramp changes the value. Default: 10 ms.
     pub(crate) step: Option<Quantity<Span>>,
-    /// It fails for so long, or for good (`true`).
+    /// It fails for this time, or until it is brought up (`true`).
     pub(crate) down: Option<Quantity<Outage>>,
-    /// It comes back (`true`).
+    /// It is brought up (`true`).
     pub(crate) up: Option<At<bool>>,
-    /// Whether what waits in queues survives the failure. Default: false.
+    /// Whether packets in the queue and in service survive the failure. Default: false.
     pub(crate) keep_queue: Option<At<bool>>,
-    /// Happens again and again, so long after the time before.
+    /// The period of repetition, from one beginning to the next.
     pub(crate) every: Option<Quantity<Span>>,
-    /// How often it happens in all. Default: until the end of the run.
+    /// The number of occurrences. Default: until the end of the run.
     pub(crate) times: Option<At<u64>>,
 }
 
@@ -385,6 +385,6 @@ pub(crate) struct EventSpec {
     expecting = "routing settings, like `{ convergence: 1 s }`"
 )]
 pub(crate) struct RoutingSpec {
-    /// From a failure or repair until routes follow it. Default: 1 s.
+    /// The time from a failure or repair until routes follow it. Default: 1 s.
     pub(crate) convergence: Option<Quantity<Span>>,
 }

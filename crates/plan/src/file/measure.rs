@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::wrap::{At, Checked, Either, OneOrMany, Quantity};
 
-/// What is written down as the run goes on, besides one row a second.
+/// Which series and captures the run records, besides one row a second.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -16,25 +16,26 @@ use super::wrap::{At, Checked, Either, OneOrMany, Quantity};
 pub(crate) struct MeasureSpec {
     /// The width of a bin of the series in `of`, 1 ms to 1 h. Default: 1 s.
     pub(crate) every: Option<Quantity<Span>>,
-    /// Which series are written: `pipes`, `flows`, `core`, or a list of them. Default: all three,
-    /// where `every` or `links` is there.
+    /// Which series have these bins: `pipes`, `flows`, `core`, or a list of them. Default: all three,
+    /// if `every` or `links` is given.
     #[serde(default)]
     pub(crate) of: OneOrMany,
-    /// The links and pipes that `pipes` is about, by name, pattern or label. Default: all.
+    /// The links and pipes that the series `pipes` covers, by name, pattern or label. Default: all.
     #[serde(default)]
     pub(crate) links: OneOrMany,
-    /// The interval at which the state of TCP connections is written down, 1 ms to 1 h. Default: never.
+    /// The sampling interval of the state of TCP connections, 1 ms to 1 h. Default: never.
     pub(crate) connections: Option<Quantity<Span>>,
-    /// The interval at which hosts' use of CPUs is written down, 1 ms to 1 h. Default: never.
+    /// The sampling interval of hosts' use of CPUs, 1 ms to 1 h. Default: never.
     pub(crate) hosts: Option<Quantity<Span>>,
     /// The format of series. Default: `parquet`.
     pub(crate) format: Option<FormatSpec>,
-    /// What all series together may take on disk; bins become wider before they take more. Default: 2 GB.
+    /// The disk space that all series together may take; bins become wider to stay below it. Default:
+    /// 2 GB.
     pub(crate) disk: Option<Quantity<Bytes>>,
-    /// Pipes whose packets are written to pcapng files, by name or with more said.
+    /// Links and pipes whose packets are captured to pcapng files: names, or maps with further fields.
     #[serde(default)]
     pub(crate) capture: Vec<Checked<Either<At<String>, At<CaptureSpec>>>>,
-    /// Pipes whose single packets are followed for a while.
+    /// Links and pipes whose packets are recorded one by one.
     #[serde(default)]
     pub(crate) packets: Vec<Checked<At<PacketsSpec>>>,
 }
@@ -58,14 +59,14 @@ pub(crate) enum FormatSpec {
 pub(crate) struct CaptureSpec {
     /// The links and pipes, by name, pattern or label.
     pub(crate) link: OneOrMany,
-    /// Where in the pipe: what comes to it, or what comes out of it. Default: `exit`.
+    /// Where in the pipe packets are captured: at its entry or its exit. Default: `exit`.
     #[serde(default)]
     pub(crate) at: PointSpec,
-    /// Which packets, in the language of docs/captures.md. Default: all.
+    /// Which packets, in the filter language of docs/captures.md. Default: all.
     pub(crate) filter: Option<At<String>>,
-    /// How many bytes of each packet. Default: all.
+    /// Bytes to keep of each packet. Default: all.
     pub(crate) snaplen: Option<Quantity<Bytes>>,
-    /// The largest file; packets beyond are counted only. Default: 1 GB.
+    /// The largest size of the file; packets beyond it are only counted. Default: 1 GB.
     pub(crate) size: Option<Quantity<Bytes>>,
 }
 
@@ -73,14 +74,14 @@ pub(crate) struct CaptureSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", expecting = "`entry` or `exit`")]
 pub(crate) enum PointSpec {
-    /// What reaches the pipe, whatever becomes of it there.
+    /// Packets that reach the pipe, whatever happens to them there.
     Entry,
-    /// What comes out of it, and what it drops.
+    /// Packets that leave the pipe, and those that it drops.
     #[default]
     Exit,
 }
 
-/// Single packets of pipes for a while.
+/// Packets of pipes recorded one by one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -89,9 +90,9 @@ pub(crate) enum PointSpec {
 pub(crate) struct PacketsSpec {
     /// The links and pipes, by name, pattern or label.
     pub(crate) link: OneOrMany,
-    /// From when on. Default: 0 s.
+    /// When recording begins. Default: 0 s.
     pub(crate) from: Option<Quantity<Span>>,
-    /// For how long. Default: to the end.
+    /// How long recording lasts. Default: to the end.
     #[serde(rename = "for")]
     pub(crate) lasts: Option<Quantity<Span>>,
 }

@@ -11,7 +11,7 @@ use super::wrap::{At, Either, Quantity};
 /// What is said of a host's CPUs.
 pub(crate) type CpuField = Either<Quantity<CpuAmount>, At<CpuSpec>>;
 
-/// A number of CPUs, each of a speed.
+/// A number of CPUs of a given speed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -20,23 +20,23 @@ pub(crate) type CpuField = Either<Quantity<CpuAmount>, At<CpuSpec>>;
 pub(crate) struct CpuSpec {
     /// How many CPUs its programs have. Default: 1.
     pub(crate) count: Option<At<u32>>,
-    /// How fast each of them is: in `ref`, which `longhaul calibrate` measures, or as a share of
-    /// one of the machine's. Default: 100 %.
+    /// The speed of each of them: in `ref`, the reference that `longhaul calibrate` measures against,
+    /// or as a share of one of the machine's CPUs. Default: 100 %.
     pub(crate) speed: Option<Quantity<CpuSpeed>>,
 }
 
-/// What a disk does at most.
+/// Limits of a disk.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a disk, like `{ read: 20 MB/s, write: 10 MB/s, iops: 200 }`"
 )]
 pub(crate) struct DiskSpec {
-    /// Bytes a second that are read. Default: as fast as the machine's.
+    /// Bytes read per second. Default: unlimited.
     pub(crate) read: Option<Quantity<ByteRate>>,
-    /// Bytes a second that are written. Default: as fast as the machine's.
+    /// Bytes written per second. Default: unlimited.
     pub(crate) write: Option<Quantity<ByteRate>>,
-    /// Reads a second, and as many writes. Default: as many as the machine's.
+    /// Reads per second, and as many writes per second. Default: unlimited.
     pub(crate) iops: Option<At<u32>>,
 }
 

@@ -176,14 +176,14 @@ impl Setter<'_> {
                 Some(item) => self.enter(item, done + segment.len(), value),
                 None => {
                     let message =
-                        format!("there is no entry {index}: the list has {count}, from 0 on");
+                        format!("there is no entry {index}: the list has {count}, numbered from 0");
                     Err(self.fault(done, width, message))
                 }
             };
         }
         if self.path[..done] != *"topology.links." {
             let message = format!("there is no entry `{}` in this list", shown(segment));
-            let hint = "entries of a list are named by their number, from 0 on";
+            let hint = "entries of a list are named by their number, starting at 0";
             return Err(self
                 .fault(done, segment.chars().count(), message)
                 .hint(hint));
@@ -231,7 +231,11 @@ impl Setter<'_> {
             }
         };
         if like.is_empty() {
-            let message = format!("no {} has a name like `{}`", kind[0], shown(pattern));
+            let message = format!(
+                "no {} has a name that matches `{}`",
+                kind[0],
+                shown(pattern)
+            );
             return Err(self
                 .fault(done, width, message)
                 .hint(existing(kind, known.filter(|name| !name.is_empty()))));

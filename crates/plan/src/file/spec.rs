@@ -26,26 +26,27 @@ pub(crate) struct Experiment {
     /// What the experiment is called: letters, digits, `-`, `_` and `.`. Default: the file's
     /// name without its ending.
     pub(crate) name: Option<At<String>>,
-    /// Every random draw follows from it. Default: 1.
+    /// The seed of every random draw. Default: 1.
     pub(crate) seed: Option<At<u64>>,
     /// What drives the experiment's time. Default: `real`.
     pub(crate) clock: Option<At<Clock>>,
-    /// Upper bound of the run; it ends earlier when its programs have ended. Default: none.
+    /// Upper bound of the run; it ends earlier when its programs, and all traffic that ends by itself,
+    /// have ended. Default: none.
     pub(crate) duration: Option<Quantity<Span>>,
-    /// The largest IP packet of links that do not say their own, in bytes, 1280 to 9216.
-    /// Default: 1500.
+    /// The largest IP packet, in bytes, of links that set no `mtu`; 1280 to 9216. Default: 1500.
     pub(crate) mtu: Option<Quantity<Mtu>>,
-    /// Which bytes of a packet use up a link's rate, for links that do not say their own.
+    /// Which bytes of a packet count against a link's rate, for links that set no `framing`.
     /// Default: `ethernet`.
     pub(crate) framing: Option<Quantity<Framing>>,
-    /// How late packets may be in a run that is called faithful. Default: 200 us.
+    /// How much later than due a packet may leave without counting as late; above 0, at most 100 ms.
+    /// Default: 200 us.
     pub(crate) tolerance: Option<Quantity<Span>>,
-    /// Whether hosts hand over super-packets, which are split into packets at the door. Default:
-    /// true.
+    /// Whether hosts send super-packets (segmentation offload), which are split into packets at
+    /// ingress. Default: true.
     pub(crate) offload: Option<bool>,
     /// Nodes and the links between them.
     pub(crate) topology: TopologySpec,
-    /// TCP of all hosts that do not say their own.
+    /// TCP settings of all hosts that set none.
     pub(crate) tcp: Option<Tcp>,
     /// The programs to run, by name.
     #[serde(default)]
@@ -58,7 +59,7 @@ pub(crate) struct Experiment {
     pub(crate) events: Vec<Checked<At<EventSpec>>>,
     /// How routers react to failures.
     pub(crate) routing: Option<RoutingSpec>,
-    /// What is written down as the run goes on. Default: one row a second.
+    /// Which series and captures the run records. Default: one row a second.
     pub(crate) measure: Option<MeasureSpec>,
 }
 
@@ -71,23 +72,29 @@ pub(crate) struct Experiment {
 pub(crate) enum Clock {
     /// The machine's clock: programs run at their own speed.
     Real,
-    /// As fast as the machine computes; for traffic that is modelled.
+    /// As fast as the machine computes; for modelled traffic without programs.
     Virtual,
-    /// So many seconds of real time carry one second of experiment time.
-    Dilated(#[expect(dead_code, reason = "this version runs only the real clock")] u32),
+    /// One second of experiment time takes this many seconds of real time.
+    Dilated(
+        #[expect(
+            dead_code,
+            reason = "this version runs only the real and the virtual clock"
+        )]
+        u32,
+    ),
 }
 
 /// Nodes and links.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a topology (`nodes: …`, `links: …`)")]
 pub(crate) struct TopologySpec {
-    /// A topology by its name and parameters; `nodes` and `links` are added to it.
+    /// A generated topology: its kind and parameters; `nodes` and `links` are added to it.
     #[expect(
         dead_code,
         reason = "it has become nodes and links when the file is decoded"
     )]
     pub(crate) generate: Option<Generate>,
-    /// A topology of another format; `nodes` and `links` are added to it.
+    /// A topology from a file in another format; `nodes` and `links` are added to it.
     #[expect(
         dead_code,
         reason = "it has become nodes and links when the file is decoded"
@@ -101,30 +108,31 @@ pub(crate) struct TopologySpec {
     pub(crate) links: Vec<Checked<At<LinkSpec>>>,
 }
 
-/// A node, or a group of equal nodes.
+/// A node, or a group of nodes with the same fields.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a node, like `{ kind: host }`")]
 pub(crate) struct NodeSpec {
-    /// Hosts run programs, routers forward, lans join what is linked to them. Default: `host`.
+    /// Hosts run programs, routers forward packets, LAN segments join what is linked to them. Default:
+    /// `host`.
     #[serde(default)]
     pub(crate) kind: Kind,
-    /// Makes this a group: the nodes NAME0, NAME1 and so on, so many of them.
+    /// Makes this a group of this many nodes: NAME0, NAME1 and so on.
     pub(crate) count: Option<At<u32>>,
-    /// An IPv4 address, an IPv6 address or a list of one of each. Default: given automatically.
+    /// An IPv4 address, an IPv6 address or a list of one of each. Default: assigned automatically.
     #[serde(default)]
     pub(crate) address: OneOrMany,
-    /// What it has in common with others, like `{ tier: edge }`: `tier=edge` then stands for all
+    /// Properties by which sets select it, like `{ tier: edge }`: `tier=edge` stands for all nodes
     /// that have it.
     #[schemars(with = "Option<Named<Scalar>>")]
     pub(crate) labels: Option<Box<LabelsSpec>>,
-    /// TCP of this host.
+    /// TCP settings of this host. Default: the experiment's.
     pub(crate) tcp: Option<At<Tcp>>,
     /// The CPU time of its programs: a share of one CPU, a number of CPUs, or a number and a speed.
     /// Default: all that the machine has for programs.
     pub(crate) cpu: Option<CpuField>,
     /// The memory of its programs. Default: the machine's.
     pub(crate) memory: Option<Quantity<Bytes>>,
-    /// How fast its disk is. Default: the machine's.
+    /// The speed of its disk. Default: the machine's.
     pub(crate) disk: Option<Box<At<DiskSpec>>>,
     /// Where drawings show it: x to the right, y upwards, in any unit.
     #[schemars(with = "Option<[f64; 2]>")]
@@ -142,7 +150,7 @@ impl NodeSpec {
     }
 }
 
-/// What a node does with packets that are not for it.
+/// What a node does with packets that are not addressed to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", expecting = "`host`, `router` or `lan`")]
 pub(crate) enum Kind {
@@ -151,22 +159,24 @@ pub(crate) enum Kind {
     Host,
     /// Forwards packets; runs no programs.
     Router,
-    /// A segment: joins hosts and routers as a switch does, and floods broadcast and multicast.
+    /// A LAN segment: joins hosts and routers as a switch does, and floods broadcast and multicast.
     Lan,
 }
 
-/// The TCP of a host's kernel.
+/// TCP settings of a host's kernel.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "TCP settings, like `{ congestion: reno }`"
 )]
 pub(crate) struct Tcp {
-    /// Congestion control. Default: `cubic`.
+    /// Congestion control, by the kernel's name. Default: `cubic`.
     pub(crate) congestion: Option<At<String>>,
-    /// Largest receive buffer. Default: four times the largest bandwidth-delay product.
+    /// Largest receive buffer (maximum of `tcp_rmem`). Default: four times the largest bandwidth-delay
+    /// product of the host's paths.
     pub(crate) rmem: Option<Quantity<Bytes>>,
-    /// Largest send buffer. Default: four times the largest bandwidth-delay product.
+    /// Largest send buffer (maximum of `tcp_wmem`). Default: four times the largest bandwidth-delay
+    /// product of the host's paths.
     pub(crate) wmem: Option<Quantity<Bytes>>,
     /// Explicit congestion notification. Default: false.
     pub(crate) ecn: Option<bool>,
@@ -189,29 +199,31 @@ pub(crate) struct Program {
     /// The program or programs that must be ready, or have exited 0, before this one starts.
     #[serde(default)]
     pub(crate) after: OneOrMany,
-    /// A service does not hold the run and is stopped at its end. Default: false.
+    /// Whether it is a service: the run does not wait for it to end, and stops it at its own end.
+    /// Default: false.
     #[serde(default)]
     pub(crate) service: bool,
-    /// Further environment variables.
+    /// Additional environment variables.
     #[serde(default)]
     #[schemars(with = "Named<Scalar>")]
     pub(crate) env: Named<At<String>>,
-    /// Where it runs. Default: a folder per host inside the run folder.
+    /// Its working folder; a relative path starts at the experiment file. Default: a folder per host
+    /// inside the run folder.
     pub(crate) cwd: Option<At<String>>,
     /// How long it may run before it is stopped, which is a failure. Default: no limit.
     pub(crate) timeout: Option<Quantity<Span>>,
-    /// Whose rights it has. Default: `caller`.
+    /// The user that it runs as. Default: `caller`.
     #[serde(default, rename = "as")]
     pub(crate) user: User,
 }
 
-/// Whose rights a program has.
+/// The user that a program runs as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", expecting = "`caller` or `root`")]
 pub(crate) enum User {
-    /// The user's own.
+    /// The user who started the run.
     #[default]
     Caller,
-    /// Those of root within the run's own namespaces.
+    /// Root within the run's own namespaces.
     Root,
 }

@@ -21,8 +21,8 @@ pub(crate) type Varying<T> = Either<Quantity<T>, At<DrawSpec<T>>>;
     expecting = "modelled traffic, like `{ from: a, to: b, bytes: 100 MB }`"
 )]
 pub(crate) struct TrafficSpec {
-    /// Who opens the flows: a host, a group, `all`, a pattern (`web*`), a label (`tier=edge`), or
-    /// a list of these.
+    /// Who opens the flows, and sends or asks: a host, a group, `all`, a pattern (`web*`), a label
+    /// (`tier=edge`), or a list of these.
     pub(crate) from: OneOrMany,
     /// The other end, named the same way; `HOST:PORT` is the port of a program.
     pub(crate) to: OneOrMany,
@@ -32,25 +32,25 @@ pub(crate) struct TrafficSpec {
     pub(crate) model: Option<At<ModelSpec>>,
     /// The IP version, 4 or 6. Default: 4.
     pub(crate) ip: Option<At<u32>>,
-    /// So many flows for each pair of hosts: at once, or one after the other with `every`.
+    /// The number of flows of each pair of hosts: all at once, or one after another with `every`.
     /// Default: 1.
     pub(crate) flows: Option<At<u64>>,
-    /// How long after a flow the next one of its pair starts.
+    /// The time from the start of a flow to the start of the next one of its pair.
     pub(crate) every: Option<Varying<Span>>,
-    /// When it starts. Default: 0 s.
+    /// When flows start. Default: 0 s.
     pub(crate) start: Option<Varying<Span>>,
-    /// When it ends at the latest. Default: with the run.
+    /// When flows end at the latest. Default: with the run.
     pub(crate) stop: Option<Quantity<Span>>,
-    /// What each flow carries; not for requests. Default: no end.
+    /// The payload of each flow; not for requests. Default: no end.
     pub(crate) bytes: Option<Varying<Bytes>>,
     /// Congestion control of TCP: `reno`, `bic`, `cubic`, `bbr`, `vegas` or `dctcp`. Default: the
     /// host's.
     pub(crate) congestion: Option<At<String>>,
     /// Further settings of TCP, by Linux's names.
     pub(crate) tcp: Option<At<FlowTcp>>,
-    /// TCP: what a client asks with. Makes each flow a series of requests and responses.
+    /// TCP: the size of requests. Makes each flow a series of requests and responses.
     pub(crate) request: Option<Varying<Bytes>>,
-    /// TCP: what the server answers with.
+    /// TCP: the size of responses.
     pub(crate) response: Option<Varying<Bytes>>,
     /// How long the client waits before its next request. Default: 0 s.
     pub(crate) think: Option<Varying<Span>>,
@@ -58,20 +58,20 @@ pub(crate) struct TrafficSpec {
     pub(crate) requests: Option<At<u64>>,
     /// Whether all requests share a connection, or each has its own. Default: `keep`.
     pub(crate) connection: Option<At<ConnectionSpec>>,
-    /// Payload per second, instead of as fast as TCP takes it. Datagrams need it.
+    /// Payload per second, instead of as fast as TCP can send. UDP needs it.
     pub(crate) rate: Option<Quantity<Rate>>,
-    /// UDP: payload of a packet. Default: what the MTU has room for.
+    /// UDP: the payload of a datagram. Default: what the MTU has room for.
     pub(crate) packet: Option<Quantity<Bytes>>,
-    /// How packets follow each other at `rate`. Default: `even`.
+    /// The intervals between packets at `rate`. Default: `even`.
     pub(crate) gaps: Option<At<GapsSpec>>,
-    /// How long it sends at `rate` before it is silent.
+    /// How long it sends at `rate` before each silence.
     pub(crate) on: Option<Varying<Span>>,
-    /// How long it is silent.
+    /// How long each silence lasts.
     pub(crate) off: Option<Varying<Span>>,
     /// A CSV file of flows, instead of `from`, `to`, `start` and `bytes`; relative to the
     /// experiment file.
     pub(crate) replay: Option<At<String>>,
-    /// Whether congestion window and threshold are written down over time.
+    /// Whether each flow's congestion window and slow start threshold are recorded over time.
     /// Default: false.
     pub(crate) series: bool,
 }
@@ -83,15 +83,15 @@ pub(crate) struct TrafficSpec {
     expecting = "`pairwise`, `all-to-all`, `permutation`, `incast` or `{ random: 4 }`"
 )]
 pub(crate) enum PatternSpec {
-    /// The first with the first, the second with the second; one host with each of many.
+    /// The first with the first, the second with the second, and so on; one host with each of many.
     Pairwise,
     /// Each with every other.
     AllToAll,
-    /// Each with one other, chosen at random, so that each is chosen once.
+    /// Each with one other, chosen at random so that each is chosen once.
     Permutation,
     /// Many with one, all at once.
     Incast,
-    /// Each with so many others, chosen at random.
+    /// Each with this many others, chosen at random.
     Random(u32),
 }
 
@@ -105,27 +105,27 @@ pub(crate) enum ModelSpec {
     Udp,
 }
 
-/// How packets follow each other.
+/// The intervals between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", expecting = "`even` or `poisson`")]
 pub(crate) enum GapsSpec {
-    /// At equal distances.
+    /// Equal intervals.
     Even,
-    /// At random and independent ones: a Poisson process.
+    /// Random, independent intervals: a Poisson process.
     Poisson,
 }
 
-/// What becomes of a connection after a response.
+/// What happens to a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", expecting = "`keep` or `new`")]
 pub(crate) enum ConnectionSpec {
-    /// The next request uses it too.
+    /// The next request uses it as well.
     Keep,
-    /// The next request opens another one.
+    /// The next request opens a new one.
     New,
 }
 
-/// A distribution; exactly one of the five.
+/// A distribution: exactly one of uniform, exponential, normal, log_normal and pareto.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -134,16 +134,16 @@ pub(crate) enum ConnectionSpec {
 )]
 #[schemars(inline, rename = "Distribution", bound = "Quantity<T>: JsonSchema")]
 pub(crate) struct DrawSpec<T> {
-    /// Equally likely between two bounds.
+    /// Uniform between two bounds.
     #[schemars(length(equal = 2))]
     pub(crate) uniform: Option<At<Vec<Quantity<T>>>>,
     /// Exponential with this mean.
     pub(crate) exponential: Option<Quantity<T>>,
-    /// Normal, cut off at zero and at twice the mean.
+    /// Normal, truncated at zero and at twice the mean.
     pub(crate) normal: Option<At<SpreadSpec<T>>>,
     /// Log-normal.
     pub(crate) log_normal: Option<At<SpreadSpec<T>>>,
-    /// Pareto: a few large values weigh most.
+    /// Pareto: heavy-tailed.
     pub(crate) pareto: Option<At<TailSpec<T>>>,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct SpreadSpec<T> {
     pub(crate) deviation: Quantity<T>,
 }
 
-/// A Pareto distribution by its mean and its tail.
+/// A Pareto distribution by its mean and its shape.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -173,7 +173,7 @@ pub(crate) struct SpreadSpec<T> {
 pub(crate) struct TailSpec<T> {
     /// The mean.
     pub(crate) mean: Quantity<T>,
-    /// The tail's exponent, above 1.
+    /// The shape, which is the exponent of the tail; above 1.
     #[schemars(with = "f64")]
     pub(crate) shape: At<String>,
 }
@@ -194,13 +194,13 @@ pub(crate) struct FlowTcp {
     pub(crate) wmem: Option<Quantity<Bytes>>,
     /// Explicit congestion notification. Default: the host's.
     pub(crate) ecn: Option<bool>,
-    /// First congestion window, in segments. Default: 10.
+    /// Initial congestion window, in segments. Default: 10.
     pub(crate) initcwnd: Option<At<u32>>,
     /// Largest congestion window, in segments. Default: none.
     pub(crate) cwnd_clamp: Option<At<u32>>,
-    /// First slow start threshold, in segments. Default: none.
+    /// Initial slow start threshold, in segments. Default: none.
     pub(crate) ssthresh: Option<At<u32>>,
-    /// Least allowance of the retransmission timer for variation. Default: 200 ms.
+    /// Minimum of the retransmission timer's allowance for variation. Default: 200 ms.
     pub(crate) rto_min: Option<Quantity<Span>>,
     /// Longest retransmission timer. Default: 120 s.
     pub(crate) rto_max: Option<Quantity<Span>>,
@@ -222,16 +222,16 @@ pub(crate) struct FlowTcp {
     pub(crate) timestamps: Option<bool>,
     /// Window scaling. Default: true.
     pub(crate) window_scaling: Option<bool>,
-    /// Losses found by time instead of by counting. Default: true.
+    /// Loss detection by time (RACK) instead of by duplicate acknowledgements. Default: true.
     pub(crate) rack: Option<bool>,
     /// Tail loss probes. Default: true.
     pub(crate) tlp: Option<bool>,
-    /// Small segments do not wait for acknowledgements. Default: false.
+    /// Whether small segments are sent without waiting for acknowledgements. Default: false.
     pub(crate) nodelay: Option<bool>,
-    /// An idle connection starts anew. Default: true.
+    /// Whether an idle connection goes back to slow start. Default: true.
     pub(crate) slow_start_after_idle: Option<bool>,
-    /// Segments spread over the round trip. Default: as the congestion control asks.
+    /// Whether segments are paced over the round trip. Default: as the congestion control asks.
     pub(crate) pacing: Option<bool>,
-    /// CUBIC leaves slow start before losses. Default: true.
+    /// Whether CUBIC leaves slow start before losses (HyStart). Default: true.
     pub(crate) hystart: Option<bool>,
 }

@@ -70,7 +70,7 @@ impl FromStr for Mtu {
         let bytes = text.strip_suffix('B').unwrap_or(text).trim_end();
         bytes.parse().map(Self).map_err(|_| UnitError {
             problem: format!(
-                "`{}` is no number of bytes",
+                "`{}` is not a number of bytes",
                 crate::text::error::shown(text)
             ),
             example: "1500",
@@ -121,7 +121,7 @@ impl FromStr for Outage {
             (_, Ok(span)) if span > Span::ZERO => Ok(Self(Some(span))),
             (other, _) => Err(UnitError {
                 problem: format!(
-                    "`{}` is no time for which something fails",
+                    "`{}` is not a duration of a failure",
                     crate::text::error::shown(other)
                 ),
                 example: "down: 2 s` or `down: true",
@@ -180,7 +180,7 @@ impl FromStr for BitErrors {
         if text.ends_with('%') {
             return text.parse().map(Self);
         }
-        let no_number = || fail("is no bit error rate");
+        let no_number = || fail("is not a bit error rate");
         let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let exponent: i32 = exponent.parse().map_err(|_| no_number())?;
         if number.starts_with('-') {

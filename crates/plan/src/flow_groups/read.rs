@@ -74,7 +74,7 @@ fn read(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Draw
         format!("{first}; write a distribution like `{{ exponential: … }}`, uniform, normal, log_normal or pareto")
     })?;
     let mean = |text: &str| match number(text)? {
-        0 => Err("a distribution with a mean of zero has nothing to draw".to_owned()),
+        0 => Err("a distribution needs a mean above zero".to_owned()),
         mean => Ok(Span::from_ns(mean)),
     };
     let wide = |_| "the deviation is too large for this mean".to_owned();

@@ -142,7 +142,7 @@ fn parse(text: &At<String>, faults: &mut Faults) -> Option<IpAddr> {
         };
         return refuse(
             *at,
-            format!("`{}` is no address{why}", shown(value)),
+            format!("`{}` is not an address{why}", shown(value)),
             faults,
         );
     };
@@ -160,13 +160,13 @@ fn reserved(address: IpAddr) -> Option<&'static str> {
             [127, ..] => Some("it is a loopback address"),
             [169, 254, ..] => Some("it is a link-local address"),
             [224..=239, ..] => Some("it is a multicast address"),
-            [240..=255, ..] => Some("it belongs to no network"),
+            [240..=255, ..] => Some("it is reserved for future use or broadcast"),
             _ => None,
         },
         IpAddr::V6(address) => match address.segments() {
-            [0, 0, 0, 0, 0, 0, 0, 0] => Some("it means no address"),
+            [0, 0, 0, 0, 0, 0, 0, 0] => Some("it is the unspecified address"),
             [0, 0, 0, 0, 0, 0, 0, 1] => Some("it is the loopback address"),
-            [0, 0, 0, 0, 0, 0xffff, ..] => Some("it stands for an IPv4 address"),
+            [0, 0, 0, 0, 0, 0xffff, ..] => Some("it is an IPv4 address within IPv6"),
             [0xfe80..=0xfebf, ..] => Some("it is a link-local address"),
             [0xff00..=0xffff, ..] => Some("it is a multicast address"),
             _ => None,

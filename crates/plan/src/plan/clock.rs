@@ -46,7 +46,7 @@ pub(super) fn check(
             more => format!(" (nor {more} more)"),
         };
         let message = format!(
-            "a virtual run cannot run the program `{}`{more}: programs keep the machine's time",
+            "a virtual run cannot run the program `{}`{more}, because programs follow the machine's clock",
             shown(&first.value)
         );
         let hint = "model what it sends in `traffic:`, or write `clock: real`";
@@ -79,14 +79,16 @@ pub(super) fn check_end(
     }
     match (clock, programs.is_empty(), traffic.flows) {
         (RunClock::Virtual, _, 0) => warnings.push(
-            "there is no traffic: in a virtual run nothing will happen but its events".to_owned(),
+            "there is no traffic: nothing will happen in this virtual run except its events"
+                .to_owned(),
         ),
         (RunClock::Real, true, 0) => warnings.push(
             "there are no programs: the run lasts for its `duration`, or until it is interrupted"
                 .to_owned(),
         ),
-        (RunClock::Real, false, 0) if services => warnings
-            .push("all programs are services, which do not hold a run: it ends at once".to_owned()),
+        (RunClock::Real, false, 0) if services => warnings.push(
+            "all programs are services, for which a run does not wait: it ends at once".to_owned(),
+        ),
         _ => {}
     }
 }

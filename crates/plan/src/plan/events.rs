@@ -161,7 +161,7 @@ fn only_action(
     spec: &EventSpec,
     faults: &mut Faults,
 ) -> Option<(Pos, &'static str, Option<Option<Span>>)> {
-    const HINT: &str = "write one of `set`, `ramp`, `down` and `up`; two things are two events";
+    const HINT: &str = "write one of `set`, `ramp`, `down` and `up`, and an event for each";
     let given: Vec<(Pos, &'static str)> = [
         spec.set.as_ref().map(|set| (set.at, "set")),
         spec.ramp.as_ref().map(|ramp| (ramp.at, "ramp")),
@@ -174,7 +174,7 @@ fn only_action(
     let (place, name) = match given.as_slice() {
         [one] => *one,
         [] => {
-            faults.add(at, "nothing happens in this event", HINT);
+            faults.add(at, "this event does nothing", HINT);
             return None;
         }
         [first, second, ..] => {
@@ -184,7 +184,7 @@ fn only_action(
         }
     };
     if let Some(up) = spec.up.as_ref().filter(|up| !up.value) {
-        faults.add(up.at, "`up: false` says nothing", "write `down: true`");
+        faults.add(up.at, "`up: false` has no meaning", "write `down: true`");
         return None;
     }
     match &spec.down {
@@ -202,7 +202,7 @@ fn check_companions(spec: &EventSpec, name: &str, faults: &mut Faults) {
     ];
     for (field, action, at) in fields {
         if let Some(at) = at.filter(|_| name != action) {
-            let message = format!("`{field}` goes with `{action}` only");
+            let message = format!("`{field}` applies to `{action}` only");
             faults.add(at, message, format!("remove it, or write `{action}`"));
         }
     }
@@ -217,11 +217,7 @@ fn repetition(spec: &EventSpec, faults: &mut Faults) -> Option<(Option<Span>, Op
     match &spec.times {
         Some(times) if every.is_none() => {
             let message = "`times` without `every`";
-            faults.add(
-                times.at,
-                message,
-                "add how long after each other: `every: 10 s`",
-            );
+            faults.add(times.at, message, "add the period: `every: 10 s`");
             None
         }
         Some(times) if times.value == 0 => {
@@ -245,7 +241,7 @@ fn at_least_the_period(
 ) -> Option<Span> {
     let value = span.get(faults)?;
     if value < PERIOD_MIN {
-        let message = format!("`{name}` is {value}, and the least is {PERIOD_MIN}");
+        let message = format!("`{name}` is {value}, below the minimum of {PERIOD_MIN}");
         faults.add(
             span.at(),
             message,
@@ -275,7 +271,7 @@ fn check_length(
         return Some(());
     }
     let at = spec.every.as_ref().map(Quantity::at).unwrap_or_default();
-    let message = format!("it lasts {length} and happens again after {every}");
+    let message = format!("it lasts {length} but is repeated every {every}");
     faults.add(at, message, format!("write more than {length} for `every`"));
     None
 }
@@ -315,11 +311,11 @@ fn ramp(spec: &EventSpec, place: Pos, to: Option<Patch>, faults: &mut Faults) ->
     };
     let to = to?;
     if let Some(what) = FIELDS.iter().find_map(|field| (field.refuses)(&to)) {
-        let message = format!("no straight line leads to `{what}`");
+        let message = format!("a ramp cannot lead to `{what}`");
         let takes: Vec<&str> = FIELDS.iter().filter_map(|field| field.ramp).collect();
         let (last, others) = takes.split_last().expect("fields that ramps change");
         let takes = others.join(", ");
-        let hint = format!("a ramp takes {takes} and {last}; use `set` for the rest");
+        let hint = format!("a ramp takes {takes} and {last}; use `set` for other fields");
         faults.add(place, message, hint);
         return None;
     }
@@ -403,7 +399,7 @@ fn check_ramps(drafts: &[Draft], topology: &Topology, faults: &mut Faults) {
         let mut first = pipes.iter().map(|pipe| (*pipe, missing(*pipe)));
         if let Some((pipe, Some(what))) = first.find(|(_, what)| what.is_some()) {
             let name = &topology.pipe(pipe).name;
-            let message = format!("`{name}` has no {what} for a ramp to begin with");
+            let message = format!("`{name}` has no {what} from which a ramp could start");
             let hint = "give the link one, or use `set`";
             faults.add(at, message, hint);
         }

@@ -158,7 +158,7 @@ fn ip_version(spec: &TrafficSpec, faults: &mut Faults) -> bool {
         Some(At { value: 4, .. }) | None => false,
         Some(At { value: 6, .. }) => true,
         Some(At { at, value }) => {
-            let message = format!("there is no IP version {value} here");
+            let message = format!("`ip: {value}` is not supported");
             faults.add(*at, message, "write `ip: 4` or `ip: 6`");
             false
         }
@@ -166,7 +166,11 @@ fn ip_version(spec: &TrafficSpec, faults: &mut Faults) -> bool {
 }
 
 fn stop(spec: &TrafficSpec, faults: &mut Faults) -> Option<Time> {
-    let stop = super::positive(spec.stop.as_ref(), "traffic needs some time", faults)?;
+    let stop = super::positive(
+        spec.stop.as_ref(),
+        "a `stop` of 0 s leaves traffic no time",
+        faults,
+    )?;
     Some(at(stop))
 }
 
@@ -189,7 +193,7 @@ fn each(
     let gap = draw::positive(every, "every", faults)?;
     let end = stop.into_iter().chain(context.duration.map(at)).min();
     if end.is_none() && count.is_none() {
-        let message = "flows without end: nothing says how many there are";
+        let message = "`every` needs a bound: nothing limits the number of flows";
         let hint = "write `flows: 100`, a `stop`, or a `duration` of the experiment";
         faults.add(place, message, hint);
         return None;

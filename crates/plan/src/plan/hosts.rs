@@ -43,7 +43,10 @@ impl TcpWish {
             let fits = (1..16).contains(&name.value.len());
             let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             if !fits || !name.value.chars().all(known) {
-                let message = format!("`{}` is no congestion control", shown(&name.value));
+                let message = format!(
+                    "`{}` is not a name of a congestion control",
+                    shown(&name.value)
+                );
                 faults.add(
                     name.at,
                     message,

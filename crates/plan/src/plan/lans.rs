@@ -51,7 +51,7 @@ pub(crate) fn check(spec: &TopologySpec, nodes: &Nodes, links: &Links, faults: &
         if roots[0] == roots[1]
             && let Some(at) = at(&link.name)
         {
-            let message = format!("`{}` closes a ring of lans", link.name);
+            let message = format!("`{}` closes a loop of LAN segments", link.name);
             faults.add(
                 at,
                 message,

@@ -119,7 +119,7 @@ fn pairs(
 ) -> Option<(Vec<(usize, usize)>, bool)> {
     let [x, y] = link.ends.value.as_slice() else {
         let message = format!(
-            "a link has two ends, and here are {}",
+            "a link has two ends, but this one has {}",
             link.ends.value.len()
         );
         faults.add(link.ends.at, message, "write them like `ends: [a, b]`");
@@ -130,7 +130,11 @@ fn pairs(
     let ([x_text, y_text], [x_at, y_at]) = ([x, y].map(text_of), [x, y].map(at_of));
     for (end, at) in [(&first, x_at), (&second, y_at)] {
         if end.members().is_empty() {
-            faults.add(at.unwrap_or(link.ends.at), "an end of no nodes", END_HINT);
+            faults.add(
+                at.unwrap_or(link.ends.at),
+                "this end has no nodes",
+                END_HINT,
+            );
             return None;
         }
     }

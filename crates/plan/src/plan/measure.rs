@@ -133,9 +133,9 @@ impl Names<'_> {
             match SERIES.iter().position(|series| *series == word.value) {
                 Some(number) => wanted[number] = true,
                 None => {
-                    let message = format!("`{}` is no series", shown(&word.value));
-                    let list = "the series with bins are `pipes`, `flows` and `core`; \
-                                `connections` and `hosts` have intervals of their own";
+                    let message = format!("`{}` is not a series", shown(&word.value));
+                    let list = "write `pipes`, `flows` or `core`; `connections` and `hosts` are \
+                                fields with intervals of their own";
                     let hint = match near_miss(&word.value, SERIES) {
                         Some(meant) => format!("did you mean `{meant}`? {list}"),
                         None => list.to_owned(),
@@ -152,7 +152,7 @@ impl Names<'_> {
             (false, false) => Vec::new(),
             (false, true) => {
                 let at = spec.links.items[0].at;
-                let message = "`links` says which pipes are measured, and `of` leaves pipes out";
+                let message = "`links` chooses pipes to measure, but `of` leaves out `pipes`";
                 faults.add(at, message, "add `pipes` to `of`, or remove `links`");
                 return None;
             }
@@ -251,7 +251,7 @@ fn width(field: Option<&Quantity<Span>>, name: &str, faults: &mut Faults) -> Opt
     let span = field.get(faults)?;
     if !WIDTHS.contains(&span) {
         let (least, most) = WIDTHS.into_inner();
-        let message = format!("`{name}` is {span}, and it may be {least} to {most}");
+        let message = format!("`{name}` is {span}, but must be {least} to {most}");
         faults.add(
             field.at(),
             message,
@@ -270,7 +270,7 @@ fn bytes(field: Option<&Quantity<Bytes>>, name: &str, default: u64, faults: &mut
     match field.get(faults) {
         Some(Bytes(bytes)) if bytes >= BYTES_MIN => bytes,
         Some(Bytes(bytes)) => {
-            let message = format!("`{name}` is {bytes} B, and the least is 1 MB");
+            let message = format!("`{name}` is {bytes} B, below the minimum of 1 MB");
             faults.add(field.at(), message, format!("write it like `{name}: 2 GB`"));
             default
         }

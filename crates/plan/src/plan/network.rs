@@ -70,7 +70,7 @@ impl Network<'_> {
             Some(_) => {
                 let name = shown(name);
                 return Err(SelectError {
-                    problem: format!("`{name}` is a host, and hosts do not fail"),
+                    problem: format!("`{name}` is a host, and only links and routers can fail"),
                     remedy: format!("take its link down: `link: {name}-…`"),
                 });
             }
@@ -103,7 +103,7 @@ impl Network<'_> {
                 };
                 let names = hosts.names().map(|(_, name)| name);
                 Err(SelectError {
-                    problem: format!("`{}` is a {kind}, and no host", shown(name)),
+                    problem: format!("`{}` is a {kind}, not a host", shown(name)),
                     remedy: select::existing(hosts.what(), names),
                 })
             }

@@ -253,11 +253,11 @@ pub(crate) fn expand(spec: &TopologySpec, limits: &Limits, faults: &mut Faults) 
         }
         if let (Kind::Router | Kind::Lan, Some(tcp)) = (node.kind, &node.tcp) {
             let kind = kind_name(node.kind);
-            let message = format!("a {kind} runs no programs: its TCP has no effect");
+            let message = format!("a {kind} runs no programs, so `tcp` has no effect");
             faults.add(tcp.at, message, "remove `tcp`");
         }
         if let (Kind::Lan, Some(address)) = (node.kind, node.address.items.first()) {
-            let message = "a lan has no address: nothing is ever sent to it";
+            let message = "a lan has no address, since nothing is ever sent to it";
             faults.add(address.at, message, "remove `address`");
         }
         let before = faults.count();

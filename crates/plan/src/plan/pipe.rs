@@ -80,7 +80,7 @@ fn one_in(number: &At<u32>, faults: &mut Faults) -> Option<NonZeroU32> {
     if found.is_none() {
         faults.add(
             number.at,
-            "one in 0 packets is not possible",
+            "`one_in: 0` is impossible",
             "write a number from 1, such as `one_in: 100`",
         );
     }
@@ -96,7 +96,10 @@ pub(crate) fn held(
     let At { at, value } = match spec {
         Either::Short(word) if word.value == NONE => return Some(None),
         Either::Short(word) => {
-            let message = format!("`{}` does not say for how long", shown(&word.value));
+            let message = format!(
+                "`{}` lacks the time for which packets are held back",
+                shown(&word.value)
+            );
             faults.add(word.at, message, HINT);
             return None;
         }
@@ -107,7 +110,8 @@ pub(crate) fn held(
         (Some(probability), None) => probability.get(faults).map(Which::Random),
         (None, Some(number)) => one_in(number, faults).map(Which::OneIn),
         _ => {
-            let message = "either `probability` or `one_in` says which packets are held back";
+            let message =
+                "exactly one of `probability` and `one_in` must say which packets are held back";
             faults.add(*at, message, HINT);
             None
         }
@@ -135,9 +139,9 @@ pub(crate) fn element(
     let hint = match near_miss(&name.value, known.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if known.is_empty() => {
-            "this program has none: docs/elements.md shows how to add elements of your own".into()
+            "this longhaul has no elements; docs/elements.md shows how to add some".into()
         }
-        None => format!("the elements of this program are {}", known.join(", ")),
+        None => format!("the elements of this longhaul are {}", known.join(", ")),
     };
     faults.add(name.at, message, hint);
     None
@@ -159,7 +163,7 @@ pub(crate) fn only_one<T>(
     match given.len() {
         1 => given.pop().map(|(_, choice)| choice),
         0 => {
-            faults.add(at, format!("this names no {what}"), hint);
+            faults.add(at, format!("no {what} is given"), hint);
             None
         }
         _ => {

@@ -16,8 +16,8 @@ pub(crate) fn read(spec: &TopologySpec, faults: &mut Faults) -> BTreeMap<String,
         if node.0.as_ref().is_some_and(|node| node.count.is_some()) {
             faults.add(
                 position.at,
-                "a group is not at one place",
-                "remove `position`: a drawing puts its nodes beside their neighbours",
+                "a group cannot have one position",
+                "remove `position`: drawings place its nodes beside their neighbours",
             );
             continue;
         }
@@ -27,7 +27,7 @@ pub(crate) fn read(spec: &TopologySpec, faults: &mut Faults) -> BTreeMap<String,
             match number(&part.value) {
                 Some(number) => numbers.push(number),
                 None => {
-                    let message = format!("`{}` is no number", shown(&part.value));
+                    let message = format!("`{}` is not a number", shown(&part.value));
                     faults.add(part.at, message, HINT);
                 }
             }
@@ -39,7 +39,7 @@ pub(crate) fn read(spec: &TopologySpec, faults: &mut Faults) -> BTreeMap<String,
             (_, 2) => {}
             (_, n) => faults.add(
                 position.at,
-                format!("a position has x and y, and here are {n} numbers"),
+                format!("a position is [x, y], and this list has {n} numbers"),
                 HINT,
             ),
         }

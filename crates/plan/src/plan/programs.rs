@@ -87,7 +87,11 @@ fn draft<'a>(
         on,
         per_host,
         argv: words(name, &spec.run, faults),
-        timeout: super::positive(spec.timeout.as_ref(), "a program needs some time", faults),
+        timeout: super::positive(
+            spec.timeout.as_ref(),
+            "a `timeout` of 0 s leaves a program no time to run",
+            faults,
+        ),
         ready: spec.ready.as_ref().and_then(|text| ready(text, faults)),
         after: Vec::new(),
     }
@@ -103,7 +107,7 @@ fn places(
     let (mut places, mut seen) = (Vec::new(), HashSet::new());
     let mut per_host = on.listed;
     if on.items.is_empty() {
-        let message = format!("`{}` runs on no host", shown(&name.value));
+        let message = format!("`{}` has no host to run on", shown(&name.value));
         faults.add(name.at, message, "name a host or a group: `on: a`");
     }
     for item in &on.items {
@@ -173,7 +177,7 @@ fn check_env(spec: &Program, faults: &mut Faults) {
     if let Some(cwd) = &spec.cwd
         && (cwd.value.is_empty() || cwd.value.contains('\0'))
     {
-        let message = format!("`{}` is no folder", shown(&cwd.value));
+        let message = format!("`{}` is not a path", shown(&cwd.value));
         faults.add(
             cwd.at,
             message,
@@ -191,7 +195,7 @@ fn ready(text: &At<String>, faults: &mut Faults) -> Option<Ready> {
         "tcp" => match rest.parse::<u16>() {
             Ok(port @ 1..) => Some(Ready::Tcp(port)),
             _ => {
-                let message = format!("`{}` is no TCP port", shown(rest));
+                let message = format!("`{}` is not a TCP port", shown(rest));
                 faults.add(
                     *at,
                     message,
@@ -209,7 +213,7 @@ fn ready(text: &At<String>, faults: &mut Faults) -> Option<Ready> {
                     error.problem
                 } else {
                     format!(
-                        "`{}` is none of `tcp PORT`, `log REGEX` and a time",
+                        "`{}` is not `tcp PORT`, `log REGEX` or a time",
                         shown(value)
                     )
                 };
@@ -225,7 +229,7 @@ fn log(at: Pos, pattern: &str, faults: &mut Faults) -> Option<Ready> {
     if pattern.is_empty() {
         faults.add(
             at,
-            "`log` without an expression",
+            "`log` needs a regular expression",
             "write it like `log listening on`",
         );
         return None;
@@ -237,11 +241,11 @@ fn log(at: Pos, pattern: &str, faults: &mut Faults) -> Option<Ready> {
             let reason = error.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);
             let message = format!(
-                "`{}` is no regular expression: {}",
+                "`{}` is not a regular expression: {}",
                 shown(pattern),
                 shown(reason)
             );
-            let hint = "characters such as ( [ { * + ? stand for themselves after a backslash";
+            let hint = "write a backslash before ( [ { * + ? to match the character itself";
             faults.add(at, message, hint);
             None
         }
@@ -347,7 +351,10 @@ fn refuse_cycle(drafts: &[Draft<'_>], faults: &mut Faults) {
         .take(12)
         .map(|i| drafts[*i].name.value.as_str())
         .collect();
-    let message = format!("programs wait for one another: {}", names.join(" after "));
+    let message = format!(
+        "programs wait for each other in a circle: {}",
+        names.join(" after ")
+    );
     faults.add(drafts[first].name.at, message, "remove one `after`");
 }
 
@@ -421,7 +428,7 @@ fn warn(drafts: &[Draft<'_>], warnings: &mut Vec<String>) {
             .find(|word| OPERATORS.contains(&word.as_str()))
         {
             warnings.push(format!(
-                "`{}` passes `{word}` to its program: `run` is no shell; use sh -c '…' for one",
+                "`{}` passes `{word}` to its program as an argument, since `run` is not a shell: use sh -c '…' if it should be one",
                 draft.name.value
             ));
         }

@@ -165,7 +165,7 @@ fn refuse_on_nodes_without_programs(
     ];
     for (field, at) in given {
         if let Some(at) = at {
-            let message = format!("a {kind} runs no programs: its `{field}` has no effect");
+            let message = format!("a {kind} runs no programs, so `{field}` has no effect");
             faults.add(at, message, format!("remove `{field}`"));
         }
     }
@@ -240,7 +240,7 @@ fn cpus(spec: &At<CpuSpec>, faults: &mut Faults) -> Option<Cpus> {
 /// Refuses what no machine could give.
 fn in_bounds(at: Pos, thousandths: u64, count: u64, faults: &mut Faults) -> Option<()> {
     if count == 0 || thousandths == 0 {
-        let message = "a host without any CPU runs nothing";
+        let message = "a host without CPU time cannot run anything";
         faults.add(at, message, "write a share such as `50 %`");
         return None;
     }
@@ -250,7 +250,7 @@ fn in_bounds(at: Pos, thousandths: u64, count: u64, faults: &mut Faults) -> Opti
         return None;
     }
     if thousandths < LEAST_SHARE {
-        let message = "a host has at least 1 % of a CPU";
+        let message = "a host needs at least 1 % of a CPU";
         faults.add(at, message, "write a share such as `5 %`");
         return None;
     }
@@ -270,7 +270,7 @@ fn memory(field: &Quantity<Bytes>, faults: &mut Faults) -> Option<u64> {
 fn disk(spec: &At<DiskSpec>, faults: &mut Faults) -> Option<Disk> {
     let DiskSpec { read, write, iops } = &spec.value;
     if read.is_none() && write.is_none() && iops.is_none() {
-        let message = "this says nothing of the disk";
+        let message = "`disk` is empty";
         faults.add(
             spec.at,
             message,
@@ -282,7 +282,7 @@ fn disk(spec: &At<DiskSpec>, faults: &mut Faults) -> Option<Disk> {
         let field = field.as_ref()?;
         let ByteRate(rate) = field.get(faults)?;
         if rate < SLOWEST_DISK {
-            let message = "a disk must do at least 4 KiB/s, a page a second";
+            let message = "a disk needs at least 4 KiB/s, a page a second";
             faults.add(field.at(), message, "write it like `20 MB/s`");
             return None;
         }
@@ -290,7 +290,7 @@ fn disk(spec: &At<DiskSpec>, faults: &mut Faults) -> Option<Disk> {
     };
     let (read, write) = (rate(read), rate(write));
     if let Some(iops) = iops.as_ref().filter(|iops| iops.value == 0) {
-        let message = "a disk of 0 operations a second never answers";
+        let message = "a disk needs at least 1 operation a second";
         faults.add(iops.at, message, "write a number such as `200`");
     }
     Some(Disk {

@@ -53,7 +53,7 @@ impl Glob {
             if count == ELEMENTS_MAX {
                 return Err(SelectError {
                     problem: format!(
-                        "the pattern `{}` has more than {ELEMENTS_MAX} characters beside `*`",
+                        "the pattern `{}` has more than {ELEMENTS_MAX} characters besides `*`",
                         shown(pattern)
                     ),
                     remedy: "write `*` for a part of it".to_owned(),
@@ -107,7 +107,7 @@ impl Glob {
 /// Reads a class whose `[` is over: the ASCII characters that it accepts, one bit each, and its
 /// length in bytes without the `]`. What is wrong with it goes on from "the pattern".
 fn class(rest: &str) -> Result<(u128, usize), &'static str> {
-    let len = rest.find(']').ok_or("has a class that does not end")?;
+    let len = rest.find(']').ok_or("has an unclosed class")?;
     let negated = rest.starts_with(['!', '^']);
     let mut chars = rest[usize::from(negated)..len].chars();
     if chars.as_str().is_empty() {
@@ -124,7 +124,7 @@ fn class(rest: &str) -> Result<(u128, usize), &'static str> {
             _ => first,
         };
         if last < first {
-            return Err("has a class whose range runs backwards");
+            return Err("has a class with a reversed range");
         }
         accepted |= up_to(last) & (!up_to(first) | bit(first));
     }
@@ -188,13 +188,13 @@ mod tests {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         }
         for (pattern, part) in [
-            ("a[", "does not end"),
+            ("a[", "unclosed class"),
             ("[]", "an empty class"),
             ("[!]", "an empty class"),
-            ("[b-a]", "runs backwards"),
+            ("[b-a]", "reversed range"),
             (&"?".repeat(128), "more than 127 characters"),
             (&"?".repeat(1_000_000), "more than 127 characters"),
-            (&"[".repeat(1_000_000), "does not end"),
+            (&"[".repeat(1_000_000), "unclosed class"),
         ] {
             let error = Glob::parse(pattern).unwrap_err();
             assert!(error.problem.contains(part), "{error:?}");

@@ -81,12 +81,12 @@ pub(crate) fn read<'a>(
     labels: Option<&'a Named<At<String>>>,
     faults: &mut Faults,
 ) -> Vec<(&'a str, &'a str)> {
-    const HINT: &str = "labels have letters, digits, `-`, `_` and `.` on both sides, such as \
+    const HINT: &str = "keys and values have letters, digits, `-`, `_` and `.`, such as \
                         `labels: { tier: edge }`";
     let labels = labels.map_or(&[][..], |labels| &labels.0);
     if let Some((key, _)) = labels.get(LABELS_MAX) {
         let message = format!("more than {LABELS_MAX} labels");
-        faults.add(key.at, message, "remove those that nothing chooses by");
+        faults.add(key.at, message, "remove those that no set uses");
         return Vec::new();
     }
     let mut read = Vec::with_capacity(labels.len());

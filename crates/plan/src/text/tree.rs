@@ -259,7 +259,7 @@ fn explain(error: &YamlError, source: u16) -> Fault {
             let key = key
                 .as_deref()
                 .map_or("a key".to_owned(), |key| format!("`{}`", shown(key)));
-            Fault::new(format!("{key} stands twice in this map")).hint("keep one of the two")
+            Fault::new(format!("{key} appears twice in this map")).hint("keep one of the two")
         }
         YamlError::Budget {
             breach: BudgetBreach::Depth { .. },
@@ -269,18 +269,17 @@ fn explain(error: &YamlError, source: u16) -> Fault {
             breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. },
             ..
         } => Fault::new(format!("the file holds more than {MAX_NODES} values"))
-            .hint("groups (`count`) say the same in fewer words"),
+            .hint("groups (`count`) describe the same with fewer"),
         YamlError::AliasReplayLimitExceeded { .. }
         | YamlError::AliasReplayStackDepthExceeded { .. }
         | YamlError::Budget { .. } => Fault::new(format!(
             "anchors and aliases expand to more than {MAX_ALIASED} values"
         ))
         .hint("write the values out, or use groups (`count`)"),
-        YamlError::UnknownAnchor { .. } => Fault::new("this is an alias of something not defined")
-            .hint(
-                "a `*` begins an alias: write patterns of names in quotes, like \"*-h0\"; \
+        YamlError::UnknownAnchor { .. } => Fault::new("this alias is not defined").hint(
+            "a `*` begins an alias: write patterns of names in quotes, like \"*-h0\"; \
                  or define what is meant with `&`, before it",
-            ),
+        ),
         YamlError::MultipleDocuments { .. } => Fault::new("the file holds more than one document")
             .hint("one file describes one experiment; remove what follows `---`"),
         other => {
@@ -301,7 +300,7 @@ fn explain(error: &YamlError, source: u16) -> Fault {
 
 fn too_deep() -> Fault {
     Fault::new(format!(
-        "lists and maps stand more than {MAX_DEPTH} levels deep in one another"
+        "lists and maps are nested more than {MAX_DEPTH} levels deep"
     ))
     .hint("an experiment needs at most six levels")
 }

@@ -268,9 +268,9 @@ impl Param {
             Form::Whole(min, max) => {
                 let number: u64 = text
                     .parse()
-                    .map_err(|_| (format!("`{}` is no whole number", shown(text)), like()))?;
+                    .map_err(|_| (format!("`{}` is not a whole number", shown(text)), like()))?;
                 if !(min..=max).contains(&number) {
-                    let message = format!("`{name}` is {min} to {max}, and here it is {number}");
+                    let message = format!("`{name}` is {number}, but must be {min} to {max}");
                     return Err((message, like()));
                 }
                 Ok(Given::Whole(number))
@@ -279,10 +279,10 @@ impl Param {
                 let plain = |c: char| c.is_ascii_digit() || c == '.';
                 let number = text.parse::<f64>().ok().filter(|_| text.chars().all(plain));
                 let number =
-                    number.ok_or_else(|| (format!("`{}` is no number", shown(text)), like()))?;
+                    number.ok_or_else(|| (format!("`{}` is not a number", shown(text)), like()))?;
                 if number <= above || number > max {
                     let message = format!(
-                        "`{name}` is above {above} and at most {max}, and here it is {number}"
+                        "`{name}` is {number}, but must be above {above} and at most {max}"
                     );
                     return Err((message, like()));
                 }
@@ -294,7 +294,7 @@ impl Param {
             Form::Choice(words) => match words.iter().find(|word| **word == text) {
                 Some(word) => Ok(Given::Choice(word)),
                 None => {
-                    let message = format!("`{}` is none of {}", shown(text), words.join(", "));
+                    let message = format!("`{}` is not one of {}", shown(text), words.join(", "));
                     Err((message, like()))
                 }
             },

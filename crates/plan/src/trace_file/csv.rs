@@ -81,20 +81,20 @@ fn rows(input: impl BufRead, interpolate: bool, most: usize) -> Result<Vec<Sampl
             }
         };
         let Some(time) = row.time else {
-            return Err(lines.fault("this row has no time", "every row needs its `time_us`"));
+            return Err(lines.fault("this row has no time", "every row needs a `time_us`"));
         };
         let zero = *first.get_or_insert(time);
         let before = filler.samples.last().map(|sample| sample.at.as_ns() + zero);
         if before.is_some_and(|before| time <= before) {
             return Err(lines.fault(
-                "time does not advance in this row",
+                "the time in this row is not later than in the row before",
                 "sort the rows by `time_us`, and keep one of those with the same time",
             ));
         }
         if filler.samples.len() == most {
             return Err(lines.fault(
                 format!("the file has more than {most} rows"),
-                "cut it, or record at longer steps",
+                "shorten it, or record at longer intervals",
             ));
         }
         filler.push(Sample {
@@ -105,7 +105,7 @@ fn rows(input: impl BufRead, interpolate: bool, most: usize) -> Result<Vec<Sampl
     if filler.samples.is_empty() {
         return Err(lines.fault(
             "there are no rows below the header",
-            "write one row of values to each line",
+            "write one row of values on each line",
         ));
     }
     Ok(filler.finish())
@@ -137,7 +137,10 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Vec<Column>, TraceFault> {
                 None if name.contains([';', '\t']) => "separate the columns by commas".to_owned(),
                 None => HEADER.to_owned(),
             };
-            return fault(format!("`{}` is no column of a trace", shown(&name)), hint);
+            return fault(
+                format!("`{}` is not a column of a trace", shown(&name)),
+                hint,
+            );
         };
         if columns.contains(&COLUMNS[index]) {
             return fault(format!("a second column `{name}`"), "remove one".to_owned());
@@ -148,7 +151,7 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Vec<Column>, TraceFault> {
         return Err(lines.fault("there is no column `time_us`", HEADER));
     }
     if columns.len() == 1 {
-        return Err(lines.fault("there is no column but the time", HEADER));
+        return Err(lines.fault("there is no column besides the time", HEADER));
     }
     Ok(columns)
 }
@@ -186,8 +189,7 @@ fn row(line: &[u8], columns: &[Column]) -> Result<Row, (Option<usize>, Wrong)> {
     }
     if count != columns.len() {
         let message = format!("{count} cells where the header names {}", columns.len());
-        let hint =
-            "give every row as many commas as the header has; figures have a point, no comma";
+        let hint = "give every row as many cells as the header; decimals are written with a point, not a comma";
         return Err((None, (message, hint)));
     }
     Ok(row)
@@ -235,7 +237,7 @@ fn enter(row: &mut Row, column: Column, cell: &[u8]) -> Result<(), Wrong> {
             let parts = number(figure, HINT)?.shifted(places);
             let whole = 10u64.pow(18);
             let loss = parts.and_then(|parts| Probability::from_ratio(parts, whole));
-            let loss = loss.ok_or_else(|| wrong("is more than everything", HINT))?;
+            let loss = loss.ok_or_else(|| wrong("is more than all", HINT))?;
             row.values.loss = Some(loss);
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn parse<T>(
         match row {
             Ok(_) if rows.len() as u64 == most => {
                 let message = format!("the file has more than {most} flows");
-                return Err(lines.fault(message, "cut it"));
+                return Err(lines.fault(message, "shorten it"));
             }
             Ok(row) => rows.push(row),
             Err((place, (message, hint))) => {
@@ -70,7 +70,7 @@ pub(super) fn parse<T>(
     }
     if rows.is_empty() {
         let message = "there are no rows below the header";
-        return Err(lines.fault(message, "write one flow to each line"));
+        return Err(lines.fault(message, "write one flow on each line"));
     }
     rows.sort_by_key(|(start, _)| *start);
     Ok(rows.into_iter().map(|(_, row)| row).collect())
@@ -97,7 +97,7 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Order, TraceFault> {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => HEADER.to_owned(),
                 };
-                (format!("`{}` is no column of flows", shown(&name)), hint)
+                (format!("`{}` is not a column of flows", shown(&name)), hint)
             }
         };
         let fault = lines.fault(problem.0, problem.1);
@@ -197,7 +197,10 @@ mod tests {
         let cases = [
             ("", " error: the file is empty"),
             ("start_s,from,to\n", "1: error: there is no column `bytes`"),
-            ("start_s,from,to,byte\n", "1:17: error: `byte` is no column"),
+            (
+                "start_s,from,to,byte\n",
+                "1:17: error: `byte` is not a column",
+            ),
             ("start_s,to,to,bytes\n", "1:12: error: a second column `to`"),
             ("start_s,from,to,bytes\n", "there are no rows"),
             ("start_s,from,to,bytes\n1,a,b\n", "2: error: 3 cells where"),

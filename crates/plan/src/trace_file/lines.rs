@@ -53,13 +53,13 @@ impl<R: BufRead> Lines<R> {
         } else if line.len() > LONGEST {
             return Err(self.fault(
                 format!("this line is longer than {LONGEST} bytes"),
-                "write one row of values to a line",
+                "write one row of values on a line",
             ));
         }
         let odd = |&byte: &u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
         if let Some(place) = line.iter().position(odd) {
             let fault = self.fault(
-                format!("this is no text: byte 0x{:02x} in a line", line[place]),
+                format!("this is not text: byte 0x{:02x} in a line", line[place]),
                 "save the values as plain text",
             );
             return Err(fault.in_column(column(line, place)));

@@ -56,7 +56,7 @@ pub(super) fn pattern(mut input: impl BufRead) -> Result<Arc<[bool]>, TraceFault
 
 /// Quantiles of a table of delays, in nanoseconds.
 pub(super) fn delays(input: impl BufRead) -> Result<Arc<[f64]>, TraceFault> {
-    const HINT: &str = "write one delay in microseconds to each line, like `1234.5`";
+    const HINT: &str = "write one delay in microseconds on each line, like `1234.5`";
     let mut lines = Lines::new(input);
     let mut list: Vec<u64> = Vec::new();
     let mut headed = false;
@@ -77,7 +77,7 @@ pub(super) fn delays(input: impl BufRead) -> Result<Arc<[f64]>, TraceFault> {
             }
             Ok(Some(_)) => {
                 let message = format!("the table has more than {MOST} delays");
-                return Err(lines.fault(message, "draw fewer of them at random"));
+                return Err(lines.fault(message, "keep a random sample of them"));
             }
             Ok(None) => "is too large for a delay",
             Err(why) => why,

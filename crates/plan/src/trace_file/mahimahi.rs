@@ -21,7 +21,7 @@ const MOST: usize = 50_000_000;
 /// The longest trace: 31 years.
 const LAST_MS: u64 = 1_000_000_000_000;
 
-const HINT: &str = "write the time of one delivery in whole milliseconds to each line, like `12`";
+const HINT: &str = "write the time of one delivery in whole milliseconds on each line, like `12`";
 
 pub(super) fn parse(input: impl BufRead, options: &TraceOptions) -> Result<Trace, TraceFault> {
     if options.interpolate {
@@ -59,19 +59,19 @@ pub(super) fn times(input: impl BufRead, most: usize) -> Result<Vec<Span>, Trace
         }
         let Some(ms) = whole(text) else {
             let place = column(line, line.len() - line.trim_ascii_start().len());
-            let message = format!("`{}` is no time", shown(&String::from_utf8_lossy(text)));
+            let message = format!("`{}` is not a time", shown(&String::from_utf8_lossy(text)));
             return Err(lines.fault(message, HINT).in_column(place));
         };
         if ms < last {
             return Err(lines.fault(
-                format!("time runs backwards: {ms} ms after {last} ms"),
+                format!("time goes backwards: {ms} ms after {last} ms"),
                 "sort the lines by number: sort -n FILE",
             ));
         }
         if at.len() == most {
             return Err(lines.fault(
                 format!("the file has more than {most} lines"),
-                "cut it: a shorter part that starts over needs less memory",
+                "shorten it: the trace starts over at its end",
             ));
         }
         last = ms;
@@ -82,8 +82,8 @@ pub(super) fn times(input: impl BufRead, most: usize) -> Result<Vec<Span>, Trace
     }
     if last == 0 {
         return Err(lines.fault(
-            "the trace lasts no time: all its deliveries are at 0",
-            "end it with the time of a later delivery, at which it starts over",
+            "the trace has no duration: all its deliveries are at 0",
+            "end it with a later delivery, at which it starts over",
         ));
     }
     at.shrink_to_fit();

@@ -60,7 +60,7 @@ impl Decimal {
         if is("nan") {
             "is not a number"
         } else if is("inf") || is("infinity") {
-            "has no bound"
+            "is not finite"
         } else if text.len() > 1 && word.len() < text.len() && Self::parse(word).is_ok() {
             "is negative"
         } else {
@@ -124,7 +124,7 @@ mod tests {
         let cases = [
             ("-1.5", "is negative"),
             ("NaN", "is not a number"),
-            ("-inf", "has no bound"),
+            ("-inf", "is not finite"),
             ("", "is not a number"),
             (".", "is not a number"),
             ("1.2.3", "is not a number"),

@@ -92,6 +92,6 @@ fn elements_are_known_by_their_names() {
         plan.unwrap_err().to_string()
     };
     assert!(wrong("every-thrid", &elements).contains("did you mean `every-third`?"));
-    assert!(wrong("x", &elements).contains("the elements of this program are every-third"));
+    assert!(wrong("x", &elements).contains("the elements of this longhaul are every-third"));
     assert!(wrong("x", &Elements::new()).contains("docs/elements.md"));
 }

@@ -173,7 +173,7 @@ fn ramps_take_the_fields_that_say_so_and_no_others() {
                 "{text}"
             );
         } else {
-            let expected = format!("no straight line leads to `{}`", field.name);
+            let expected = format!("a ramp cannot lead to `{}`", field.name);
             assert!(wrong(&text).contains(&expected), "{}", wrong(&text));
         }
     }

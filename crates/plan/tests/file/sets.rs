@@ -277,13 +277,16 @@ fn one_is_chosen_where_one_is_needed() {
     let error = |name: &str| host(name).unwrap_err().to_string();
     assert_eq!(
         error("edge*"),
-        "`edge*` stands for 12 hosts, and one host is needed; write one of edge0, edge1, edge10, \
+        "`edge*` stands for 12 hosts, but exactly one host is needed; write one of edge0, edge1, edge10, \
          edge11, edge2, edge3, edge4, edge5 and 4 more"
     );
-    assert!(error("all").starts_with("`all` stands for 14 hosts, and one host is needed"));
+    assert!(error("all").starts_with("`all` stands for 14 hosts, but exactly one host is needed"));
     assert!(error("edge").starts_with("`edge` stands for 12 hosts"));
-    assert!(error("hub").starts_with("`hub` is a router, and no host; the 14 hosts are db-1"));
-    assert!(error("x*").starts_with("no host has a name like `x*`; the 14 hosts are db-1, edge0"));
+    assert!(error("hub").starts_with("`hub` is a router, not a host; the 14 hosts are db-1"));
+    assert!(
+        error("x*")
+            .starts_with("no host has a name that matches `x*`; the 14 hosts are db-1, edge0")
+    );
     assert!(error("wbe").starts_with("there is no host called `wbe`; did you mean `web`?"));
     assert_eq!(plan.find_pipes("kind=backbone").unwrap().len(), 6);
     assert_eq!(plan.pipes_of_routers("tier=core").unwrap().len(), 34);
@@ -312,7 +315,7 @@ fn recorded_flows_have_one_host_at_each_end() {
     assert_eq!(pairs(&one.unwrap()), "web>db-1");
     let many = many.unwrap_err();
     assert!(
-        many.contains("csv:3: `edge1*` stands for 3 hosts, and one host is needed"),
+        many.contains("csv:3: `edge1*` stands for 3 hosts, but exactly one host is needed"),
         "{many}"
     );
     assert!(
@@ -385,11 +388,11 @@ fn overrides_reach_all_entries_like_a_pattern() {
     for (path, start) in [
         (
             "links.x*.delay",
-            "--set:1:7: error: no link has a name like `x*`\n",
+            "--set:1:7: error: no link has a name that matches `x*`\n",
         ),
         (
             "nodes.x*.tcp.ecn",
-            "--set:1:7: error: no node has a name like `x*`\n",
+            "--set:1:7: error: no node has a name that matches `x*`\n",
         ),
         (
             "nodes.[.tcp.ecn",
@@ -450,7 +453,7 @@ fn wrong_names_are_reported_with_what_there_is() {
     );
     let routers = error("programs: { p: { on: tier=core, run: x } }\n");
     assert!(
-        routers.contains("no host has the label `tier=core`: 3 that are no hosts have it"),
+        routers.contains("no host has the label `tier=core`, but 3 nodes of other kinds have it"),
         "{routers}"
     );
     let none =

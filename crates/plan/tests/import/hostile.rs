@@ -18,9 +18,13 @@ fn what_is_wrong_is_reported_with_its_place_and_what_to_do() {
     let cases = [
         (String::new(), (0, 0), "empty"),
         (" \n\t".into(), (0, 0), "empty"),
-        ("hello world\n".into(), (1, 1), "no format that is known"),
-        (graph("node [ id 0"), (1, 7), "does not end"),
-        (graph("node [ id 0 label \"Par"), (2, 19), "does not end"),
+        (
+            "hello world\n".into(),
+            (1, 1),
+            "the format of this file is unknown",
+        ),
+        (graph("node [ id 0"), (1, 7), "is not closed"),
+        (graph("node [ id 0 label \"Par"), (2, 19), "is not closed"),
         (graph("node [ label \"x\" ]"), (2, 1), "no id"),
         (graph("node [ id ]"), (2, 11), "has no value"),
         (graph("node [ id 0 id 1 ]"), (2, 16), "a second `id`"),
@@ -37,18 +41,18 @@ fn what_is_wrong_is_reported_with_its_place_and_what_to_do() {
         (
             graph("node [ id 0 ]\nedge [ source 0 ]"),
             (3, 1),
-            "lacks an end",
+            "lacks its source or target",
         ),
-        (graph("node [ id 0 } ]"), (2, 13), "cannot stand here"),
+        (graph("node [ id 0 } ]"), (2, 13), "is not allowed here"),
         (
             graph("edge [ source 0 target 0 latency \"soon\" ]"),
             (2, 34),
-            "no latency",
+            "not a latency",
         ),
         (
             graph("edge [ source 0 target 0 packet_loss 2 ]"),
             (2, 38),
-            "no fraction",
+            "not a fraction",
         ),
         (graph(""), (0, 0), "no nodes"),
         (
@@ -73,11 +77,11 @@ fn what_is_wrong_is_reported_with_its_place_and_what_to_do() {
             (1, 10),
             "outside of a graph",
         ),
-        ("<graphml><graph>".into(), (1, 17), "does not end"),
+        ("<graphml><graph>".into(), (1, 17), "is not closed"),
         ("<svg></svg>".into(), (0, 0), "no graph"),
         ("a b 1\na b\n".into(), (2, 1), "2 fields instead of 3"),
         ("a b 1\na b -\n".into(), (2, 5), "not a weight"),
-        ("1 @x -> <2\n".into(), (1, 9), "has no end"),
+        ("1 @x -> <2\n".into(), (1, 9), "is not closed"),
         (
             "Topology: ( 2\nNodes: ( 2 )\n0 1 2\n".into(),
             (3, 6),
@@ -98,14 +102,14 @@ fn what_is_wrong_is_reported_with_its_place_and_what_to_do() {
             (4, 3),
             "no node with the id `5`",
         ),
-        ("1|2|-1\n1|2|7\n".into(), (2, 5), "no relationship"),
+        ("1|2|-1\n1|2|7\n".into(), (2, 5), "not a relationship"),
         (
             "1|2|0\n1|x|0\n".into(),
             (2, 3),
-            "no number of an autonomous system",
+            "not the number of an autonomous system",
         ),
         ("0 1 2\n1 0\n".into(), (2, 1), "2 numbers instead of 3"),
-        ("0 1\n1 0\n0 1\n".into(), (3, 1), "a row too many"),
+        ("0 1\n1 0\n0 1\n".into(), (3, 1), "this row is one too many"),
         ("0 1 2\n1 0 2\n".into(), (2, 6), "2 of 3 rows"),
         ("0 1\n1e99 0\n".into(), (2, 1), "more than an hour"),
         ("graph \0 [".into(), (1, 7), "NUL"),
@@ -158,7 +162,7 @@ fn depth_size_and_repetition_do_no_harm() {
         "]".repeat(100_000)
     );
     assert_eq!(parse(&deep, &[]).unwrap().nodes.len(), 2);
-    assert!(wrong(&deep[..300_000]).message.contains("does not end"));
+    assert!(wrong(&deep[..300_000]).message.contains("is not closed"));
     let deep = format!(
         "<graphml><graph><node id=\"0\">{}{}</node></graph></graphml>",
         "<x>".repeat(100_000),

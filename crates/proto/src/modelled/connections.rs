@@ -2,8 +2,8 @@
 //!
 //! Costs nothing unless it is read: the figures are those that endpoints keep anyway.
 //!
-//! Left out: connections that are being opened, and those in TIME-WAIT, as in what kernels are asked
-//! for; a delivery rate, which endpoints do not keep.
+//! Left out: connections that are being opened, and those in TIME-WAIT, as in the samples of kernels;
+//! a delivery rate, which endpoints do not keep.
 
 use std::net::SocketAddr;
 

@@ -1,10 +1,10 @@
 //! A flow of datagrams: a sender that follows the clock, and a receiver that measures.
 //!
-//! Each datagram begins with its number and the time of its sending. When which one leaves follows
-//! from the flow alone ([`Departures`]). So the receiver of a flow that ends by itself, which has
-//! the same departures, knows without a word how many there are at any time: it counts no datagram
-//! that cannot have been sent, and waits for those that are missing until 10 s after the last one
-//! left. Then the flow is over, or as soon as all have arrived.
+//! Each datagram begins with its number and the time at which it was sent. The times of departure
+//! follow from the flow alone ([`Departures`]). So the receiver of a flow that ends by itself can
+//! compute how many datagrams have been sent at any time: it rejects a datagram that cannot have
+//! been sent yet, and waits for missing ones until 10 s after the last departure. The flow is over
+//! then, or as soon as all have arrived.
 
 mod departures;
 mod duplicates;

@@ -1,11 +1,11 @@
 //! What a flow draws, by the number of its connection and of its request.
 //!
-//! Theory: both ends of a dialogue must know how long request n and its response are, and no packet
-//! says so. So both have the stream that the run's seed and the flow's name begin, in which each
-//! draw has its place: four when a connection opens (a first sequence number and a seed for each
-//! end), then for each request those of its size, its response's and the thought behind it, of
-//! which a fixed amount takes none. An end passes over what is not its own, so that it draws the
-//! same whatever the other one has drawn, in whatever order.
+//! Theory: both ends of a dialogue must agree how long request n and its response are, and no packet
+//! carries that. So both have the random stream that the run's seed and the flow's name start, in
+//! which each draw has a fixed position: four when a connection opens (an initial sequence number
+//! and a seed for each end), then for each request those of its size, its response's size and the
+//! think time after it; fixed amounts need no draw. An end skips draws that are not its own, so that
+//! it gets the same values whatever the other end has drawn, in whatever order.
 //!
 //! Sources and the sizes of bulk transfers follow the first connection's four, at the opener alone;
 //! of datagrams, both ends have the source, from the beginning of the stream on.
@@ -151,8 +151,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks for an exchange by its number gets what is there if all is drawn in turn, as
-        /// `longhaul traffic` draws it; and so for what connections draw.
+        /// An exchange drawn by its number is the one that drawing all in sequence gives, as
+        /// `longhaul traffic` does; and likewise for what connections draw.
         #[test]
         fn draws_by_number_are_those_in_turn(
             amounts in [amount(), amount(), amount()],

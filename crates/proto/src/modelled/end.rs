@@ -1,16 +1,16 @@
 //! One end of a TCP connection: its endpoint, and what its application does.
 //!
-//! An end knows what its own host knows: the segments that have come, and what its flow draws
-//! ([`Draws`]). It shares nothing with the other end. After everything that happens to it, it is
-//! served: events go to the application, segments to the outbox, the next time to the timers.
+//! An end has only what its own host has: the segments received, and what its flow draws
+//! ([`Draws`]). It shares nothing with the other end. After each input its output is collected:
+//! events go to the application, segments to the outbox, the next deadline to the timers.
 //!
 //! The opener of a transfer has finished when its last byte and its FIN are acknowledged, the
 //! acceptor when it has them all; that of a dialogue with the last response. An end that is reset or
-//! gives up has failed, unless all was over for it before. An acceptor whose connection never came to
-//! be has not: it listens again (RFC 9293 §3.10.7.4), and its opener says what became of the flow.
+//! gives up has failed, unless all was over for it before. An acceptor whose connection was never
+//! established has not: it listens again (RFC 9293 §3.10.7.4), and its opener reports the outcome.
 //!
-//! **Silence.** Who waits for a response has nothing to send, and so no timer of TCP's. It gives up
-//! when it has heard nothing for as long as the other end may go on trying
+//! **Silence.** An end that waits for a response has nothing to send, and so no TCP timer. It gives
+//! up when it has received nothing for as long as the other end may go on trying
 //! ([`Config::longest_silence`](crate::tcp::Config::longest_silence), 34 minutes). That timer is set
 //! only where a connection has outlived its last retransmission time-out, and for a minute at a time,
 //! so that connections which are over leave little behind. An acceptor waits without end, as a server without keep-alives does.
@@ -47,7 +47,7 @@ const SILENCE_STEP: Span = Span::from_s(60);
 /// What an end's port is for once the end is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Afterwards {
-    /// All was said: the port is free.
+    /// The end closed in order: the port is free.
     Free,
     /// The end was reset or has given up: the port answers with resets.
     Refuses,
@@ -353,8 +353,8 @@ impl End {
         let info = self.endpoint.info();
         let bytes = match (self.id.side(), self.kind.program) {
             (Side::Acceptor, _) => info.received,
-            // What a program got is what it has acknowledged; what it says of its own accord is no
-            // part of a transfer.
+            // What a program has received is what it has acknowledged; what it sends on its own is
+            // not part of a transfer.
             (Side::Opener, Some(_)) if self.kind.is_dialogue() => info.received + info.acknowledged,
             (Side::Opener, Some(_)) => info.acknowledged,
             (Side::Opener, None) => info.received,
@@ -374,7 +374,7 @@ impl End {
         &self.endpoint
     }
 
-    /// Whether a segment with such flags asks for a connection.
+    /// Whether a segment with these flags requests a connection.
     pub(super) fn opens(flags: u8) -> bool {
         let flags = Flags(flags);
         flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST)

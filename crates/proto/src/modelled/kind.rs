@@ -124,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// The end that receives what a transfer carries, or knows what a program has received.
+    /// The end that receives what a transfer carries, or counts what a program has acknowledged.
     pub(super) fn receives(&self) -> Side {
         match self.program {
             None => Side::Acceptor,

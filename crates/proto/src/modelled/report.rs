@@ -35,7 +35,7 @@ impl Outcome {
     }
 }
 
-/// What one end of a flow has done so far, as far as it knows itself.
+/// What one end of a flow has done so far, by its own counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
     /// The flow, by its place among all.
@@ -53,7 +53,7 @@ pub struct Part<'a> {
     pub retransmissions: u64,
     /// An opener's round trips.
     pub rtt: Option<RttFigures>,
-    /// Datagrams: a sender knows how many it has sent, and of errors, a receiver all else.
+    /// Datagrams: the sender counts those it has sent and errors, the receiver all else.
     pub datagrams: Option<DatagramFigures>,
     /// An opener's requests.
     pub requests: Option<&'a RequestFigures>,
@@ -86,7 +86,7 @@ pub struct FlowResult<'a> {
     pub datagrams: Option<DatagramFigures>,
     /// What the opener of requests has seen.
     pub requests: Option<&'a RequestFigures>,
-    /// The congestion window of the opener, at each change, where it was asked for.
+    /// The congestion window of the opener, at each change, if the flow records it.
     pub series: &'a [WindowPoint],
 }
 
@@ -133,7 +133,7 @@ impl<'a> FlowResult<'a> {
 /// has arrived. What the other end does later never changes it.
 fn outcome_of(finishes: Side, opener: &Part, acceptor: Option<&Part>) -> (Outcome, Option<Time>) {
     let ends = [Some(opener), acceptor].into_iter().flatten();
-    // Only the opener of a dialogue knows whether a connection of its own was the last one.
+    // Only the opener of a dialogue can decide whether a connection was its last one.
     let may_fail = |end: &Part| end.side == finishes || finishes == Side::Acceptor;
     let decisive = ends.filter(|end| match end.outcome {
         Outcome::Finished => end.side == finishes,

@@ -35,7 +35,7 @@ struct Quoted {
 }
 
 impl Quoted {
-    /// Reads it from a whole frame; `None` where that is no sound error about TCP or UDP.
+    /// Reads it from a whole frame; `None` if that is not a valid error about TCP or UDP.
     fn read(frame: &[u8]) -> Option<Self> {
         let (ethernet, ip) = frame.split_first_chunk::<ETHERNET_LEN>()?;
         let is_v6 = match u16::from_be_bytes([ethernet[12], ethernet[13]]) {

@@ -1,6 +1,6 @@
 //! Congestion control: one small trait, one file for each algorithm.
 //!
-//! Theory: the sender knows what is lost and when it is repaired; an algorithm decides how far the window
+//! Theory: the sender detects losses and their repair; an algorithm decides how far the window
 //! falls and how it grows, as Linux's `tcp_congestion_ops` does. All windows are in segments. The window is
 //! kept by the sender, so that reductions (PRR, time-outs, undoing) are the same for all algorithms. An
 //! algorithm that controls the window itself (BBR) is exempt from them.

@@ -124,7 +124,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends the connection at once, with a reset where the other side knows of it.
+    /// Ends the connection at once, with a reset if the other side may have a connection.
     pub fn abort(&mut self) {
         let known = !matches!(self.state, State::Listen | State::SynSent | State::TimeWait);
         if known && self.state != State::Closed {
@@ -148,7 +148,7 @@ impl Endpoint {
         !self.events.is_empty()
     }
 
-    /// What the application should know next.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
     }

@@ -404,7 +404,7 @@ impl Receiver {
     }
 }
 
-/// What the sending half knows of the path.
+/// What the sending half has measured of the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing<'a> {
     pub(super) config: &'a Config,

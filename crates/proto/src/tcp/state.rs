@@ -1,4 +1,4 @@
-//! The states of a connection and of its sender, and what an observer may know of them.
+//! The states of a connection and of its sender, and what an observer sees of them.
 
 use longhaul_core::time::Span;
 

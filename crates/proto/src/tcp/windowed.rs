@@ -4,14 +4,14 @@
 //! too old the second takes its place. A quarter and a half of the window without a new best
 //! renew the runners-up, so that they are spread over the window.
 
-/// The best value of a window; `T`'s order says what is better.
+/// The best value of a window, by the order that the caller gives.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Windowed<T> {
     samples: [(u64, T); 3],
 }
 
 impl<T: Copy> Windowed<T> {
-    /// A window that knows `value` only, seen at `at`.
+    /// A window with a single `value`, seen at `at`.
     pub(super) fn new(at: u64, value: T) -> Self {
         Self {
             samples: [(at, value); 3],

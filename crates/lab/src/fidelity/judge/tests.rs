@@ -110,11 +110,11 @@ fn the_line_follows_the_worst_pair() {
     };
     assert_eq!(verdict.by_cause, by_cause);
     let holds = "delay percentiles of b > a are off by at most 3.0 points and 200 us, mean rates by at \
-                 most 0.01 % (this machine stood still 2 times, 5 ms at most)";
+                 most 0.01 % (this machine stalled 2 times, for up to 5 ms)";
     assert_eq!(verdict.holds.as_deref(), Some(holds));
-    let reason = "0.01 % of packets late: the machine stood still 2 times, 5 ms at most; its \
+    let reason = "0.01 % of packets late: the machine stalled 2 times, for up to 5 ms; its \
                   hypervisor took 160 ms of CPU time";
-    let pair = "3.0 % of packets late of b > a, the worst pair";
+    let pair = "3.0 % of packets late in the worst pair, b > a";
     assert_eq!(verdict.reasons, [reason, pair]);
     assert!(verdict.blames_noise());
 }
@@ -166,20 +166,19 @@ fn each_cause_has_a_line() {
     });
     let verdict = run.verdict();
     let expected = [
-        "2.0 % of packets late: there was more to do than this machine can (the core was busy for \
-         up to 100 % of a second)",
-        "2.0 % of packets late: wake-ups or send calls took longer than the tolerance, 400 us \
-         late at most",
+        "2.0 % of packets late: the core was overloaded (busy for up to 100 % of a second)",
+        "2.0 % of packets late: wake-ups or send calls took longer than the tolerance (up to 400 \
+         us late)",
         "more than 1 % of packets late in 1 of 1 seconds",
         "the machine's clock was stepped 2 times",
-        "the machine did not keep up: hosts that wanted all of their links' rates had 96.2 % of \
-         them",
-        "programs on a, c waited for a CPU, up to 700 ms within a second",
+        "the machine did not keep up: hosts that needed the full rate of their links got 96.2 % of \
+         it",
+        "programs on a, c waited for a CPU, for up to 700 ms of a second",
     ];
     assert_eq!(verdict.reasons, expected);
     assert_eq!(verdict.starved_hosts, ["a", "c"]);
     assert_eq!(verdict.state, State::Degraded);
-    assert!(!verdict.blames_noise(), "it never stood still");
+    assert!(!verdict.blames_noise(), "it never stalled");
 }
 
 #[test]
@@ -194,9 +193,9 @@ fn a_pair_that_is_late_is_named_though_the_run_is_not() {
     let verdict = run.verdict();
     assert_eq!(verdict.state, State::Broken);
     let expected = [
-        "0.02 % of packets late: wake-ups or send calls took longer than the tolerance, 3 ms late at \
-         most",
-        "9.1 % of packets late of c > b, the worst pair",
+        "0.02 % of packets late: wake-ups or send calls took longer than the tolerance (up to 3 ms \
+         late)",
+        "9.1 % of packets late in the worst pair, c > b",
     ];
     assert_eq!(verdict.reasons, expected);
 }
@@ -262,7 +261,7 @@ fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     });
     let verdict = run.verdict();
     assert_eq!(verdict.state, State::Degraded);
-    let expected = ["the machine stood still 3 times, 12 ms at most, for 3.0 % of the run"];
+    let expected = ["the machine stalled 3 times, for up to 12 ms, 3.0 % of the run in all"];
     assert_eq!(verdict.reasons, expected);
     assert!(verdict.blames_noise());
 }
@@ -344,7 +343,7 @@ fn slow_receiving_stacks_are_reported() {
     run.second(|_| {});
     let verdict = run.verdict();
     assert_eq!(verdict.state, State::Faithful);
-    assert!(verdict.reasons[0].starts_with("hosts were slow to take packets"));
+    assert!(verdict.reasons[0].starts_with("hosts received packets slowly"));
 }
 
 #[test]

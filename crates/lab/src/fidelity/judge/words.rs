@@ -43,8 +43,8 @@ impl Judge {
     fn stalls_in_words(&self) -> String {
         let longest = readable_duration(Duration::from_nanos(self.stalls.longest_ns));
         match self.stalls.count {
-            1 => format!("machine stood still once, for {longest}"),
-            n => format!("machine stood still {n} times, {longest} at most"),
+            1 => format!("machine stalled once, for {longest}"),
+            n => format!("machine stalled {n} times, for up to {longest}"),
         }
     }
 
@@ -81,8 +81,8 @@ impl Judge {
         let tolerance = self.tolerance.as_ns();
         if lateness.p99 <= tolerance && after.p99 > tolerance {
             reasons.push(format!(
-                "hosts were slow to take packets: 1 in 100 was through the receiving stack {} \
-                 after it was due or later, though in time on its cable",
+                "hosts received packets slowly: 1 in 100 was through the receiving stack {} or \
+                 more after it was due, although it was on its cable in time",
                 readable(Span::from_ns(after.p99))
             ));
         }
@@ -93,7 +93,7 @@ impl Judge {
         let is_worse = |part: &&Part| part.shares.late_share() > self.run.late_share();
         if let Some(part) = late.filter(is_worse) {
             reasons.push(format!(
-                "{} % of packets late of {}, the worst pair",
+                "{} % of packets late in the worst pair, {}",
                 at_most(100.0 * part.shares.late_share()),
                 part.named(),
             ));
@@ -106,7 +106,7 @@ impl Judge {
         }
         if rule::is_too_large(self.run.worst) {
             reasons.push(format!(
-                "a packet was late by {}: no figure bears that",
+                "a packet was {} late, too much for any figure to hold",
                 readable(self.run.worst)
             ));
         }
@@ -136,15 +136,14 @@ impl Judge {
         }
         if overload > 0 {
             reasons.push(format!(
-                "{}: there was more to do than this machine can (the core was busy for up to \
-                 {:.0} % of a second)",
+                "{}: the core was overloaded (busy for up to {:.0} % of a second)",
                 late(overload),
                 100.0 * self.core_load
             ));
         }
         if other > 0 {
             reasons.push(format!(
-                "{}: wake-ups or send calls took longer than the tolerance, {} late at most",
+                "{}: wake-ups or send calls took longer than the tolerance (up to {} late)",
                 late(other),
                 readable(self.run.worst)
             ));
@@ -171,14 +170,14 @@ impl Judge {
         let left = self.rate_left();
         if left < 1.0 {
             reasons.push(format!(
-                "the machine did not keep up: hosts that wanted all of their links' rates had \
-                 {:.1} % of them",
+                "the machine did not keep up: hosts that needed the full rate of their links got \
+                 {:.1} % of it",
                 100.0 * left
             ));
         }
         if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stalled_share()) {
             reasons.push(format!(
-                "the {}, for {} % of the run",
+                "the {}, {} % of the run in all",
                 self.stalls_in_words(),
                 at_most(100.0 * self.stalled_share())
             ));
@@ -194,7 +193,7 @@ impl Judge {
                 n => format!(" and {n} more"),
             };
             reasons.push(format!(
-                "programs on {}{more} waited for a CPU, up to {} within a second",
+                "programs on {}{more} waited for a CPU, for up to {} of a second",
                 names.join(", "),
                 readable_duration(longest)
             ));

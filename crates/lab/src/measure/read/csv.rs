@@ -32,7 +32,7 @@ pub(super) fn part(
         .map(|name| roles_of(name, columns))
         .collect();
     if roles.iter().all(Vec::is_empty) {
-        return Err(io::Error::other("its first line is not as expected"));
+        return Err(io::Error::other("its header line is not the expected one"));
     }
     let mut batch = Batch::new(columns);
     let mut bad = 0_u64;
@@ -54,8 +54,8 @@ pub(super) fn part(
         take(&batch, pool);
     }
     Ok((bad > 0).then(|| match bad {
-        1 => "has a line that makes no sense, which is left out".to_owned(),
-        bad => format!("has {bad} lines that make no sense, which are left out"),
+        1 => "has a malformed line, which is left out".to_owned(),
+        bad => format!("has {bad} malformed lines, which are left out"),
     }))
 }
 

@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_left_out_and_noted() {
     assert_eq!(all, ["1 a 2 3", "7 d 8 NaN"]);
     assert_eq!(outcome.notes.len(), 4, "{:?}", outcome.notes);
     assert!(
-        outcome.notes[0].contains("0001.csv has 4 lines that make no sense"),
+        outcome.notes[0].contains("0001.csv has 4 malformed lines"),
         "{:?}",
         outcome.notes
     );

@@ -70,8 +70,7 @@ fn damaged_series_cost_no_page() {
             notes.contains("series/seconds.csv is missing"),
             "{name}: {notes}"
         );
-        let noted =
-            notes.contains("pipes.csv cannot be read") || notes.contains("that make no sense");
+        let noted = notes.contains("pipes.csv cannot be read") || notes.contains("malformed lines");
         assert_eq!(noted, name != "far", "{name}: {notes}");
         assert!(
             notes.contains("network.json cannot be read"),

@@ -35,7 +35,10 @@ impl Supervisor<'_> {
                     capture: None,
                 });
             } else {
-                let reply = Reply::Error("the run has too many callers".to_owned());
+                let reply = Reply::Error(
+                    "the run has too many connections to its control socket; close one first"
+                        .to_owned(),
+                );
                 let _ = channel.send(&reply, &[]);
             }
         }
@@ -139,13 +142,13 @@ impl Supervisor<'_> {
     /// Starts a program for a caller.
     fn exec(&mut self, index: usize, spec: &SpawnSpec, fds: &[OwnedFd]) -> Result<Reply, RunError> {
         if self.phase != Phase::Running || self.callers[index].program.is_some() {
-            return Ok(Reply::Error(
-                "not now: the run is being wound up".to_owned(),
-            ));
+            return Ok(Reply::Error("too late: the run is stopping".to_owned()));
         }
         let streams: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         let Ok(streams) = <[BorrowedFd<'_>; 3]>::try_from(streams) else {
-            return Ok(Reply::Error("exec needs three descriptors".to_owned()));
+            return Ok(Reply::Error(
+                "exec needs three file descriptors: standard input, output and error".to_owned(),
+            ));
         };
         match self.sandbox.spawn(spec, streams) {
             Ok(id) => {

@@ -30,13 +30,13 @@ impl Supervisor<'_> {
             .iter()
             .filter(|caller| caller.capture.is_some());
         if under_way.count() >= CAPTURES_MAX {
-            return refused("too many captures at a time: end one of them first");
+            return refused("too many captures at once: end one first");
         }
         if self.callers[index].capture.is_some() {
             return refused("this connection has a capture already");
         }
         let Some(to) = fds.first().and_then(|fd| fd.try_clone().ok()) else {
-            return refused("a capture needs a descriptor to write to");
+            return refused("a capture needs a file descriptor to write to");
         };
         let capture = match self.wanted(request) {
             Ok(capture) => capture,
@@ -61,7 +61,7 @@ impl Supervisor<'_> {
                 pipes: self.names(&capture.pipes),
                 at_s: at.as_s(),
             },
-            Err(_) => refused("the core does not answer"),
+            Err(_) => refused("the core did not answer in time"),
         }
     }
 
@@ -73,7 +73,9 @@ impl Supervisor<'_> {
         let filter = filter.transpose().map_err(|error| error.to_string())?;
         let snaplen = request.snaplen.unwrap_or(SNAPLEN);
         if !(1..=SNAPLEN).contains(&snaplen) {
-            return Err(format!("a snaplen of {snaplen} B: write 1 to {SNAPLEN}"));
+            return Err(format!(
+                "a snaplen of {snaplen} B is impossible: write 1 to {SNAPLEN}"
+            ));
         }
         Ok(Capture {
             name: request.link.clone(),

@@ -80,8 +80,8 @@ impl Interval {
         let mean = self.cost.checked_div(self.samples)?;
         (done > asked).then(|| {
             format!(
-                "{} were looked at every {done} instead of every {asked}: a look took {:.1} ms, and \
-                 looks may take 1 % of a CPU",
+                "{} were sampled every {done} instead of every {asked}: a sample took {:.1} ms, and \
+                 samples may take 1 % of a CPU",
                 self.what,
                 mean.as_secs_f64() * 1e3
             )
@@ -125,8 +125,7 @@ impl HostSampler {
         if self.more > 0 {
             let more = self.more;
             warnings.push(format!(
-                "{more} rows more should be in series/connections: hosts had more connections than a \
-                 look takes"
+                "series/connections lacks {more} rows: hosts had more connections than a sample holds"
             ));
         }
         warnings

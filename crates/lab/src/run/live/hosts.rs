@@ -76,8 +76,8 @@ pub(super) fn without_offload(plan: &Plan) -> Plan {
     plan.offload = false;
     if plan.asks_for_offload {
         plan.warnings.push(
-            "`offload` has no effect: the kernel does not lead packets to any of the run's CPUs \
-             (are they isolated?)"
+            "`offload` has no effect: the kernel steers no packets to the run's CPUs (are they \
+             isolated?)"
                 .to_owned(),
         );
     }

@@ -98,7 +98,9 @@ impl Supervisor<'_> {
         let found = match (link, router) {
             (Some(link), None) => self.find(&link),
             (None, Some(router)) => self.find_routers(&router),
-            _ => Err(Reply::Error("name either a link or a router".to_owned())),
+            _ => Err(Reply::Error(
+                "name a link or a router, one of the two".to_owned(),
+            )),
         };
         let pipes = match found {
             Ok(pipes) => pipes,
@@ -249,5 +251,5 @@ fn wait<T>(answer: &Receiver<T>) -> Option<T> {
 
 /// The reply when the drive loop does not answer.
 fn silence() -> Reply {
-    Reply::Error("the core does not answer".to_owned())
+    Reply::Error("the core did not answer in time".to_owned())
 }

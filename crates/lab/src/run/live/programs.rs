@@ -128,7 +128,7 @@ impl Program {
             return Some(why.clone());
         }
         match (self.ended_by, &self.state) {
-            (Some(EndedBy::Timeout), _) => Some("it ran into its time-out".to_owned()),
+            (Some(EndedBy::Timeout), _) => Some("it ran longer than its `timeout`".to_owned()),
             (Some(EndedBy::Run), _) => {
                 Some("it was still running at the end of the run".to_owned())
             }
@@ -152,7 +152,7 @@ impl Program {
                     exit: Exit::Signal(signal),
                     ..
                 },
-            ) => Some(format!("signal {signal} ended it")),
+            ) => Some(format!("it was killed by signal {signal}")),
             (None, _) => Some("it never ended".to_owned()),
         }
     }
@@ -314,7 +314,10 @@ impl Programs {
             let why = other
                 .failure()
                 .unwrap_or_else(|| "it ended before it was ready".to_owned());
-            let reason = format!("not started: `{}` came to nothing: {why}", other.name());
+            let reason = format!(
+                "not started: `{}`, which it waits for, failed: {why}",
+                other.name()
+            );
             self.list[index].state = State::Failed(reason);
             return Ok(());
         }
@@ -430,7 +433,7 @@ impl Programs {
         for index in 0..self.list.len() {
             match self.list[index].state {
                 State::Waiting => {
-                    let reason = "not started: the run was over before its turn".to_owned();
+                    let reason = "not started: the run ended first".to_owned();
                     self.list[index].state = State::Failed(reason);
                     self.list[index].ended_by = Some(EndedBy::Run);
                 }

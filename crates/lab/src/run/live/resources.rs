@@ -129,7 +129,7 @@ impl<'a> ResourceMonitor<'a> {
         }
         *reported += 1;
         Some(format!(
-            "it was ended: {} had used up its {} of memory",
+            "it was killed: {} had used up its {} of memory",
             self.names[host],
             size(limit)
         ))
@@ -146,7 +146,7 @@ impl<'a> ResourceMonitor<'a> {
                 _ => ("processes", "were"),
             };
             Some(format!(
-                "{kills} {what} of {name} {were} ended, since it had used up its {} of memory",
+                "{kills} {what} on {name} {were} killed, since the host had used up its {} of memory",
                 size(limit)
             ))
         });

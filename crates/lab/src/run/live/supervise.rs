@@ -234,7 +234,7 @@ impl<'a> Supervisor<'a> {
             .then(|| take_signal(self.signals.as_fd()))
             .flatten()
         {
-            observer.progress(&Progress::Note("interrupted: winding up".to_owned()));
+            observer.progress(&Progress::Note("interrupted: stopping".to_owned()));
             self.ledger.fail(format!("interrupted by signal {signal}"));
             self.stop(observer)?;
         }
@@ -328,7 +328,7 @@ impl<'a> Supervisor<'a> {
             // Which program it was is known from its end, which is reported later.
             Event::OutOfMemory { host, .. } => self.resources.note_kill(host),
             Event::WardenDied => {
-                let what = "what keeps hosts to their resources has died (was it killed?)";
+                let what = "the process that limits hosts' resources died (was it killed?)";
                 self.ledger.fail(what.to_owned());
             }
             Event::HostDied { host } => {
@@ -341,8 +341,7 @@ impl<'a> Supervisor<'a> {
                     .fail(format!("host {name} died: its init was killed"));
             }
             Event::ServiceDied => {
-                let what =
-                    "the process that answers hosts' questions for names died: it was killed";
+                let what = "the process that runs the hosts' name server died (was it killed?)";
                 self.ledger.fail(what.to_owned());
             }
         }
@@ -354,7 +353,7 @@ impl<'a> Supervisor<'a> {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
                 self.ledger
-                    .fail("the drive loop ended by itself".to_owned());
+                    .fail("the drive loop ended unexpectedly; please report this".to_owned());
                 Ok(None)
             }
         }
@@ -440,7 +439,8 @@ impl<'a> Supervisor<'a> {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.ledger.fail("the drive loop did not end".to_owned());
+                    self.ledger
+                        .fail("the drive loop did not end; please report this".to_owned());
                     // Left alone: it ends with the process.
                     self.core.thread = None;
                     break;
@@ -490,7 +490,7 @@ impl<'a> Supervisor<'a> {
                 let (number, name) = (counters.processes, &host.name);
                 let what = if number == 1 { "process" } else { "processes" };
                 self.ledger.warn(format!(
-                    "{number} {what} on {name} outlived the programs and ended with the run"
+                    "{number} {what} on {name} outlived the programs and were killed at the end"
                 ));
             }
         }
@@ -506,7 +506,8 @@ impl<'a> Supervisor<'a> {
         let network = network.unwrap_or_default();
         if network.multicast_data > 0 {
             self.ledger.warn(format!(
-                "{} broadcast or multicast packets were not carried: only a lan segment does that",
+                "{} broadcast or multicast packets were not carried: only LAN segments (`kind: lan`) \
+                 carry them",
                 network.multicast_data
             ));
         }
@@ -517,7 +518,7 @@ impl<'a> Supervisor<'a> {
             .filter(|p| p.log_discarded() > 0);
         for program in chatty {
             self.ledger.warn(format!(
-                "{} on {} wrote more than a log may hold: {} bytes were discarded",
+                "the logs of {} on {} reached their limit: {} bytes of output were discarded",
                 program.name(),
                 program.host,
                 program.log_discarded()
@@ -575,8 +576,8 @@ fn warnings(plan: &Plan, experiment_dir: &Path) -> Vec<String> {
     }
     if is_private(experiment_dir) {
         warnings.push(format!(
-            "the experiment file lies in {0}, and every host has a {0} of its own: programs do not \
-             see the files beside it; give the experiment a folder",
+            "the experiment file lies in {0}, and every host has its own {0}: programs do not see \
+             the files beside it; put the experiment into a folder of its own",
             experiment_dir.display()
         ));
     }

@@ -56,7 +56,8 @@ pub(super) fn of(
 }
 
 fn too_many(cores: u16, cpus: usize) -> Vec<String> {
-    let message = format!("{cores} threads share {cpus} CPUs: they wait for each other");
+    let message =
+        format!("{cores} threads share {cpus} CPUs, and will wait for each other: use fewer cores");
     if usize::from(cores) > cpus {
         vec![message]
     } else {
@@ -76,7 +77,7 @@ fn best(
     let mut notes = Vec::new();
     if limit < most {
         notes.push(format!(
-            "{cpus} CPUs: the run takes {limit} threads, not {most}"
+            "this machine has {cpus} CPUs: the run uses {limit} threads, not {most}"
         ));
     }
     let single = Partition::single(plan.topology.nodes().len());
@@ -89,8 +90,8 @@ fn best(
     if best.cores < limit {
         let cores = best.cores;
         notes.push(match cores {
-            1 => format!("{limit} threads would not pay: the run takes one"),
-            _ => format!("{limit} threads would not pay: the run takes {cores}"),
+            1 => format!("{limit} threads would not be faster than one: the run uses one"),
+            _ => format!("{limit} threads would not be faster than {cores}: the run uses {cores}"),
         });
         notes.extend(network.limits(limit));
     }

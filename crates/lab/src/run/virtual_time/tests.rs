@@ -251,7 +251,7 @@ fn more_threads_than_pay_are_not_taken_and_the_user_is_warned() {
     assert!(summary.cores.len() <= 3);
     assert_eq!(
         observed.notes[0],
-        "3 CPUs: the run takes 3 threads, not 500"
+        "this machine has 3 CPUs: the run uses 3 threads, not 500"
     );
     assert!(
         observed
@@ -333,7 +333,7 @@ fn an_interrupt_ends_the_run_and_is_reported() {
     let (summary, observed) = simulate("interrupted", &mut machine);
     let summary = summary.expect("what there is");
     assert_eq!(summary.error.as_deref(), Some("interrupted by signal 15"));
-    assert_eq!(observed.notes, ["interrupted: winding up"]);
+    assert_eq!(observed.notes, ["interrupted: stopping"]);
     assert_eq!(machine.asked, 7);
     assert!(summary.simulated_s < 20.0, "{} s", summary.simulated_s);
 }

@@ -84,8 +84,8 @@ impl View<'_> {
             | Request::Capture(_)
             | Request::EndCapture {}
             | Request::Exec { .. } => Reply::Error(
-                "this run is in virtual time: it has no programs; what is to change in it stands in its \
-                 file, as `events`, and what is to be captured, as `measure: { capture: … }`"
+                "not possible in virtual time: such a run has no programs, changes are `events` of its \
+                 file, and captures are `measure: { capture: … }`"
                     .to_owned(),
             ),
         }

@@ -112,7 +112,7 @@ fn what_is_stopped_says_so() {
         })
     });
     assert!(sent.failed && sent.finish_s.is_none());
-    assert!(sent.problem.unwrap().contains("told to end"));
+    assert!(sent.problem.unwrap().contains("stopped by a signal"));
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
     let mut mean_of = |mean: Option<u64>| {
         let mean = mean?;
         if mean == 0 {
-            let message = "a distribution with a mean of zero has nothing to draw";
+            let message = "a distribution needs a mean above zero";
             faults.add(at, message, format!("write a mean such as `{one}`"));
             return None;
         }
@@ -141,7 +141,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
             let number: Option<f64> = shape.value.trim().parse().ok();
             let Some(exponent) = number.filter(|shape| SHAPES.contains(shape)) else {
                 let message = format!(
-                    "`{}` is no exponent of a tail with a mean: it must be above 1",
+                    "`{}` is not a valid `shape`: it must be a number above 1",
                     shown(&shape.value)
                 );
                 faults.add(shape.at, message, "write it like `shape: 1.2`");
@@ -158,7 +158,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
     let draw = found.map(Draw::Random).ok();
     if draw.is_none() {
         let message = "the deviation is too large for this mean";
-        faults.add(at, message, "write one of about the mean, or less");
+        faults.add(at, message, "write one of at most about the mean");
     }
     draw
 }
@@ -166,7 +166,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
 fn uniform(at: Pos, bounds: &[Option<u64>], example: &str, faults: &mut Faults) -> Option<Draw> {
     let hint = format!("write them like `uniform: {example}`");
     let &[low, high] = bounds else {
-        let message = format!("two bounds are needed, and here are {}", bounds.len());
+        let message = format!("two bounds are needed, not {}", bounds.len());
         faults.add(at, message, hint);
         return None;
     };

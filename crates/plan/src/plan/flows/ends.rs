@@ -121,7 +121,7 @@ fn split_port(item: &At<String>, faults: &mut Faults) -> Option<(At<String>, Opt
         return Some((item.clone(), None));
     };
     let Ok(port @ 1..) = port.parse::<u16>() else {
-        let message = format!("`{}` is no port", shown(port));
+        let message = format!("`{}` is not a port", shown(port));
         faults.add(
             item.at,
             message,
@@ -145,7 +145,7 @@ fn host(index: usize, at: Pos, context: &Context<'_>, faults: &mut Faults) -> Op
             _ => "router",
         };
         let message = format!(
-            "`{}` is a {kind}, and flows lead from host to host",
+            "`{}` is a {kind}, and flows go from host to host",
             node.name
         );
         faults.add(at, message, "name a host, or make it `kind: host`");
@@ -195,7 +195,7 @@ fn pairwise(
 fn all_to_all(from: Vec<NodeId>, to: Vec<NodeId>, at: Pos, faults: &mut Faults) -> Option<Pairs> {
     let pairs = Pairs::All(from, to);
     if pairs.is_empty() {
-        let message = "a pattern of a single host: there is no other to send to";
+        let message = "this pattern has a single host, and no other to send to";
         faults.add(at, message, "name a group of two hosts or more");
         return None;
     }
@@ -212,7 +212,7 @@ fn permutation(
 ) -> Option<Pairs> {
     if from.len() != to.len() {
         let message = format!(
-            "a permutation needs as many hosts on both sides, and here are {} and {}",
+            "a permutation needs as many senders as receivers, not {} and {}",
             from.len(),
             to.len()
         );
@@ -230,7 +230,7 @@ fn permutation(
             let start = below(to.len() as u64, stream);
             let mut others = (start..to.len()).chain(0..start).filter(|o| *o != index);
             let Some(other) = others.find(fits) else {
-                let message = "no permutation without a host that sends to itself";
+                let message = "there is no permutation in which no host sends to itself";
                 faults.add(at, message, "name a group of two hosts or more");
                 return None;
             };
@@ -249,7 +249,7 @@ pub(super) fn below(bound: u64, stream: &mut Stream) -> usize {
 /// All with one; itself left out.
 fn incast(from: &[NodeId], to: &[NodeId], at: [Pos; 2], faults: &mut Faults) -> Option<Pairs> {
     let &[one] = to else {
-        let message = format!("an incast has one receiver, and here are {}", to.len());
+        let message = format!("an incast has one receiver, not {}", to.len());
         faults.add(
             at[1],
             message,
@@ -262,7 +262,7 @@ fn incast(from: &[NodeId], to: &[NodeId], at: [Pos; 2], faults: &mut Faults) -> 
     if list.is_empty() {
         faults.add(
             at[0],
-            "an incast without senders",
+            "this incast has no senders",
             "name other hosts, or a group",
         );
         return None;

@@ -23,7 +23,7 @@ pub(super) fn pairs(
     faults: &mut Faults,
 ) -> Option<Pairs> {
     if count == 0 {
-        let message = "a random pattern of 0 others sends nothing";
+        let message = "`random: 0` sends nothing";
         faults.add(at, message, "write at least `random: 1`");
         return None;
     }
@@ -33,10 +33,10 @@ pub(super) fn pairs(
     if let Some(sender) = from.iter().find(|sender| others(sender) < wanted) {
         let (name, others) = (&context.topology.node(*sender).name, others(sender));
         let message =
-            format!("`random: {count}`, and `{name}` has only {others} others to send to");
+            format!("`random: {count}` is too many: `{name}` has only {others} others to send to");
         let hint = match others {
-            0 => "name further hosts".to_owned(),
-            most => format!("write at most `random: {most}`, or name further hosts"),
+            0 => "name more hosts".to_owned(),
+            most => format!("write at most `random: {most}`, or name more hosts"),
         };
         faults.add(at, message, hint);
         return None;

@@ -35,7 +35,8 @@ pub(super) fn ends(
     ];
     for (field, at) in said {
         if let Some(at) = at {
-            let message = format!("`{field}` beside `replay`: the file says it");
+            let message =
+                format!("`{field}` conflicts with `replay`, since the file of flows gives it");
             faults.add(at, message, "remove one of the two");
         }
     }
@@ -77,7 +78,7 @@ fn flow(
         return Err((message, "remove the row, or write at least 1".to_owned()));
     }
     if is_udp && row.rate_bps.is_some() {
-        let message = "a rate of each flow goes with TCP only".to_owned();
+        let message = "the column of rates applies to TCP only".to_owned();
         return Err((
             message,
             "remove the column, or write `model: tcp`".to_owned(),

@@ -61,7 +61,7 @@ fn named(name: &At<String>, faults: &mut Faults) -> Option<Algorithm> {
         None => all,
     };
     let message = format!(
-        "`{}` is no congestion control of the model",
+        "the model has no congestion control `{}`",
         shown(&name.value)
     );
     faults.add(name.at, message, hint);
@@ -138,7 +138,7 @@ fn buffer(field: Option<&Quantity<Bytes>>, faults: &mut Faults) -> Option<u64> {
     let field = field?;
     let Bytes(bytes) = field.get(faults)?;
     let message = match bytes {
-        0 => "with a window of zero nothing is ever sent",
+        0 => "with a buffer of zero nothing is ever sent",
         bytes if !BUFFER.contains(&bytes) => "a TCP buffer must have between 4 KiB and 1 GiB",
         bytes => return Some(bytes),
     };
@@ -151,7 +151,7 @@ fn segment(field: Option<&Quantity<Bytes>>, most: u32, faults: &mut Faults) -> u
         return most;
     };
     if !(MSS_MIN..=u64::from(most)).contains(&bytes) {
-        let message = format!("segments of {bytes} B cannot be");
+        let message = format!("an `mss` of {bytes} B is impossible");
         faults.add(
             field.at(),
             message,

@@ -49,7 +49,7 @@ pub(super) fn read(
                 Some(_) => ("request", "response"),
                 None => ("response", "request"),
             };
-            let message = format!("a `{is}` without a `{lacks}`");
+            let message = format!("`{is}` needs `{lacks}` beside it");
             faults.add(
                 place,
                 message,
@@ -92,37 +92,41 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
     if udp {
         refuse(
             &of_tcp,
-            "goes with TCP only",
+            "applies to TCP only",
             "remove it, or write `model: tcp`",
         )
     } else {
         refuse(
             &of_udp,
-            "goes with UDP only",
+            "applies to UDP only",
             "remove it, or write `model: udp`",
         )
     }
     if rate.is_none() && !udp {
         refuse(
             &of_rates,
-            "goes with a `rate`",
+            "needs a `rate`",
             "add `rate: 10 Mbit/s`, or remove it",
         );
     }
     if asks {
         refuse(
             &[("rate", rate)],
-            "does not go with requests",
+            "cannot be combined with requests",
             "remove it, or `request`",
         );
     }
     if !asks {
         let hint = "add their sizes, like `request: 200 B, response: 50 kB`, or remove it";
-        refuse(&of_requests, "goes with requests and responses", hint);
+        refuse(&of_requests, "needs requests and responses", hint);
     } else {
         let bytes = [("bytes", spec.bytes.as_ref().map(at_of))];
         let hint = "remove it: `requests` says how many, and `response` how large they are";
-        refuse(&bytes, "does not go with requests and responses", hint);
+        refuse(
+            &bytes,
+            "cannot be combined with requests and responses",
+            hint,
+        );
     }
     (faults.count() == before).then_some(())
 }
@@ -170,7 +174,7 @@ fn paced(
     faults: &mut Faults,
 ) -> Option<Work> {
     let Some(field) = &spec.rate else {
-        let message = "nothing says how fast it sends";
+        let message = "UDP traffic needs a `rate`";
         faults.add(place, message, "add `rate: 10 Mbit/s`");
         return None;
     };
@@ -194,7 +198,7 @@ fn paced(
         (None, None, Some((_, GapsSpec::Poisson))) => Gaps::Poisson,
         (None, None, _) => Gaps::Even,
         (Some(_), Some(_), Some((at, GapsSpec::Poisson))) => {
-            let message = "`on` and `off` go with even gaps";
+            let message = "`on` and `off` need even gaps";
             faults.add(at, message, "remove `gaps`, or `on` and `off`");
             return None;
         }
@@ -205,7 +209,7 @@ fn paced(
         }
         (on, ..) => {
             let lacks = if on.is_some() { "off" } else { "on" };
-            let message = "`on` and `off` go together";
+            let message = "`on` and `off` need each other";
             faults.add(place, message, format!("add `{lacks}: 500 ms`"));
             return None;
         }

@@ -53,12 +53,8 @@ pub(crate) fn read(
         Asked::Pareto(_) | Asked::LogNormal(_) | Asked::Gamma(_)
     );
     if let (Some((at, _)), false) = (base, moved) {
-        let message = "`base` goes with `pareto`, `log_normal` and `gamma` only";
-        faults.add(
-            at,
-            message,
-            "remove it: the distribution says where it lies",
-        );
+        let message = "`base` applies to `pareto`, `log_normal` and `gamma` only";
+        faults.add(at, message, "remove it: this distribution needs no offset");
         return None;
     }
     let base = match base {
@@ -101,7 +97,7 @@ fn lower(
     let (at, spread) = match asked {
         Asked::Uniform(bounds) => {
             let [low, high] = bounds.value.as_slice() else {
-                let message = format!("two times are needed, and here are {}", bounds.value.len());
+                let message = format!("two times are needed, not {}", bounds.value.len());
                 faults.add(
                     bounds.at,
                     message,

@@ -38,7 +38,7 @@ pub(crate) fn read(
         faults,
     )?;
     if let (Some(burst), false) = (&spec.burst, matches!(asked, Asked::Rate(_))) {
-        let message = "`burst` goes with `rate` only";
+        let message = "`burst` needs `rate` beside it";
         faults.add(burst.at, message, "write it like `{ rate: 1 %, burst: 5 }`");
         return None;
     }
@@ -66,7 +66,7 @@ fn bursts(
     };
     let number: Option<f64> = burst.value.trim().parse().ok();
     let Some(length) = number.filter(|length| length.is_finite()) else {
-        let message = format!("`{}` is no number of packets", shown(&burst.value));
+        let message = format!("`{}` is not a number of packets", shown(&burst.value));
         faults.add(burst.at, message, "write the mean length like `burst: 5`");
         return None;
     };

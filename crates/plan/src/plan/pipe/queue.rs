@@ -109,7 +109,7 @@ fn red(spec: &RedSpec, limit: QueueLimit, at: Pos, faults: &mut Faults) -> Optio
         QueueLimit::Time(span) => span.as_ns(),
     };
     if max > all && spec.max.is_some() {
-        let message = format!("`max` is beyond the limit of the queue, {limit}");
+        let message = format!("`max` is above the limit of the queue, {limit}");
         let at = spec.max.as_ref().map_or(at, Quantity::at);
         faults.add(
             at,

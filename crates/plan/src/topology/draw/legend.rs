@@ -80,14 +80,14 @@ pub(super) fn draw(sketch: &Sketch, paper: &Paper<'_>, hidden: usize) -> (String
     if sketch.links.len() > MANY_LINKS {
         legend.row(
             0.0,
-            "The links are too many to stand apart: thin lines, without tooltips.",
+            "Too many links to draw apart: thin lines, without tooltips.",
         );
     } else if !sketch.links.is_empty() {
         legend.row(0.0, "Point at a link for its rate, delay and queue.");
     }
     if hidden > 0 {
         let text = format!(
-            "{} without room: point at the nodes.",
+            "{} did not fit: point at the nodes.",
             counted(hidden, "name")
         );
         legend.row(0.0, &text);

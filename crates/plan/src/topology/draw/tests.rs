@@ -97,7 +97,7 @@ fn tooltips_say_what_links_do() {
 fn a_full_mesh_is_drawn_thinly() {
     let image = svg(&made("mesh", &[("routers", "490")]));
     assert_eq!(check(&image).len(), 2 * 490);
-    assert!(image.contains("too many to stand apart"));
+    assert!(image.contains("Too many links to draw apart"));
     assert!(image.contains("120,295 links, 1 Gbit/s"));
     assert!(image.len() < 4 << 20, "{} bytes", image.len());
 }

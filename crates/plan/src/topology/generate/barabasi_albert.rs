@@ -36,7 +36,7 @@ fn build(args: &Args, seed: u64, sketch: &mut Sketch) -> Result<(), Refusal> {
     let (count, m, pipes) = (args.whole("routers"), args.whole("m"), Pipes::of(args));
     if count < m + 1 {
         let message = format!(
-            "growth with `m: {m}` starts from {} routers, and here are {count}",
+            "growth with `m: {m}` starts from {} routers, but there are only {count}",
             m + 1
         );
         return Err(Refusal::new(

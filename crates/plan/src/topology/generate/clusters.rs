@@ -8,7 +8,7 @@ use crate::topology::args::{Form, Param};
 
 pub(super) const FAMILY: Family = Family {
     name: "clusters",
-    about: "sites of hosts behind gateways, which a wide area network joins; `rate` and `delay` are its links'",
+    about: "sites of hosts behind gateways, joined by a wide-area network whose links have `rate` and `delay`",
     own: &[
         Param::whole("sites", "sites", "4", (1, 10_000)),
         hosts("hosts of each site", "4"),

@@ -8,7 +8,7 @@ use crate::topology::args::Param;
 
 pub(super) const FAMILY: Family = Family {
     name: "dumbbell",
-    about: "hosts on the left and on the right of a bottleneck, which is what `rate` and `delay` describe",
+    about: "hosts on both sides of a bottleneck, whose links have `rate` and `delay`",
     own: &[
         Param::whole("left", "hosts on the left", "2", (0, MOST_HOSTS as u64)),
         Param::whole("right", "hosts on the right", "2", (0, MOST_HOSTS as u64)),

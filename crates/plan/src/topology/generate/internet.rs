@@ -72,7 +72,7 @@ pub(super) fn degree(rank: usize, count: usize) -> usize {
 fn build(args: &Args, seed: u64, sketch: &mut Sketch) -> Result<(), Refusal> {
     let (count, stubs) = (args.whole("routers"), args.whole("stubs"));
     if stubs >= count {
-        let message = format!("{stubs} stubs are no part of {count} routers");
+        let message = format!("there cannot be {stubs} stubs among {count} routers");
         return Err(Refusal::new(
             "stubs",
             message,

@@ -6,7 +6,7 @@ use crate::topology::Tier;
 
 pub(super) const FAMILY: Family = Family {
     name: "mesh",
-    about: "routers that are all joined to one another (full mesh), each with hosts",
+    about: "a full mesh of routers, each with hosts",
     own: &[
         routers("routers", "4", 1),
         hosts("hosts at each router", "1"),

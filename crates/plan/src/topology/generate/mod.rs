@@ -189,7 +189,7 @@ impl Family {
             let form = Form::Whole(0, u64::MAX);
             add(
                 "seed",
-                "what its draws follow from; absent: the experiment's",
+                "the seed of its random draws; absent: the experiment's",
                 form,
                 "",
             );
@@ -266,7 +266,7 @@ impl Family {
 /// The JSON Schema of `topology: generate`.
 pub(crate) fn schema() -> Json {
     let kinds: Vec<Json> = FAMILIES.iter().map(Family::schema).collect();
-    json!({ "description": "A topology by its name and parameters.", "oneOf": kinds })
+    json!({ "description": "A generated topology: its kind and parameters.", "oneOf": kinds })
 }
 
 /// The sketch that a `generate` entry asks for, no larger than `limits`; problems go to `faults`.
@@ -299,7 +299,7 @@ pub(crate) fn from_tree(
         };
         faults.add(
             kind.at,
-            format!("`{}` is no kind of topology", shown(name)),
+            format!("`{}` is not a kind of topology", shown(name)),
             hint,
         );
         return None;

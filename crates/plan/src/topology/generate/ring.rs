@@ -6,9 +6,9 @@ use crate::topology::Tier;
 
 pub(super) const FAMILY: Family = Family {
     name: "ring",
-    about: "routers in a circle, each with hosts",
+    about: "routers in a ring, each with hosts",
     own: &[
-        routers("routers in the circle", "4", 3),
+        routers("routers in the ring", "4", 3),
         hosts("hosts at each router", "1"),
     ],
     links: LinkDefaults::PLAIN,

@@ -499,7 +499,11 @@ fn what_is_wrong_is_said_with_what_to_write() {
             assert!(error.contains(part), "no `{part}` in:\n{error}");
         }
     };
-    wrong("rin", &[], &["no kind of topology", "did you mean `ring`?"]);
+    wrong(
+        "rin",
+        &[],
+        &["not a kind of topology", "did you mean `ring`?"],
+    );
     wrong(
         "ring",
         &[("router", "3")],
@@ -508,12 +512,15 @@ fn what_is_wrong_is_said_with_what_to_write() {
     wrong(
         "ring",
         &[("routers", "2")],
-        &["`routers` is 3 to 100000", "write it like `routers: 4`"],
+        &[
+            "`routers` is 2, but must be 3 to 100000",
+            "write it like `routers: 4`",
+        ],
     );
     wrong(
         "ring",
         &[("routers", "three")],
-        &["no whole number", "routers: 4"],
+        &["not a whole number", "routers: 4"],
     );
     wrong(
         "ring",
@@ -535,9 +542,13 @@ fn what_is_wrong_is_said_with_what_to_write() {
         &[("k", "5")],
         &["even", "`k: 4` or `k: 6`", "k=5"],
     );
-    wrong("clusters", &[("wan", "bus")], &["none of mesh, star, ring"]);
+    wrong(
+        "clusters",
+        &[("wan", "bus")],
+        &["not one of mesh, star, ring"],
+    );
     wrong("waxman", &[("beta", "1.5")], &["at most 1"]);
-    wrong("waxman", &[("beta", "inf")], &["no number"]);
+    wrong("waxman", &[("beta", "inf")], &["not a number"]);
     wrong("waxman", &[("alpha", "0")], &["above 0"]);
     wrong(
         "waxman",

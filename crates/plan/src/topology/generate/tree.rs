@@ -1,6 +1,6 @@
 //! Trees of routers with hosts as leaves; several trees hang on a full mesh of their roots.
 //!
-//! `height` is the number of links from the root to a host, so that hosts of different trees are
+//! `height` is the number of links between the root and a host, so that hosts of different trees are
 //! 2·height + 1 links apart. With four trees and 400 hosts these are the target topologies of
 //! Yocum et al., "Toward Scaling Network Emulation using Topology Partitioning" (MASCOTS 2003):
 //! h2 is `trees: 4, degree: 10, height: 2`; h5 has `height: 5, degree: 2, clients: 400` (the paper
@@ -21,11 +21,16 @@ pub(super) const FAMILY: Family = Family {
             "2",
             (1, MOST_ROUTERS as u64),
         ),
-        Param::whole("height", "links from the root to a host", "3", (1, 100)),
-        Param::whole("trees", "trees, joined at their roots", "1", (1, 1000)),
+        Param::whole("height", "links between the root and a host", "3", (1, 100)),
+        Param::whole(
+            "trees",
+            "number of trees, joined at their roots",
+            "1",
+            (1, 1000),
+        ),
         Param::whole(
             "clients",
-            "hosts in all, spread evenly; absent: `degree` at each last router",
+            "total number of hosts, spread evenly; absent: `degree` at each leaf router",
             "",
             (0, MOST_HOSTS as u64),
         ),

@@ -15,25 +15,25 @@ use crate::topology::{SketchPipe, Tier};
 
 pub(super) const FAMILY: Family = Family {
     name: "waxman",
-    about: "routers at random places, joined the likelier the nearer they are (Waxman 1988)",
+    about: "routers at random places, where nearer ones are more likely to be joined (Waxman 1988)",
     own: &[
         // Every pair is drawn.
         Param::whole("routers", "routers", "50", (1, 10_000)),
         Param::new(
             "alpha",
-            "how far links reach, as a part of the diagonal",
+            "how far links reach, as a fraction of the diagonal",
             Form::Number(0.0, 100.0),
             "0.15",
         ),
         Param::new(
             "beta",
-            "probability of a link at no distance",
+            "probability of a link at distance zero",
             Form::Number(0.0, 1.0),
             "0.4",
         ),
         Param::new(
             "side",
-            "delay along a side of the square",
+            "delay of a link as long as the side of the square",
             Form::Time,
             "10 ms",
         ),

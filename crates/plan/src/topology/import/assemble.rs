@@ -255,7 +255,11 @@ fn name(graph: &mut Graph, names: &mut Names) {
         graph.nodes[number].label = Some(name);
     }
     let what = ("label is not a host name", "labels are not host names");
-    graph.note(&changed, what, "what cannot stand in one was replaced");
+    graph.note(
+        &changed,
+        what,
+        "characters that cannot be in one were replaced",
+    );
     let what = ("label occurs again", "labels occur again");
     graph.note(&twice, what, "a number was added");
 }

@@ -38,7 +38,7 @@ pub(super) fn read(text: &str, options: &ImportOptions) -> Result<Graph, Flaw> {
     let there = [graph.nodes.len(), graph.edges.len()];
     for ((promised, there), what) in promised.into_iter().zip(there).zip(["nodes", "edges"]) {
         if let Some(promised) = promised.filter(|promised| *promised != there) {
-            let message = format!("here are {there} {what} instead of the {promised} announced");
+            let message = format!("there are {there} {what} instead of the {promised} announced");
             let hint = "the file may be cut off: fetch it again, or correct the number";
             return Err(Flaw::at(text.trim_end().len(), message, hint));
         }

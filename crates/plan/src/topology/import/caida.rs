@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Graph, Flaw> {
             }
             "0" => "peers",
             other => {
-                let message = format!("`{}` is no relationship", shown(other));
+                let message = format!("`{}` is not a relationship", shown(other));
                 let hint = "-1 is a provider with its customer, and 0 are peers";
                 return Err(relation.flaw(message, hint));
             }
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Graph, Flaw> {
 fn system(graph: &mut Graph, field: Piece<'_>) -> Result<usize, Flaw> {
     let number: u32 = field.text.trim().parse().map_err(|_| {
         let message = format!(
-            "`{}` is no number of an autonomous system",
+            "`{}` is not the number of an autonomous system",
             shown(field.text)
         );
         field.flaw(message, "those are whole numbers below 2^32")

@@ -50,7 +50,7 @@ impl<'a> Tokens<'a> {
             '"' => {
                 let end = rest[1..].find('"').ok_or_else(|| {
                     let hint = "the file may be cut off: fetch it again, or close the quotes";
-                    Flaw::at(at, "this string does not end", hint)
+                    Flaw::at(at, "this string is not closed", hint)
                 })?;
                 (end + 2, Token::Text(&rest[1..end + 1]))
             }
@@ -63,7 +63,7 @@ impl<'a> Tokens<'a> {
                 (len, Token::Number(&rest[..len]))
             }
             c => {
-                let message = format!("`{}` cannot stand here", shown(&c.to_string()));
+                let message = format!("`{}` is not allowed here", shown(&c.to_string()));
                 let hint = "GML has keys, numbers, strings in quotes, and lists in brackets";
                 return Err(Flaw::at(at, message, hint));
             }
@@ -94,7 +94,7 @@ impl<'a> Tokens<'a> {
             ((at, _), _) => Err(Flaw::at(
                 at,
                 "a key is missing here",
-                "GML is a row of keys with values, like `id 3`",
+                "GML is a sequence of keys with values, like `id 3`",
             )),
         }
     }
@@ -116,7 +116,7 @@ impl<'a> Tokens<'a> {
 
 fn unclosed(at: usize) -> Flaw {
     let hint = "the file may be cut off: fetch it again, or add the missing `]`";
-    Flaw::at(at, "the list that starts here does not end", hint)
+    Flaw::at(at, "the list that starts here is not closed", hint)
 }
 
 /// Reads a GML file.
@@ -221,7 +221,11 @@ fn edge(
     }
     let (Some(source), Some(target)) = (source, target) else {
         let hint = "write it like `edge [ source 0 target 1 ]`";
-        return Err(Flaw::at(start, "this edge lacks an end", hint));
+        return Err(Flaw::at(
+            start,
+            "this edge lacks its source or target",
+            hint,
+        ));
     };
     attributes.finish([source, target], graph, seen)
 }

@@ -87,7 +87,7 @@ pub(super) fn read(text: &str) -> Result<Graph, Flaw> {
             Event::GeneralRef(name) => state.refer(&name, at)?,
             Event::Eof if state.depth > 0 => {
                 let hint = "the file may be cut off: fetch it again";
-                return Err(Flaw::at(text.len(), "an element does not end", hint));
+                return Err(Flaw::at(text.len(), "an element is not closed", hint));
             }
             Event::Eof => break,
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
@@ -166,7 +166,7 @@ impl State {
     fn outside(&self, at: usize) -> Result<(), Flaw> {
         if self.directed.is_none() {
             let hint = "GraphML has `<graphml> <graph> <node id=\"n0\"/> … </graph> </graphml>`";
-            return Err(Flaw::at(at, "this stands outside of a graph", hint));
+            return Err(Flaw::at(at, "this is outside of a graph", hint));
         }
         if self.item.is_some() {
             let hint = "graphs within nodes are not supported: draw them into one graph";

@@ -18,7 +18,7 @@ pub(super) fn read(text: &str, options: &ImportOptions) -> Result<Graph, Flaw> {
             .map(|line| (line, line.fields().take(4).collect::<Vec<_>>()))
     };
     let cut = |what: &str, there: usize, promised: usize| {
-        let message = format!("here are {there} {what} instead of the {promised} announced");
+        let message = format!("there are {there} {what} instead of the {promised} announced");
         let hint = "the file may be cut off: fetch it again, or correct the first line";
         Flaw::at(text.trim_end().len(), message, hint)
     };
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str, options: &ImportOptions) -> Result<Graph, Flaw> {
         })?;
     }
     if let Some((line, _)) = next() {
-        let hint = "correct the numbers in the first line, or remove what is too much";
+        let hint = "correct the numbers in the first line, or remove the surplus lines";
         return Err(line.flaw("a line after the last link", hint));
     }
     if options.unit.is_none() && links > 0 {
@@ -69,7 +69,7 @@ pub(super) fn read(text: &str, options: &ImportOptions) -> Result<Graph, Flaw> {
 
 fn three<'a>(line: Piece<'a>, fields: &[Piece<'a>], hint: &str) -> Result<[Piece<'a>; 3], Flaw> {
     fields.try_into().map_err(|_| {
-        let message = format!("here are {} fields instead of 3", fields.len());
+        let message = format!("this line has {} fields instead of 3", fields.len());
         line.flaw(message, hint)
     })
 }

@@ -73,7 +73,7 @@ fn times(text: &str, options: &ImportOptions) -> Result<Vec<Vec<Option<Span>>>, 
                 break;
             }
             return Err(line.flaw(
-                format!("a row too many: the first one has {width} numbers"),
+                format!("this row is one too many: the first row has {width} numbers"),
                 "a matrix has as many rows as columns; `format` says if this is something else",
             ));
         }
@@ -85,8 +85,9 @@ fn times(text: &str, options: &ImportOptions) -> Result<Vec<Vec<Option<Span>>>, 
             columns += 1;
         }
         if columns != width {
-            let message = format!("here are {columns} numbers instead of {width}");
-            let hint = "all rows are alike; the file may be cut off: fetch it again";
+            let message = format!("this row has {columns} numbers instead of {width}");
+            let hint =
+                "all rows must have the same length; the file may be cut off: fetch it again";
             return Err(line.flaw(message, hint));
         }
         rows.push(row);
@@ -167,7 +168,7 @@ fn link(times: &[Vec<Option<Span>>], options: &ImportOptions, sketch: &mut Sketc
         "pair has a time only one way",
         "pairs have a time only one way",
     );
-    sketch.notes.extend(half.note(what, "it stands for both"));
+    sketch.notes.extend(half.note(what, "used for both"));
     let what = ("pair has no time", "pairs have no time");
     let rest = format!("the delay is {} (`default_delay`)", options.default_delay);
     sketch.notes.extend(unknown.note(what, rest));

@@ -129,7 +129,7 @@ pub fn read_bytes(bytes: &[u8], name: &str, options: &ImportOptions) -> Result<S
     let whole = |message: String, hint: &str| FileError::whole(name, message, hint);
     if bytes.len() as u64 > MAX_IMPORT_BYTES {
         let limit = MAX_IMPORT_BYTES >> 20;
-        let message = format!("the file has more than {limit} MiB, and no more are read");
+        let message = format!("the file is larger than {limit} MiB, the most that is read");
         return Err(whole(message, "import a part of the network"));
     }
     let packed: [(&[u8], &str); 4] = [
@@ -146,7 +146,7 @@ pub fn read_bytes(bytes: &[u8], name: &str, options: &ImportOptions) -> Result<S
     }
     let (text, latin) = decode(bytes);
     if let Some(at) = text.find('\0') {
-        let flaw = Flaw::at(at, "this is not text: here is a NUL byte", FORMATS);
+        let flaw = Flaw::at(at, "this is not text: it contains a NUL byte", FORMATS);
         return Err(flaw.explain(name, &text));
     }
     let mut sketch = read_text(&text, name, options).map_err(|flaw| flaw.explain(name, &text))?;
@@ -176,7 +176,7 @@ fn read_text(text: &str, name: &str, options: &ImportOptions) -> Result<Sketch, 
         .or_else(|| by_name(name));
     let format = format.ok_or_else(|| {
         let at = text::lines(text).next().map_or(0, |line| line.at);
-        Flaw::at(at, "this is no format that is known", FORMATS)
+        Flaw::at(at, "the format of this file is unknown", FORMATS)
     })?;
     let graph = match format {
         Format::Gml => gml::read(text)?,

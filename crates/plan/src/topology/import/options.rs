@@ -49,26 +49,25 @@ pub const PARAMS: &[ImportParam] = &[
     param(
         "default_delay",
         Form::Time,
-        "Delay of links for which the file gives neither a delay nor the places of both ends. \
+        "Delay of links for which the file gives neither a delay nor the coordinates of both ends. \
          Default: 5 ms, about 1,000 km of fibre.",
     ),
     param(
         "min_delay",
         Form::Time,
-        "The least delay that a distance gives: nodes of one city do not lie at one point. \
+        "The least delay derived from a distance, since nodes of one city are not at one point. \
          Default: 10 us.",
     ),
     param(
         "speed",
         Form::Text(r"^\s*[0-9.]+\s*(/\s*[0-9.]+|%)?\s*$"),
-        "The speed of signals as a part of the speed of light, for delays from distances. \
+        "The speed of signals as a fraction of the speed of light, for delays derived from distances. \
          Default: 2/3, as in fibre.",
     ),
     param(
         "unit",
         Form::Time,
-        "What 1 means in numbers to which the format gives no unit. Default: 1 ms, except for \
-         Rocketfuel's weights and Inet's lengths, which are no delays without it.",
+        "What 1 means in numbers without a unit. Default: 1 ms, except for Rocketfuel's weights and Inet's lengths, which are not taken as delays without it.",
     ),
     param(
         "times",
@@ -78,7 +77,7 @@ pub const PARAMS: &[ImportParam] = &[
     param(
         "rows",
         Form::Text(r"^\s*[0-9]+\s*$"),
-        "How many rows of a matrix to take, from the first. Default: all.",
+        "The number of rows of a matrix to read, from the first. Default: all.",
     ),
     param(
         "hosts",
@@ -88,19 +87,18 @@ pub const PARAMS: &[ImportParam] = &[
     param(
         "hosts_on",
         Form::Words(HostsOn::WORDS),
-        "Which nodes get hosts: all, or only stubs, those that carry nobody else's traffic. \
+        "Which nodes get hosts: all, or only stubs, which carry no transit traffic. \
          Default: all.",
     ),
     param(
         "access_rate",
         Form::Rate,
-        "Rate of the links of hosts, both ways. Default: what the file says of hosts at the \
-         node, else unlimited.",
+        "Rate of hosts' links, in both directions. Default: what the file says of hosts at the node, else unlimited.",
     ),
     param(
         "access_delay",
         Form::Time,
-        "Delay of the links of hosts. Default: none.",
+        "Delay of hosts' links. Default: none.",
     ),
     param(
         "component",
@@ -347,7 +345,7 @@ impl FromStr for Hosts {
             (Ok(hosts), "" | "per node") => Ok(Self::PerNode(hosts)),
             (Ok(hosts), "in all") => Ok(Self::InAll(hosts)),
             _ => Err(UnitError {
-                problem: format!("`{}` is no number of hosts", shown(text)),
+                problem: format!("`{}` is not a number of hosts", shown(text)),
                 example: "1 per node` or `20 in all",
             }),
         }
@@ -390,7 +388,7 @@ impl FromStr for Speed {
             Some(speed) if (0.001..=1.0).contains(&speed) => Ok(Self(speed)),
             _ => Err(UnitError {
                 problem: format!(
-                    "`{}` is no part of the speed of light, from 0.001 to 1",
+                    "`{}` is not a fraction of the speed of light, from 0.001 to 1",
                     shown(text)
                 ),
                 example: "2/3",
@@ -410,7 +408,7 @@ impl FromStr for Count {
         match text.trim().parse() {
             Ok(count) if count >= 2 => Ok(Self(count)),
             _ => Err(UnitError {
-                problem: format!("`{}` is no number of rows from 2 on", shown(text)),
+                problem: format!("`{}` is not a number of rows, from 2 on", shown(text)),
                 example: "50",
             }),
         }

@@ -25,7 +25,7 @@ pub(super) fn read_links(text: &str, name: &str, options: &ImportOptions) -> Res
     for line in lines(text) {
         let fields: Vec<Piece<'_>> = line.fields().take(4).collect();
         let [from, to, number] = fields[..] else {
-            let message = format!("here are {} fields instead of 3", fields.len());
+            let message = format!("this line has {} fields instead of 3", fields.len());
             let hint = "each line has two places and a number: `Paris,+France Bern,+Swiss 4.5`";
             return Err(line.flaw(message, hint));
         };
@@ -88,7 +88,7 @@ pub(super) fn read_map(text: &str) -> Result<Graph, Flaw> {
         for end in ends.filter(|field| field.text.starts_with('<')) {
             let Some(id) = end.text[1..].strip_suffix('>') else {
                 let hint = "neighbours are like `<3>`; the line may be cut off";
-                return Err(end.flaw("this neighbour has no end", hint));
+                return Err(end.flaw("this neighbour is not closed", hint));
             };
             let piece = Piece {
                 at: end.at + 1,

@@ -138,7 +138,7 @@ impl<'a> Piece<'a> {
     pub(super) fn delay(self, unit: Span) -> Result<Span, Flaw> {
         let number = self.number("a delay")?;
         span(number, unit).ok_or_else(|| {
-            let message = format!("`{}` is no delay of at most an hour", shown(self.text));
+            let message = format!("`{}` is not a delay of at most an hour", shown(self.text));
             self.flaw(message, "delays are not negative; `unit` says what 1 means")
         })
     }

@@ -118,7 +118,7 @@ impl EdgeAttributes {
             "linktype" => self.kind = text(),
             "latency" => {
                 let delay = shadow_time(value).ok_or_else(|| {
-                    let message = format!("`{}` is no latency of at most an hour", shown(value));
+                    let message = format!("`{}` is not a latency of at most an hour", shown(value));
                     Flaw::at(at, message, "write it like `latency \"10 ms\"`")
                 })?;
                 self.edge.delay = Some(delay);
@@ -130,7 +130,7 @@ impl EdgeAttributes {
                     .ok()
                     .and_then(fraction)
                     .ok_or_else(|| {
-                        let message = format!("`{}` is no fraction from 0 to 1", shown(value));
+                        let message = format!("`{}` is not a fraction from 0 to 1", shown(value));
                         Flaw::at(at, message, "write it like `packet_loss 0.01`")
                     })?;
                 self.edge.loss = Some(loss);
@@ -192,7 +192,7 @@ fn label(labels: &mut SketchLabels, key: &str, value: &str) {
 
 fn bandwidth(key: &str, value: &str, at: usize) -> Result<longhaul_core::units::Rate, Flaw> {
     shadow_rate(value).ok_or_else(|| {
-        let message = format!("`{}` is no bandwidth", shown(value));
+        let message = format!("`{}` is not a bandwidth", shown(value));
         Flaw::at(at, message, format!("write it like `{key} \"100 Mbit\"`"))
     })
 }

@@ -20,7 +20,7 @@ pub(super) enum Arrival {
     New,
     /// Lower than another one, and come for the first time.
     Late,
-    /// Too low to know.
+    /// Below the window of numbers that are remembered.
     Forgotten,
     /// A copy.
     Again,

@@ -1,5 +1,5 @@
-//! The sender of datagrams. It knows nothing of what arrives but errors, for which it stays a while
-//! after its last datagram.
+//! The sender of datagrams. It gets no feedback except errors, for which it stays a while after its
+//! last datagram.
 
 use longhaul_core::time::Time;
 

@@ -281,7 +281,7 @@ impl End {
         self.work = Work::Done;
         self.endpoint.close();
         if !self.is_open {
-            // It was never opened: nobody is to hear of it.
+            // It was never opened, so the other side gets no segment.
             self.endpoint.abort();
         }
     }

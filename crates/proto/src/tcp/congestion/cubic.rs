@@ -112,7 +112,7 @@ impl Cubic {
 
 impl CongestionControl for Cubic {
     fn restarted(&mut self, now: Time, idle: Span, _app_limited: bool, _window: &mut Window) {
-        // Time without sending is no time to grow in.
+        // The window does not grow in time without sending.
         if self.epoch != Time::MAX {
             self.epoch = (self.epoch + idle).min(now);
         }

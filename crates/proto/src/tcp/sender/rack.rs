@@ -30,7 +30,7 @@ pub(super) struct Rack {
     rtt: Span,
     /// The window is widened at most once until this number is acknowledged.
     widened: u64,
-    /// Quarters of the least round trip; 0 stands for 1.
+    /// Quarters of the least round trip; 0 means 1.
     steps: u8,
     persistence: u8,
     /// Reordering was seen.

@@ -112,7 +112,7 @@ impl Sender {
         }
     }
 
-    /// Each duplicate stands for a segment that has left the network (`tcp_add_reno_sack`).
+    /// Each duplicate acknowledgement means that a segment has left the network (`tcp_add_reno_sack`).
     fn count_duplicate(&mut self, outcome: AckOutcome) {
         if outcome.duplicate && !outcome.advanced {
             self.board.sacked += 1;
@@ -171,7 +171,7 @@ impl Sender {
     }
 
     /// `tcp_init_undo`: counts the retransmissions that duplicates have yet to prove needless; −1 for none,
-    /// which must not look as if all had been.
+    /// so that "none" differs from "all proven needless".
     fn init_undo(&mut self) {
         self.undo_from = self.una;
         let out = self.board.retransmissions as i32;
