@@ -100,13 +100,13 @@ class Panel:
 
     Without `x_range` and `y_range` the axes take in all data; what lies outside them is cut off.
     `categories` names the places 0, 1, … of the x axis. `x_log` makes it logarithmic. `x_ticks` are the
-    (x, text) to name on it instead of round numbers.
+    (x, text) to name on it instead of round numbers. With `counts` there are no fractions on the y axis.
     """
 
-    def __init__(self, title, x, y, x_range=None, y_range=None, categories=None, x_log=False, x_ticks=None):
+    def __init__(self, title, x, y, x_range=None, y_range=None, categories=None, x_log=False, x_ticks=None, counts=False):
         self.title, self.x_name, self.y_name = title, x, y
         self.x_range, self.y_range = x_range, y_range
-        self.categories, self.x_log, self.x_ticks = categories, x_log, x_ticks
+        self.categories, self.x_log, self.x_ticks, self.counts = categories, x_log, x_ticks, counts
         self.series = []
 
     def line(self, name, points, colour=3, dashed=False):
@@ -139,7 +139,7 @@ class Panel:
         if self.categories:
             x_range = (-0.5, len(self.categories) - 0.5)
         else:
-            x_range = self.x_range or (min(xs), max(xs))
+            x_range = self.x_range or (min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1)
         low, high = min(0, *ys), max(ys) if max(ys) > min(0, *ys) else min(0, *ys) + 1
         step = step_of(low, high * 1.02, Y_TICKS)
         return x_range, self.y_range or (low, math.ceil(high * 1.02 / step - 1e-9) * step)
@@ -184,6 +184,8 @@ class Panel:
         )
         out = [words(left + LEFT, top + 18, self.title, more=' font-weight="bold"')]
         values = ticks(y0, y1, Y_TICKS)
+        if self.counts and values[1] - values[0] < 1:
+            values = list(range(math.ceil(y0), math.floor(y1) + 1))
         for tick, text in zip(values, labels(values)):
             x, y = place(x0, tick)
             out.append(f'<path d="M{x:.1f} {y:.1f}h{width}" {paint("stroke", "grid")}/>')
@@ -244,6 +246,8 @@ def mark(series, place):
     """The SVG of one series, `place` turning its values into positions."""
     kind, _, points, colour, extra = series
     stroke = paint("stroke", colour)
+    if kind == "line" and len(points) == 1:  # which would be no line
+        kind, extra = "dots", False
     if kind == "line":
         path = " ".join("%.1f,%.1f" % place(*point) for point in points)
         dash = ' stroke-dasharray="5 4"' if extra else ""

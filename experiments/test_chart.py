@@ -58,6 +58,12 @@ class Axes(unittest.TestCase):
         self.assertTrue({"one", "ten", "hundred"} <= set(texts(figure)))
 
 
+    def test_counts_have_no_fractions(self):
+        panel = chart.Panel("t", "x", "y", y_range=(0, 3), counts=True)
+        panel.dots("", [(0, 1), (9, 2)])
+        self.assertEqual([text for text in texts(drawn(panel)) if text and "." in text], [])
+
+
 class Panels(unittest.TestCase):
     def test_categories_have_names_and_columns_stand_side_by_side(self):
         panel = chart.Panel("t", "x", "y", categories=["none", "one link", "all links"])
@@ -84,6 +90,11 @@ class Panels(unittest.TestCase):
         names = [text for text in figure.iter(f"{SVG}text") if text.text.startswith("a series")]
         clip = next(figure.iter(f"{SVG}clipPath")).find(f"{SVG}rect")
         self.assertLess(max(float(text.get("y")) for text in names), float(clip.get("y")) + 4)
+
+    def test_a_line_of_one_point_is_a_dot(self):
+        panel = chart.Panel("t", "x", "y")
+        panel.line("", [(10, 5)])
+        self.assertEqual(len(list(drawn(panel).iter(f"{SVG}circle"))), 1)
 
     def test_panels_of_a_row_have_their_axes_at_one_height(self):
         short, tall = chart.Panel("a", "x", "y"), chart.Panel("b", "x", "y")

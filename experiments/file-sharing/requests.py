@@ -24,7 +24,7 @@ RATE = 20e6
 SERVER = None
 
 
-def asked():
+def asked(lasts_s=LASTS_S):
     """All requests in order: (time in s, user as (segment, number), file), and the files' sizes."""
     draws = random.Random(4)
     sizes = [max(1, round(draws.expovariate(1 / MEAN_BYTES))) for _ in range(FILES)]
@@ -33,7 +33,7 @@ def asked():
     for segment in range(SEGMENTS):
         for number in range(USERS):
             now = draws.expovariate(1 / MEAN_THINK_S)
-            while now < LASTS_S:
+            while now < lasts_s:
                 (file,) = draws.choices(range(FILES), weights)
                 requests.append((round(now, 3), (segment, number), file))
                 now += sizes[file] * 8 / RATE + draws.expovariate(1 / MEAN_THINK_S)
