@@ -98,7 +98,8 @@ def words(x, y, text, anchor="start", more=""):
 class Panel:
     """One pair of axes. Points are (x, y); a range is (x, low, high); a bar is (x1, x2, y).
 
-    Without `x_range` and `y_range` the axes take in all data; what lies outside them is cut off.
+    Without `x_range` and `y_range` the axes take in all data, and zero where that is near; what lies outside them
+    is cut off.
     `categories` names the places 0, 1, … of the x axis. `x_log` makes it logarithmic. `x_ticks` are the
     (x, text) to name on it instead of round numbers. With `counts` there are no fractions on the y axis.
     """
@@ -139,7 +140,8 @@ class Panel:
         if self.categories:
             x_range = (-0.5, len(self.categories) - 0.5)
         else:
-            x_range = self.x_range or (min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1)
+            begin = 0 if not self.x_log and 0 < min(xs) <= max(xs) / 10 else min(xs)
+            x_range = self.x_range or (begin, max(xs) if max(xs) > begin else begin + 1)
         low, high = min(0, *ys), max(ys) if max(ys) > min(0, *ys) else min(0, *ys) + 1
         step = step_of(low, high * 1.02, Y_TICKS)
         return x_range, self.y_range or (low, math.ceil(high * 1.02 / step - 1e-9) * step)
@@ -173,7 +175,7 @@ class Panel:
         below = max((len(lines) for _, lines in self.names(self.extent()[0])), default=1)
         return TITLE + KEY_ROW * len(self.key_rows()) + 8, BOTTOM + LABEL_ROW * (below - 1)
 
-    def draw(self, left, top, above, below):
+    def draw(self, left, top, above):
         """The panel's SVG, its upper left corner at (left, top), with axes at `above` below it."""
         (x0, x1), (y0, y1) = self.extent()
         width, height = WIDTH - LEFT - RIGHT, PLOT_HEIGHT
@@ -184,7 +186,7 @@ class Panel:
         )
         out = [words(left + LEFT, top + 18, self.title, more=' font-weight="bold"')]
         values = ticks(y0, y1, Y_TICKS)
-        if self.counts and values[1] - values[0] < 1:
+        if self.counts and y1 - y0 <= 12:
             values = list(range(math.ceil(y0), math.floor(y1) + 1))
         for tick, text in zip(values, labels(values)):
             x, y = place(x0, tick)
@@ -197,6 +199,7 @@ class Panel:
             out += [words(x, y + 17 + LABEL_ROW * n, text, "middle") for n, text in enumerate(lines)]
         x, y = place(x0, y0)
         out.append(f'<path d="M{x:.1f} {y:.1f}h{width}M{x:.1f} {y:.1f}v{-height}" {paint("stroke", "axis")}/>')
+        below = self.margins()[1]
         out.append(words(left + LEFT + width / 2, top + above + height + below - 6, self.x_name, "middle"))
         turn = f' transform="translate({left + 15} {top + above + height / 2:.1f}) rotate(-90)"'
         out.append(words(0, 0, self.y_name, "middle", turn))
@@ -286,9 +289,9 @@ def save(path, title, rows):
         words(width / 2, 25, title, "middle", ' font-size="16"'),
     ]
     top = HEAD
-    for panels, (above, below), tall in zip(rows, margins, heights):
+    for panels, (above, _), tall in zip(rows, margins, heights):
         for column, panel in enumerate(panels):
-            out += panel.draw(column * WIDTH, top, above, below)
+            out += panel.draw(column * WIDTH, top, above)
         top += tall
     path.write_text("\n".join([*out, "</svg>\n"]))
 

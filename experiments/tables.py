@@ -7,7 +7,8 @@ Tables that are the same on every machine stand between two comments that name t
 
 RUN is a run of experiments/NAME at its full size, with its figure drawn. A table that differs ends the program
 with 1, and says where, how, and what renews it: BLESS=1 writes the run's tables into the pages. With `--shape`
-the run is of another size, and only headings are compared, without their numbers.
+the run is of another size, and only headings are compared, without their numbers; but a table whose first comment
+ends with `, at any size` (it comes from a formula, or from the requests alone) must be the same there too.
 """
 
 import os
@@ -16,7 +17,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN = re.compile(r"<!-- table: make gallery EXPERIMENT=([\w-]+), (figures/[\w.-]+\.md) -->")
+BEGIN = re.compile(r"<!-- table: make gallery EXPERIMENT=([\w-]+), (figures/[\w.-]+\.md)(, at any size)? -->")
 END = "<!-- end of table -->"
 
 
@@ -26,14 +27,14 @@ def pages(root):
 
 
 def tables(page):
-    """The tables of a page's text: (experiment, file, number of its first line, first and last line to replace)."""
+    """The tables of a page's text: (experiment, file, whether it is the same at any size, first and last line)."""
     lines, found, open_at = page.splitlines(), [], None
     for number, line in enumerate(lines):
         begin = BEGIN.fullmatch(line.strip())
         if line.strip().startswith("<!-- table:") and not begin:
             raise ValueError(f"line {number + 1}: `{line}` is no command and file")
         if begin and open_at is not None:
-            raise ValueError(f"line {number + 1}: the table of line {open_at[2] + 1} has no end")
+            raise ValueError(f"line {number + 1}: the table of line {open_at[3] + 1} has no end")
         if begin:
             open_at = (*begin.groups(), number)
         elif line.strip() == END:
@@ -42,7 +43,7 @@ def tables(page):
             found.append((*open_at, number))
             open_at = None
     if open_at is not None:
-        raise ValueError(f"line {open_at[2] + 1}: this table has no end")
+        raise ValueError(f"line {open_at[3] + 1}: this table has no end")
     return found
 
 
@@ -72,19 +73,21 @@ def check(root, name, run, shape=False, bless=False):
             continue
         lines = text.splitlines()
         # From the last on, so that numbers of lines stay true.
-        for _, file, begin, end in reversed(found):
+        for _, file, any_size, begin, end in reversed(found):
             source = run / file
             if not source.is_file():
                 wrong.append(f"{where}:{begin + 1}: the run has no {file}")
                 continue
             here = [line for line in lines[begin + 1 : end] if line.strip()]
             there = source.read_text().splitlines()
-            if shape and heading(here) != heading(there):
+            if shape and not any_size and heading(here) == heading(there):
+                continue
+            if shape and not any_size:
                 wrong.append(f"{where}:{begin + 1}: other columns than {source}:\n{difference(here[:1], there[:1])}")
-            elif not shape and here != there and bless:
+            elif here != there and bless:
                 lines[begin + 1 : end] = ["", *there, ""]
                 print(f"{where}:{begin + 1}: renewed from {source}")
-            elif not shape and here != there:
+            elif here != there:
                 wrong.append(f"{where}:{begin + 1}: not the table of {source}:\n{difference(here, there)}")
         if bless and found:
             path.write_text("\n".join(lines) + "\n")

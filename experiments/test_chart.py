@@ -49,6 +49,12 @@ class Axes(unittest.TestCase):
         panel.line("", [(0, 1000)])
         self.assertEqual(panel.extent()[1], (0, 1200))
 
+    def test_an_axis_starts_at_zero_where_that_is_near(self):
+        for first, start in ((0.5, 0), (5, 5)):
+            panel = chart.Panel("t", "x", "y")
+            panel.line("", [(first, 1), (10, 2)])
+            self.assertEqual(panel.extent()[0], (start, 10))
+
     def test_a_logarithmic_axis_places_factors_at_equal_distances(self):
         panel = chart.Panel("t", "x", "y", x_log=True, x_ticks=[(1, "one"), (10, "ten"), (100, "hundred")])
         panel.dots("", [(1, 1), (10, 1), (100, 1)])

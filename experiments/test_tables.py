@@ -55,6 +55,12 @@ class Tables(unittest.TestCase):
         self.made.write_text(TABLE.replace("Mbit/s", "MB/s"))
         self.assertIn("| who | MB/s |", self.check(shape=True)[0])
 
+    def test_what_is_the_same_at_any_size_is_compared(self):
+        self.page.write_text(self.page.read_text().replace(".md -->", ".md, at any size -->"))
+        self.assertEqual(self.check(shape=True), [])
+        self.made.write_text(TABLE.replace("940", "1") + "\n")
+        self.assertIn("| reno | 940 |", self.check(shape=True)[0])
+
     def test_other_experiments_are_left_alone(self):
         self.assertEqual(tables.check(self.root, "two", self.root / "run"), [])
 

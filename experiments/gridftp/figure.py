@@ -76,7 +76,7 @@ def main():
         until = run_data.flows(whole)[flow]["finish_s"] or end
         points = run_data.steps([(t, cwnd) for t, cwnd, _ in windows[flow]], until)
         window.line(name, run_data.thin(points), colour)
-    bandwidth = chart.Panel("Bandwidth of a session, second by second (Figure 8)", "time (s)", "frames (Mbit/s)")
+    bandwidth = chart.Panel("Bandwidth of a session, second by second (Figure 8)", "time (s)", "frames (Mbit/s)", x_range=(0, end))
     rates = run_data.rates(run, ["f8>la8"])
     bandwidth.line("four flows beside 42", rates["f8>la8"], 0)
     # What each of the four links carried of a session, as a hash of flows spreads it.

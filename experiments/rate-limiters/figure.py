@@ -48,9 +48,9 @@ def main():
         resent = sum(flow["retransmissions"] for flow in pair)
         rows.append([number, limiter, name, limit, bottleneck, *goodputs, jain, lost, resent, peak, mean])
         table.append([f"{limiter}, {limit} Mbit/s", NAMES[name], bottleneck, *goodputs, jain, lost, resent, peak, mean])
-    short = lambda row: f"{row[1]}\n{row[3]} of {row[4]} Mbit/s, {NAMES[row[2]]}"
+    short = lambda row: row[1].replace(" of ", "\n").replace("even ", "even\n") + f"\n{row[3]}/{row[4]}\n{NAMES[row[2]]}"
     places = {"categories": [short(row) for row in rows]}
-    limiters = "limiter of each source, its rate and the bottleneck's"
+    limiters = "limiter of each source, its rate / the bottleneck's (Mbit/s), congestion control"
     panels = [chart.Panel("Goodput", limiters, "goodput (Mbit/s)", **places),
               chart.Panel("The queue at the bottleneck", limiters, "delay of probes (µs)", **places),
               chart.Panel("Lost at the bottleneck", limiters, "packets", **places),

@@ -59,7 +59,7 @@ def main():
     rows, sums, grid = [], [], []
     for name in schedule.SETS:
         asked, row = schedule.requests(name), []
-        load = chart.Panel(f"{name}: the access link", "time (s)", "frames (Mbit/s)")
+        load = chart.Panel(f"{name}: the access link", "time (s)", "frames (Mbit/s)", x_range=(0, 48))
         for colour, service in enumerate(schedule.SERVICES):
             planned = schedule.PLANS[service](asked)
             flows = [by_host.get(f"{name}-{service}-{request['from']}") for request in asked]
