@@ -41,7 +41,8 @@ def labels(values):
     """Equally spaced values as text, with the decimals that their spacing needs."""
     step = abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) if values else 1
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step else 0
-    text = lambda value: f"{value + 0.0:,.{decimals}f}" if abs(value) >= 1e4 else f"{value + 0.0:.{decimals}f}"
+    group = "," if max(map(abs, values), default=0) >= 1e4 else ""
+    text = lambda value: f"{value + 0.0:{group}.{decimals}f}"
     return [text(0.0 if abs(value) < step * 1e-6 else value) for value in values]
 
 

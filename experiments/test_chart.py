@@ -36,6 +36,7 @@ class Axes(unittest.TestCase):
         self.assertEqual(chart.labels([0, 0.5, 1.0]), ["0.0", "0.5", "1.0"])
         self.assertEqual(chart.labels([0.0, 0.05, 0.1]), ["0.00", "0.05", "0.10"])
         self.assertEqual(chart.labels([0, 10000, 20000]), ["0", "10,000", "20,000"])
+        self.assertEqual(chart.labels([0, 5000, 10000]), ["0", "5,000", "10,000"])
         self.assertEqual(chart.labels([-0.1, -1e-17, 0.1]), ["-0.1", "0.0", "0.1"])
 
     def test_sizes_and_rates_are_in_their_units(self):

@@ -80,7 +80,7 @@ def main():
             window = curve([(t, cwnd) for t, cwnd, _ in points])
             panel.line(f"window, {goodput:.0f} Mbit/s", window, colour)
             threshold = [(t, limit) for t, _, limit in points if limit is not None]
-            highest = max(cwnd for _, cwnd in window) * 1.3
+            highest = max(cwnd for _, cwnd in window) * 1.05
             if threshold:
                 panel.y_range = (0, highest)
                 panel.line(f"threshold, {flow['retransmissions']} sent again", curve(threshold), 3, dashed=True)

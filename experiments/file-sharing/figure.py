@@ -6,6 +6,7 @@ what departments carry. The longer it goes on, the more is near: `warm` computes
 """
 
 import csv
+import math
 import pathlib
 import sys
 
@@ -93,7 +94,7 @@ def main():
     late = (end / 2, end)
     panels = []
     for kind, title in [("backbone", "Backbone (Figure 5)"), ("departments", "Departments (Figure 6)"), ("server", "The server's link")]:
-        panel = chart.Panel(title, "time (s)", "frames, both ways (Mbit/s)", (0, end))
+        panel = chart.Panel(title, "time (s)", "frames, both ways (Mbit/s)", (0, math.ceil(end / BIN_S) * BIN_S))
         for colour, system in enumerate(SYSTEMS):
             panel.line(system, load[system, kind], colour)
         panels.append(panel)

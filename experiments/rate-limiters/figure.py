@@ -48,13 +48,13 @@ def main():
         resent = sum(flow["retransmissions"] for flow in pair)
         rows.append([number, limiter, name, limit, bottleneck, *goodputs, jain, lost, resent, peak, mean])
         table.append([f"{limiter}, {limit} Mbit/s", NAMES[name], bottleneck, *goodputs, jain, lost, resent, peak, mean])
-    short = lambda row: row[1].replace(" of ", "\n").replace("even ", "even\n") + f"\n{row[3]}/{row[4]}\n{NAMES[row[2]]}"
+    short = lambda row: row[1].replace(" of ", "\n").replace("even ", "even\n") + f"\n{row[3]} of\n{row[4]}\n{NAMES[row[2]]}"
     places = {"categories": [short(row) for row in rows]}
-    limiters = "limiter of each source, its rate / the bottleneck's (Mbit/s), congestion control"
+    limiters = "limiter of each source, its rate of the bottleneck's (Mbit/s), congestion control"
     panels = [chart.Panel("Goodput", limiters, "goodput (Mbit/s)", **places),
               chart.Panel("The queue at the bottleneck", limiters, "delay of probes (µs)", **places),
               chart.Panel("Lost at the bottleneck", limiters, "packets", **places),
-              chart.Panel("The bottleneck of 1 Gbit/s with BIC", "time (s)", "frames (Mbit/s)", x_range=(0, 11))]  # fmt: skip
+              chart.Panel("The bottleneck of 1 Gbit/s with BIC", "time (s)", "frames (Mbit/s)", x_range=(0, 12))]  # fmt: skip
     panels[0].columns("first source", [(row[0], row[5]) for row in rows], 0)
     panels[0].columns("second source", [(row[0], row[6]) for row in rows], 1)
     panels[1].columns("longest", [(row[0], row[10]) for row in rows], 1)
