@@ -92,8 +92,9 @@ def loads_held(held, found, cores):
             held.expect(f"{title}, the most of 2 to 8 cores: mean load of {method} over that of random", "9: well below 1", most, high=0.55)
     held.expect("Internet-like, METIS: busiest core above the mean, 8 cores over 4", "9: rises, above 1",
                 busiest("internet", 8, "metis", "excess") / busiest("internet", 4, "metis", "excess"), 2)  # fmt: skip
-    for (name, count), at in found.items():
-        held.expect(f"{name}, {count} cores, by link, best: busiest core above the mean", "", at["best"]["by_link_excess"], high=0.15)
+    worst = max(found, key=lambda where: found[where]["best"]["by_link_excess"])
+    held.expect(f"by link, best, the most of all ({worst[0]}, {worst[1]} cores): busiest core above the mean", "",
+                found[worst]["best"]["by_link_excess"], high=0.15)  # fmt: skip
 
 
 def efficiencies_held(held, found):
