@@ -39,13 +39,12 @@ class Findings:
         self.rows, self.failures = [], []
 
     def expect(self, what, paper, measured, low=None, high=None, always=False):
-        """Holds one number against its band; `paper` is the paper's value or words."""
+        """Holds one number against its band; `paper` is the paper's value or words, empty where it says nothing."""
         holds = measured is not None and (low is None or measured >= low) and (high is None or measured <= high)
         self.rows.append([what, paper, band(low, high), None if measured is None else float(measured)])
         if not holds and (self.full or always):
-            self.failures.append(
-                f"{what}: expected {band(low, high)} (the paper: {paper}), measured {chart.number(measured) or 'nothing'}"
-            )
+            said = f" (the paper: {paper})" if paper else ""
+            self.failures.append(f"{what}: expected {band(low, high)}{said}, measured {chart.number(measured) or 'nothing'}")
 
     def order(self, what, paper, values, always=False):
         """Holds that `values`, (name, number) each, fall from first to last; equal ones may stand side by side."""
