@@ -79,17 +79,17 @@ def loads_held(held, found, cores):
     """Figures 8 and 9: the busiest core, and the mean of all."""
     busiest = lambda name, count, method, field="max": found[name, count][method][field]
     for method in ("random", "k-cluster", "metis"):
-        held.expect(f"h2, 2 cores, {method}: busiest core", "8: overloaded, above 1", busiest("h2", 2, method), 1)
+        held.expect(f"h2, 2 cores, {NAMES.get(method, method)}: busiest core", "8: overloaded, above 1", busiest("h2", 2, method), 1)
     held.expect("h5, random, the least of 2 to 8 cores: busiest core", "8: overloaded, above 1", min(busiest("h5", n, "random") for n in cores), 1)
     held.expect("h5, 8 cores, METIS: busiest core", "8: 0.71 at most", busiest("h5", 8, "metis"), high=0.71)
     for method in ("k-cluster", "metis", "best"):
-        held.expect(f"Internet-like, 4 cores, {method}: busiest core", "" if method == "best" else "8: below 1", busiest("internet", 4, method), high=1)
+        held.expect(f"Internet-like, 4 cores, {NAMES.get(method, method)}: busiest core", "" if method == "best" else "8: below 1", busiest("internet", 4, method), high=1)
     held.expect("Internet-like, 8 cores, random: busiest core", "8: below 1", busiest("internet", 8, "random"), 1, 1.4)
     held.expect("the same by link", "8: below 1", busiest("internet", 8, "random", "by_link_max"), high=1)
     for name, title in (("h5", "h5"), ("internet", "Internet-like")):
         for method in ("k-cluster", "metis"):
             most = max(busiest(name, n, method, "mean") / busiest(name, n, "random", "mean") for n in cores)
-            held.expect(f"{title}, the most of 2 to 8 cores: mean load of {method} over that of random", "9: well below 1", most, high=0.55)
+            held.expect(f"{title}, the most of 2 to 8 cores: mean load of {NAMES.get(method, method)} over that of random", "9: well below 1", most, high=0.55)
     held.expect("Internet-like, METIS: busiest core above the mean, 8 cores over 4", "9: rises, above 1",
                 busiest("internet", 8, "metis", "excess") / busiest("internet", 4, "metis", "excess"), 2)  # fmt: skip
     worst = max(found, key=lambda where: found[where]["best"]["by_link_excess"])
