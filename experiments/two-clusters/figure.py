@@ -39,7 +39,7 @@ def main():
     end = probes[-1][0]
     trips = chart.Panel("Round trips of the probes", "time since the first probe (s)", "round trip (ms)", x_range=(0, end))
     trips.line("the empty path", [(0, PATH_MS), (end, PATH_MS)])
-    trips.line("the path with a full queue", [(0, PATH_MS + QUEUE_MS), (end, PATH_MS + QUEUE_MS)], 3, dashed=True)
+    trips.line("with the narrowest queue full", [(0, PATH_MS + QUEUE_MS), (end, PATH_MS + QUEUE_MS)], 3, dashed=True)
     trips.dots("probes", probes, 0)
     rates = chart.Panel("Downloads", "host", "goodput (Mbit/s)", categories=[*(name for name, *_ in downloads), "both, until the last ended"])
     rates.line("what the link carries", [(-0.5, MOST_MBPS), (len(downloads) + 0.5, MOST_MBPS)], 3, dashed=True)
