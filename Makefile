@@ -36,15 +36,16 @@ lint: tools     ## formatting, clippy, dependency licences where cargo-deny is i
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check; else echo "lint: cargo-deny is missing, so licences are not checked: cargo install cargo-deny"; fi
 
-gallery: build  ## every experiment of experiments/ at full size, with its figure (EXPERIMENT=name: only that one)
+gallery: build  ## every experiment of experiments/ at full size, with its figure (EXPERIMENT=name: only that one; BLESS=1 renews tables)
 	@command -v python3 >/dev/null || { echo "make gallery: python3 is missing: install the package python3"; exit 1; }
 	@for file in experiments/$(EXPERIMENT)/experiment.yaml; do \
-		folder=$$(dirname $$file); run=longhaul-runs/gallery-$$(basename $$folder); \
+		folder=$$(dirname $$file); name=$$(basename $$folder); run=longhaul-runs/gallery-$$name; \
 		$(BIN) run $$file --out $$run --force; \
 		code=$$?; [ $$code = 0 ] || [ $$code = 3 ] || exit $$code; \
 		for script in reference figure; do \
 			[ ! -e $$folder/$$script.py ] || LONGHAUL=$(BIN) python3 -B $$folder/$$script.py $$run || [ $$script = reference ] || exit 1; \
 		done; \
+		python3 -B experiments/tables.py $$name $$run || exit 1; \
 	done
 
 bench: build    ## every figure of docs/benchmarks.md, on a machine that does nothing else

@@ -94,15 +94,20 @@ def steps(points, end):
 
 
 def thin(points, most=1200):
-    """At most about `most` of the points of a curve: ends, lowest and highest of each stretch."""
+    """At most `most` points of a curve over time, in their order: ends, lowest and highest of each stretch.
+
+    Stretches are equally long in time. If they had equally many points, one could hold a long flat part and what
+    follows it, and losing the end of the flat part would draw a slope that was never there.
+    """
     if len(points) <= most:
         return points
-    step, kept = len(points) * 4 // most + 1, []
-    for begin in range(0, len(points), step):
-        stretch = points[begin : begin + step]
-        height = lambda point: point[1]
-        kept += sorted({stretch[0], min(stretch, key=height), max(stretch, key=height), stretch[-1]})
-    return kept
+    begin, end, stretches = points[0][0], points[-1][0], {}
+    for at, point in enumerate(points):
+        number = int((point[0] - begin) / ((end - begin) or 1) * (most // 4 - 1))
+        stretches.setdefault(number, []).append(at)
+    height = lambda at: points[at][1]
+    ends = lambda stretch: {stretch[0], min(stretch, key=height), max(stretch, key=height), stretch[-1]}
+    return [points[at] for stretch in stretches.values() for at in sorted(ends(stretch))]
 
 
 def quantile(ordered, part):

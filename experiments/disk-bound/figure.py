@@ -9,6 +9,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import chart
+import findings
 import run_data
 
 BAND = 0.03
@@ -32,14 +33,20 @@ def main():
         rows.append([name, asked, rate, rate / asked - 1])
         lines.append((name, [(block["elapsed_ns"] / 1e9, block["bytes"] / 1e6) for block in blocks], asked))
     seconds = max(points[-1][0] for _, points, _ in lines)
-    most = max(points[-1][1] for _, points, _ in lines)
-    panel = chart.Panel("what had been read", "s", "MB", (0, seconds * 1.05), (0, most * 1.05))
+    panel = chart.Panel("What had been read by when", "time since the first read (s)", "data read (MB)", (0, seconds * 1.05))
     for colour, (name, points, asked) in enumerate(lines):
-        panel.line("", [(0, 0), (points[-1][0], points[-1][0] * asked / 1e6)])
+        panel.line("" if colour else "the disk's rate", [(0, 0), (points[-1][0], points[-1][0] * asked / 1e6)])
         panel.dots(f"{name}: {asked / 1e6:g} MB/s", run_data.thin(points, 60), colour)
     figure = run / "figures" / "disk-bound"
+    held = findings.Findings(run)
+    # Both figures have an error of BAND, and slices at either end besides.
+    rates = {row[0]: row[2] for row in rows}
+    asked = {row[0]: row[1] for row in rows}
+    held.expect("rate of fast over that of slow, less what was asked of it", "every resource is modelled accurately",
+                rates["fast"] / rates["slow"] / (asked["fast"] / asked["slow"]) - 1, -2 * BAND, 2 * BAND)  # fmt: skip
     chart.save_csv(figure.with_suffix(".csv"), ["host", "asked_bps", "read_bps", "error"], rows)
     chart.save(figure.with_suffix(".svg"), "Reading from hosts' disks", [[panel]])
+    held.settle(figure.with_suffix(".md"))
     print(figure.with_suffix(".svg"))
 
 

@@ -1,16 +1,19 @@
 """Draws RUN/figures/file-sharing.svg, its data and the README's table: `figure.py RUN`.
 
 Theory: every file that the server sends crosses its link, the backbone and one department. One
-that comes from the same department crosses that alone, but twice over users' links.
+that comes from the same department crosses that alone, but twice over users' links. So transfers cannot more than double
+what departments carry. The longer it goes on, the more is near: `warm` computes that from the requests alone.
 """
 
 import csv
+import math
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import chart
+import findings
 import requests
 import run_data
 
@@ -58,6 +61,22 @@ def kinds(until):
     return count
 
 
+def warm(seconds):
+    """After so long a time, by bytes: backbone of central over that of peers, departments of peers over central's."""
+    asked, sizes = requests.asked(seconds)
+    whole = backbone = departments = 0
+    for (now, user, file), sender in zip(asked, requests.sources(asked, sizes)):
+        if now < seconds / 2:
+            continue
+        size, own = sizes[file], sender == user
+        near = sender is not None and sender[0] == user[0]
+        whole += size
+        # The server's files cross one department's links, those of another department two.
+        backbone += 0 if near else size if sender is None else 2 * size
+        departments += 0 if own else size if sender is None else 2 * size
+    return whole / backbone, departments / whole
+
+
 def mean(values):
     values = list(values)
     return sum(values) / len(values) if values else None
@@ -75,18 +94,20 @@ def main():
     late = (end / 2, end)
     panels = []
     for kind, title in [("backbone", "Backbone (Figure 5)"), ("departments", "Departments (Figure 6)"), ("server", "The server's link")]:
-        panel = chart.Panel(title, "time (s)", "Mbit/s of frames, both ways")
+        panel = chart.Panel(title, "time (s)", "frames, both ways (Mbit/s)", (0, math.ceil(end / BIN_S) * BIN_S))
         for colour, system in enumerate(SYSTEMS):
             panel.line(system, load[system, kind], colour)
         panels.append(panel)
-    times = chart.Panel("Transfers", "seconds", "part that took no longer", x_range=(0, 3), y_range=(0, 1.2))
-    rows, table = [], []
+    times = chart.Panel("Times of transfers", "time of a transfer (s)", "part that took no longer", x_range=(0, 3), y_range=(0, 1))
+    rows, table, loads_late, mean_s = [], [], {}, {}
     for colour, system in enumerate(SYSTEMS):
         took = sorted(seconds for _, seconds in done[system])
         run_data.claim(took, f"{system} has finished no transfer")
         times.line(system, run_data.thin([(seconds, (at + 1) / len(took)) for at, seconds in enumerate(took)]), colour)
         rows += [[system, kind, at, mbps] for kind in ("backbone", "departments", "server") for at, mbps in load[system, kind]]
         half = lambda kind: mean(mbps for at, mbps in load[system, kind] if late[0] <= at <= late[1])
+        loads_late |= {(system, kind): half(kind) for kind in ("server", "backbone", "departments")}
+        mean_s[system] = mean(took)
         table.append([system, begun[system], len(took), mean(took), run_data.quantile(took, 0.5), run_data.quantile(took, 0.99),
                       half("server"), half("backbone"), half("departments")])  # fmt: skip
     if whole["simulated_s"] >= requests.LASTS_S:
@@ -98,6 +119,18 @@ def main():
     chart.save_table(figure.with_suffix(".md"), names, table)
     count = kinds(end)
     chart.save_table(figure.with_name("sources.md"), [f"from {kind}" for kind in count], [[*count.values()]])
+    heads = ["after", "backbone, central over peers", "departments, peers over central"]
+    later = {name: warm(seconds) for name, seconds in {"10 minutes": 600.0, "1 hour": 3600.0, "2 hours": 7200.0}.items()}
+    chart.save_table(figure.with_name("warm.md"), heads, [[name, *ratios] for name, ratios in later.items()])
+    held = findings.Findings(run)
+    over = lambda kind, one, other: loads_late[one, kind] and loads_late[other, kind] and loads_late[one, kind] / loads_late[other, kind]
+    held.expect("backbone: central over peers", "Figure 5: 3, after the cold start", over("backbone", "central", "peers"), 1.2, 1.6)
+    held.expect("departments: peers over central", "Figure 6: 3 to 5, after the cold start", over("departments", "peers", "central"), 1.3, 2)
+    held.expect("the server's link: central over peers", "peers offload the server", over("server", "central", "peers"), 3, 5)
+    held.expect("mean time of a transfer: central over peers", "peers are done sooner (conclusion: 3)",
+                mean_s["central"] / mean_s["peers"], 1.4, 2)  # fmt: skip
+    held.expect("backbone after 2 hours, from the requests: central over peers", "Figure 5: 3", later["2 hours"][0], 2.5, 3.5, always=True)
+    held.settle(figure.with_name("findings.md"))
     print(figure.with_suffix(".svg"))
 
 

@@ -13,6 +13,7 @@ the same times, and a slow answer does not put off its user's next request.
 Left out: the peers' search for a file, changes of files, and the bounds of their disks.
 """
 
+import itertools
 import pathlib
 import random
 
@@ -24,17 +25,17 @@ RATE = 20e6
 SERVER = None
 
 
-def asked():
+def asked(lasts_s=LASTS_S):
     """All requests in order: (time in s, user as (segment, number), file), and the files' sizes."""
     draws = random.Random(4)
     sizes = [max(1, round(draws.expovariate(1 / MEAN_BYTES))) for _ in range(FILES)]
-    weights = [1 / (rank + 1) for rank in range(FILES)]
+    weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(FILES)))
     requests = []
     for segment in range(SEGMENTS):
         for number in range(USERS):
             now = draws.expovariate(1 / MEAN_THINK_S)
-            while now < LASTS_S:
-                (file,) = draws.choices(range(FILES), weights)
+            while now < lasts_s:
+                (file,) = draws.choices(range(FILES), cum_weights=weights)
                 requests.append((round(now, 3), (segment, number), file))
                 now += sizes[file] * 8 / RATE + draws.expovariate(1 / MEAN_THINK_S)
     return sorted(requests), sizes

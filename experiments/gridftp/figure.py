@@ -50,31 +50,33 @@ def main():
     for name, most in held.items():
         run_data.claim(got[name] <= min(most, MOST), f"{name} had {got[name]} MB/s of {min(most, MOST)}")
     alone, beside = [[(n, got[f"{who}-{n}"]) for n in FLOWS] for who in ("alone", "beside")]
-    streams = chart.Panel("Parallel flows (Figure 7)", "flows of 256 KiB", "MB/s", y_range=(0, 150))
+    goodput = "goodput (MB/s)"
+    streams = chart.Panel("Parallel flows (Figure 7)", "flows, each with a send buffer of 256 KiB", goodput, x_log=True, x_ticks=[(n, f"{n}") for n in FLOWS])
     streams.line("buffers in a round trip, or the link", [(n, min(held[f"alone-{n}"], MOST)) for n in FLOWS], 3, dashed=True)
     streams.dots("alone", alone, 0)
     streams.dots("beside 42 other flows", beside, 1)
     streams.line("a share of n / (n + 42)", [(n, MOST * n / (n + 42)) for n in FLOWS], 1, dashed=True)
-    buffers = chart.Panel("Send buffers (Figure 10)", "KiB, logarithmic (2^x)", "MB/s", y_range=(0, 150))
-    exponent = lambda buffer: KIB[buffer].bit_length() - 1
+    buffers = chart.Panel("Send buffers (Figure 10)", "send buffer of each flow", goodput, x_log=True, x_ticks=[(KIB[b], chart.size(KIB[b] * 1024)) for b in BUFFERS])
     for colour, count in enumerate((1, 4)):
         name = lambda buffer: f"buffer-{buffer}-{count}"
-        buffers.dots(f"{count} flow{'s' if count > 1 else ''}", [(exponent(b), got[name(b)]) for b in BUFFERS], colour)
-        buffers.line("", [(exponent(b), min(held[name(b)], MOST)) for b in BUFFERS], colour, dashed=True)
-    losses = chart.Panel("Loss in bursts of five (Figure 11)", "none; 0.1 %: all, one link (3); 0.5 %: all, one (3)", "MB/s", x_range=(-0.5, 8.5), y_range=(0, 130))
-    losses.dots("four flows of 1 MiB", [(at, got[f"loss-{name}"]) for at, name in enumerate(LOSSES)], 0)
-    cross = chart.Panel("Background traffic", "Mbit/s in the mean, on and off", "MB/s", x_range=(0, 700), y_range=(0, 130))
+        buffers.dots(f"{count} flow{'s' if count > 1 else ''}", [(KIB[b], got[name(b)]) for b in BUFFERS], colour)
+        buffers.line("", [(KIB[b], min(held[name(b)], MOST)) for b in BUFFERS], colour, dashed=True)
+    places = ["none", *(f"{rate} %\n{where}" for rate in ("0.1", "0.5") for where in ("all links", "one, a", "one, b", "one, c"))]
+    losses = chart.Panel("Loss in bursts of five (Figure 11)", "packets lost, and on which of the four links", goodput, categories=places)
+    losses.columns("four flows of 1 MiB", [(at, got[f"loss-{name}"]) for at, name in enumerate(LOSSES)], 0)
+    loads = [(0, "none"), *((mean, chart.rate(mean * 1e6)) for mean in CROSS)]
+    cross = chart.Panel("Background traffic", "background in the mean, on and off", goodput, x_range=(-20, 650), x_ticks=loads)
     offered = {mean: found[f"cross-{mean}"][0]["datagrams"] for mean in CROSS}
     cross.dots("four flows of 1 MiB", [(0, got["loss-none"]), *((mean, got[f"background-{mean}"]) for mean in CROSS)], 0)
-    cross.dots("what it sent", [(mean, speed(found[f"cross-{mean}"], 0)) for mean in CROSS], 1)
+    cross.dots("the background's own", [(mean, speed(found[f"cross-{mean}"], 0)) for mean in CROSS], 1)
     windows = run_data.windows(run)
     end = whole["simulated_s"]
-    window = chart.Panel("A window (Figure 9)", "time (s)", "segments")
+    window = chart.Panel("A flow's window (Figure 9)", "time (s)", "window (segments)")
     for colour, (name, flow) in enumerate([("beside 42 other flows", "beside-4#1"), ("0.1 % lost", "loss-0.1-all#1")]):
         until = run_data.flows(whole)[flow]["finish_s"] or end
         points = run_data.steps([(t, cwnd) for t, cwnd, _ in windows[flow]], until)
         window.line(name, run_data.thin(points), colour)
-    bandwidth = chart.Panel("Bandwidth of a session, second by second (Figure 8)", "time (s)", "Mbit/s of frames")
+    bandwidth = chart.Panel("Bandwidth of a session, second by second (Figure 8)", "time (s)", "frames (Mbit/s)", x_range=(0, end))
     rates = run_data.rates(run, ["f8>la8"])
     bandwidth.line("four flows beside 42", rates["f8>la8"], 0)
     # What each of the four links carried of a session, as a hash of flows spreads it.

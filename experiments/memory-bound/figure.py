@@ -11,6 +11,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import chart
+import findings
 import run_data
 
 
@@ -33,15 +34,21 @@ def main():
                 run_data.claim(part < 0.5, f"large read what it had in {part} of its disk's time")
             rows.append([name, memory, row["pass"], row["elapsed_ns"] / 1e9, disk_ns / 1e9])
     count = max(row[2] for row in rows) + 1
-    top = max(max(row[3], row[4]) for row in rows) * 1.2
-    panel = chart.Panel("time of a reading", "reading", "s", (-0.5, count), (0, top))
-    panel.line("from the disk", [(-0.5, rows[0][4]), (count, rows[0][4])])
+    panel = chart.Panel("Time of each reading", "reading", "time (s)", categories=[f"{n + 1}" for n in range(count)])
+    panel.line("all of it from the disk", [(-0.5, rows[0][4]), (count - 0.5, rows[0][4])], dashed=True)
     for colour, name in enumerate(passes):
         points = [(row[2], row[3]) for row in rows if row[0] == name]
-        panel.dots(f"{name}: {told[name]['memory_bytes'] >> 20} MiB", points, colour)
+        panel.columns(f"{name}: {chart.size(told[name]['memory_bytes'])}", points, colour)
     figure = run / "figures" / "memory-bound"
+    took = {name: [row[3] for row in rows if row[0] == name] for name in passes}
+    later = {name: run_data.quantile(sorted(times[1:]), 0.5) for name, times in took.items()}
+    held = findings.Findings(run)
+    accurate = "every resource is modelled accurately"
+    held.expect("first reading of large over that of small", accurate, took["large"][0] / took["small"][0], 0.8, 1.25)
+    held.expect("a later reading of small over that of large", accurate, later["small"] / later["large"], 2, always=True)
     chart.save_csv(figure.with_suffix(".csv"), ["host", "memory_bytes", "reading", "elapsed_s", "disk_s"], rows)
     chart.save(figure.with_suffix(".svg"), "Reading a file again and again", [[panel]])
+    held.settle(figure.with_suffix(".md"))
     print(figure.with_suffix(".svg"))
 
 

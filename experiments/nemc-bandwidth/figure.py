@@ -47,8 +47,8 @@ def main():
     by_delay = {}
     for row in rows:
         by_delay.setdefault(row["delay_us"], []).append(row)
-    panel = chart.Panel(f"One stream, window at most {window / 1024:.0f} KiB", "set delay (µs)", "payload (Mbit/s)",
-                        (0, top), (0, 1200))  # fmt: skip
+    panel = chart.Panel(f"One stream, window at most {chart.size(window)}", "set delay (µs)", "goodput (Mbit/s)",
+                        (0, top), (0, 1000))  # fmt: skip
     grid = range(0, top + 1, 5)
     panel.line("1 Gbit/s, or window / (2 × set delay)", [(d, theory(window, 2 * d) / 1e6) for d in grid])
     seen = lambda rows: theory(window, min(row["min_rtt_us"] for row in rows)) / 1e6

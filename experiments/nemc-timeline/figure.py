@@ -12,6 +12,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import chart
+import findings
 import run_data
 
 # 512 bytes of payload, UDP and IPv4 headers, Ethernet header and checksum, at 1 Gbit/s
@@ -69,14 +70,27 @@ def panel(delay_us, packets):
     gap_us = round((packets[-1]["arrival_ns"] - start) / 1000 / max(count - 1, 1))
     times = [[(packet[name] - start) / 1000 for name in ("arrival_ns", "service_ns", "departure_ns")] for packet in packets]
     end = max(departure for _, _, departure in times) * 1.03
-    title = f"{delay_us} µs: {count} packets, {gap_us} µs apart"
-    drawn = chart.Panel(title, "time (µs)", "packet", (0, end), (0, count * 1.4))
+    title = f"{delay_us} µs: {count} packets " + (f"at gaps of {gap_us} µs in the mean" if gap_us else "at once")
+    drawn = chart.Panel(title, "time since the first arrival (µs)", "packet", (0, end), (0, count + 1), counts=True)
     drawn.bars("", [(arrival, departure, n) for n, (arrival, _, departure) in enumerate(times, 1)])
     drawn.dots("arrival", [(arrival, n) for n, (arrival, _, _) in enumerate(times, 1)], 0, hollow=True)
     tall = count / 40
-    drawn.ranges("service", [(service, n - tall, n + tall) for n, (_, service, _) in enumerate(times, 1)], 2)
+    drawn.ranges("service begins", [(service, n - tall, n + tall) for n, (_, service, _) in enumerate(times, 1)], 2)
     drawn.squares("departure", [(departure, n) for n, (_, _, departure) in enumerate(times, 1)], 1)
     return drawn
+
+
+def hold(run, packets, table):
+    """What the paper found with Figure 5: how long a packet stays in the emulator, at 250 µs."""
+    broken = run_data.summary(run)["verdict"]["state"] == "broken"
+    held = findings.Findings(run, full=not broken and not findings.changed(run))
+    stays = sorted((p["departure_ns"] - p["arrival_ns"]) / 1000 for p in packets if p["delay_us"] == 250 and p["service_ns"] == p["arrival_ns"])
+    median = run_data.quantile(stays, 0.5) if stays else None
+    held.expect("arrival to departure at 250 µs, median of those that need not wait, µs", "250 (NemC); above 350 (NIST Net)",
+                median, 250, 250 + SERVICE_NS / 1000, always=True)  # fmt: skip
+    late = {row[0]: float(row[4]) for row in table}.get(250)
+    held.expect("how late they are on the cable, mean, µs", "very accurate (NemC); above 100 (NIST Net)", late, 0, 50)
+    return held
 
 
 def main():
@@ -103,6 +117,7 @@ def main():
     heads = ["delay (µs)", "patterns", "packets", "longest wait (µs)", "mean lateness (µs)", "largest (µs)"]
     chart.save_table(figure.with_suffix(".md"), heads, table)
     chart.save(figure.with_suffix(".svg"), "Arrival, service and departure of 512-byte datagrams, 1 Gbit/s", panels)
+    hold(run, packets, table).settle(figure.with_name("findings.md"))
     print(figure.with_suffix(".svg"))
 
 

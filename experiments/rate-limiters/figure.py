@@ -20,6 +20,7 @@ NETWORKS = [
     ("bucket of 15.4 MB", "reno", 490, 1000), ("bucket of 15.4 MB", "bic", 490, 1000),
     ("even gaps", "bic", 385, 700), ("even gaps", "bic", 420, 700),
 ]  # fmt: skip
+NAMES = {"reno": "Reno", "bic": "BIC"}
 QUEUE = 250
 # The largest frame, as its rate is counted.
 FRAME_BITS = 1518 * 8
@@ -46,16 +47,19 @@ def main():
         jain = sum(goodputs) ** 2 / (2 * sum(x * x for x in goodputs))
         resent = sum(flow["retransmissions"] for flow in pair)
         rows.append([number, limiter, name, limit, bottleneck, *goodputs, jain, lost, resent, peak, mean])
-        table.append([f"{limiter}, {limit} Mbit/s", name, bottleneck, *goodputs, jain, lost, resent, peak, mean])
-    panels = [chart.Panel("Goodput", "network", "Mbit/s", x_range=(-0.5, 7.5), y_range=(0, 620)),
-              chart.Panel("The queue at the bottleneck", "network", "us", x_range=(-0.5, 7.5)),
-              chart.Panel("Lost at the bottleneck", "network", "packets", x_range=(-0.5, 7.5)),
-              chart.Panel("The bottleneck, BIC", "time (s)", "Mbit/s of frames", x_range=(0, 11), y_range=(0, 1300))]  # fmt: skip
-    panels[0].dots("first source", [(row[0], row[5]) for row in rows], 0)
-    panels[0].dots("second source", [(row[0], row[6]) for row in rows], 1)
-    panels[1].dots("longest", [(row[0], row[10]) for row in rows], 1)
-    panels[1].dots("mean", [(row[0], row[11]) for row in rows], 0)
-    panels[2].dots("", [(row[0], row[8]) for row in rows], 1)
+        table.append([f"{limiter}, {limit} Mbit/s", NAMES[name], bottleneck, *goodputs, jain, lost, resent, peak, mean])
+    short = lambda row: row[1].replace(" of ", "\n").replace("even ", "even\n") + f"\n{row[3]} of\n{row[4]}\n{NAMES[row[2]]}"
+    places = {"categories": [short(row) for row in rows]}
+    limiters = "limiter of each source, its rate of the bottleneck's (Mbit/s), congestion control"
+    panels = [chart.Panel("Goodput", limiters, "goodput (Mbit/s)", **places),
+              chart.Panel("The queue at the bottleneck", limiters, "delay of probes (µs)", **places),
+              chart.Panel("Lost at the bottleneck", limiters, "packets", **places),
+              chart.Panel("The bottleneck of 1 Gbit/s with BIC", "time (s)", "frames (Mbit/s)", x_range=(0, 12))]  # fmt: skip
+    panels[0].columns("first source", [(row[0], row[5]) for row in rows], 0)
+    panels[0].columns("second source", [(row[0], row[6]) for row in rows], 1)
+    panels[1].columns("longest", [(row[0], row[10]) for row in rows], 1)
+    panels[1].columns("mean", [(row[0], row[11]) for row in rows], 0)
+    panels[2].columns("", [(row[0], row[8]) for row in rows], 1)
     for colour, number in enumerate((1, 3, 5)):
         panels[3].line(NETWORKS[number][0], rates[f"x{number}>y{number}"], colour, dashed=number == 3)
     figure = run / "figures" / "rate-limiters"
@@ -64,7 +68,7 @@ def main():
     chart.save(figure.with_suffix(".svg"), "Two limited sources: token buckets and even gaps", [panels[:2], panels[2:]])
     chart.save_csv(figure.with_suffix(".csv"), names, rows)
     heads = ["limiter of each source", "congestion", "bottleneck (Mbit/s)", "first (Mbit/s)", "second", "Jain's index",
-             "lost at the bottleneck", "sent again", "longest queue (us)", "mean queue (us)"]  # fmt: skip
+             "lost at the bottleneck", "sent again", "longest queue (µs)", "mean queue (µs)"]  # fmt: skip
     chart.save_table(figure.with_suffix(".md"), heads, table)
     print(figure.with_suffix(".svg"))
 

@@ -59,7 +59,7 @@ def main():
     rows, sums, grid = [], [], []
     for name in schedule.SETS:
         asked, row = schedule.requests(name), []
-        load = chart.Panel(f"{name}: the access link", "time (s)", "Mbit/s of frames", y_range=(0, 1300))
+        load = chart.Panel(f"{name}: the access link", "time (s)", "frames (Mbit/s)", x_range=(0, 48))
         for colour, service in enumerate(schedule.SERVICES):
             planned = schedule.PLANS[service](asked)
             flows = [by_host.get(f"{name}-{service}-{request['from']}") for request in asked]
@@ -69,7 +69,11 @@ def main():
             for three in begun:
                 check(name, service, *three)
             got = [carried(flow, request) for request, flow in zip(asked, flows)]
-            panel = chart.Panel(f"{name}: {service.upper()}, planned (line) and carried", "time (s)", "request", x_range=(0, 48))
+            panel = chart.Panel(f"{name}: {service.upper()}", "time (s)", "request", x_range=(0, 48), counts=True)
+            panel.line("planned", [], colour)
+            panel.dots("carried, in time", [], colour)
+            panel.dots("too late", [], colour, hollow=True)
+            panel.squares("deadline", [], 3)
             for request, before, after, flow in zip(asked, planned, got, flows):
                 number = request["request"]
                 if before["start_s"] is not None:

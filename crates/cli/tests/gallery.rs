@@ -4,6 +4,10 @@
 //! `experiments/NAME/smoke.set` holds one override `PATH=VALUE` a line, as `--set` takes them;
 //! `#` begins a comment line. `figure.py` itself claims that the run's data are whole: every
 //! packet accounted for, none before it was due, exact sums. CONTRIBUTING.md has the rest.
+//!
+//! Tables of documents that are the same on every machine are those of their runs
+//! (`experiments/tables.py`): the ones that take seconds are made again at full size, of the others
+//! the columns are compared here, and `make gallery` compares all.
 
 // Tests wait for other processes, by the clock.
 #![allow(clippy::disallowed_methods)]
@@ -76,11 +80,30 @@ fn draw(folder: &Path, run: &Path) {
     assert!(data.lines().count() > 1, "{} has no data", figure.display());
 }
 
+/// Compares the tables of documents with the run of experiment `name`, of whatever size.
+fn compare_tables(name: &str, run: &Path, options: &[&str]) {
+    let mut command = python(&gallery().join("tables.py"));
+    command.arg(name).arg(run).args(options);
+    let compared = command.output().expect("python3");
+    let said = String::from_utf8_lossy(&compared.stderr);
+    assert!(compared.status.success(), "{name}:\n{said}");
+}
+
 /// Python with a script, leaving no compiled files behind.
 fn python(script: &Path) -> Command {
     let mut command = Command::new("python3");
     command.arg("-B").arg(script);
     command
+}
+
+#[test]
+fn scripts_pass_their_own_tests() {
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "unittest", "discover", "--start-directory"]);
+    let tested = command.arg(gallery()).output().expect("python3");
+    let said = String::from_utf8_lossy(&tested.stderr);
+    assert!(tested.status.success(), "{said}");
+    assert!(!said.contains("Ran 0 tests"), "{said}");
 }
 
 #[test]
@@ -237,7 +260,33 @@ fn every_virtual_experiment_is_the_same_again() {
         assert!(results[0].2.len() > 1, "{name} has series");
         let [first, again] = results;
         assert_eq!(first, again, "{name}");
-        draw(folder, &scratch.join(format!("{name}-first")));
+        let first = scratch.join(format!("{name}-first"));
+        draw(folder, &first);
+        compare_tables(&name, &first, &["--shape"]);
+    }
+    let _ = fs::remove_dir_all(&scratch);
+}
+
+/// Virtual experiments whose full size takes a debug build a few seconds.
+const QUICK: [&str; 1] = ["tcp-models"];
+
+#[test]
+fn quick_tables_are_those_of_their_runs() {
+    let _alone = MACHINE.lock();
+    let scratch = scratch("tables");
+    for name in QUICK {
+        let folder = gallery().join(name);
+        let run = scratch.join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.arg("run").arg(folder.join("experiment.yaml"));
+        command.args(["--quiet", "--out"]).arg(&run);
+        let begun = Instant::now();
+        let output = command.output().expect("starting longhaul");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}:\n{said}");
+        eprintln!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+        draw(&folder, &run);
+        compare_tables(name, &run, &[]);
     }
     let _ = fs::remove_dir_all(&scratch);
 }
