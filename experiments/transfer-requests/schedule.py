@@ -12,14 +12,19 @@ earliest time at which the link has that rate free until its end. What would mis
 refused. Requests that could fill the link follow one another.
 
 The plan knows nothing of headers, slow start and losses, which CAPACITY leaves room for.
+
+Machines do not start at one instant: a transfer begins within a round trip of its planned start, at random. Two
+that begin at the same nanosecond would meet at the link in lockstep, and one would lose the packets of both.
 """
 
 import csv
 import pathlib
+import random
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Payload per second that is planned with, of the 954 Mbit/s that 1 Gbit/s of frames carry.
 CAPACITY = 900e6
+ROUND_TRIP = 0.1
 SETS = ["pair", "many"]
 SERVICES = ["ts1", "ts2"]
 
@@ -101,7 +106,8 @@ def flows(service):
                 continue
             rate = request["max_rate_bps"] if service == "ts1" else said["rate_bps"]
             ends = [f"{name}-{service}-{request[end]}" for end in ("from", "to")]
-            lines.append(f"{said['start_s']:.6f},{','.join(ends)},{request['volume_bytes']},{round(rate)}")
+            start = said["start_s"] + random.Random(ends[0]).uniform(0, ROUND_TRIP)
+            lines.append(f"{start:.6f},{','.join(ends)},{request['volume_bytes']},{round(rate)}")
     return "\n".join(lines) + "\n"
 
 
