@@ -125,7 +125,7 @@ pub(crate) fn find<U: Universe>(
     briefly: bool,
 ) -> Result<Vec<U::Id>, SelectError> {
     budget.take(0)?;
-    let [one, many] = universe.what();
+    let [one, _] = universe.what();
     let mut looks = 0;
     let mut filtered = |fits: &dyn Fn(&str) -> bool| -> Vec<U::Id> {
         let all = universe.names().inspect(|_| looks += 1);
