@@ -396,7 +396,7 @@ fn overrides_reach_all_entries_like_a_pattern() {
         ),
         (
             "nodes.[.tcp.ecn",
-            "--set:1:7: error: the pattern `[` has a class",
+            "--set:1:7: error: the pattern `[` has an unclosed class",
         ),
         (
             "links.*.delay.x",
