@@ -227,7 +227,7 @@ pub fn read(run: &Path) -> Result<Figures, SavedError> {
 /// Compares two runs; figures may differ by the share `tolerance`.
 pub fn compare(first: Figures, second: Figures, tolerance: f64) -> Comparison {
     let lateness = [&first, &second].map(|run| run.verdict.lateness_ns.map_or(0, |l| l.p50));
-    let lateness_s = lateness.iter().sum::<u64>() as f64 / 1e9;
+    let lateness_s = lateness[0].saturating_add(lateness[1]) as f64 / 1e9;
     let others: HashMap<&str, &FlowSummary> = by_name(&second.flows, |flow| &flow.name);
     let both = first.flows.iter();
     let both = both.filter_map(|a| Some((a, *others.get(a.name.as_str())?)));
