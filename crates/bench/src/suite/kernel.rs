@@ -24,8 +24,10 @@ const QUEUES: [u32; 2] = [165, 41];
 const SECONDS: u32 = 15;
 /// The tolerated difference between the model and the kernel, whichever is slower.
 const TOLERANCE: f64 = 0.05;
-/// The same for what BBR sends again. Reno and CUBIC lose a few packets now and then: a ratio says little there.
-const AGAIN: f64 = 0.25;
+/// The same for what BBR sends again over the queue of `PROBED` packets, which each of its probes overflows: some 80
+/// times in a run. Elsewhere few overflows make the whole figure, so that a ratio says little.
+const AGAIN: f64 = 0.15;
+const PROBED: u32 = 41;
 
 /// A group for each queue.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
@@ -76,7 +78,7 @@ fn model(name: &'static str, queue: u32, seconds: u32, reference: usize) -> Setu
         format!("--for={seconds} s"),
     ];
     let [goodput, mut again] = figures();
-    if name == "bbr" {
+    if name == "bbr" && queue == PROBED {
         again = again
             .against(reference, Against::Ratio)
             .target(Target::RatioNearOne(AGAIN));
