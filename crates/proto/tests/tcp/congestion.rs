@@ -165,7 +165,8 @@ fn a_bbr_probe_loses_what_its_target_has_beyond_pipe_and_queue() {
     // A cycle is eight round trips and the time that the queue takes longer to fill.
     assert!((35..=43).contains(&probes.len()), "{}", probes.len());
     let expected = 232.0 - (166.7 + 42.0);
-    for (_, drops) in probes {
+    // The first and the last may be cut.
+    for &(_, drops) in &probes[1..probes.len() - 1] {
         assert!(
             (drops as f64 - expected).abs() <= 3.0,
             "{drops} of {expected}"
