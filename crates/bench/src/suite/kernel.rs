@@ -24,6 +24,10 @@ const QUEUES: [u32; 2] = [165, 41];
 const SECONDS: u32 = 15;
 /// The tolerated difference between the model and the kernel, whichever is slower.
 const TOLERANCE: f64 = 0.05;
+/// The same for what BBR sends again over the queue of `PROBED` packets, which each of its probes overflows: some 80
+/// times in a run. Elsewhere few overflows make the whole figure, so that a ratio says little.
+const AGAIN: f64 = 0.15;
+const PROBED: u32 = 41;
 
 /// A group for each queue.
 pub(crate) fn groups(lab: &Lab) -> Vec<Group> {
@@ -77,7 +81,10 @@ fn model(name: &'static str, queue: u32, seconds: u32, reference: usize) -> Setu
     if queue == QUEUES[0] {
         goodput = goodput.headline(format!("the TCP model, {name}"), "the kernel's TCP");
     }
-    let again = again.against(reference, Against::Ratio);
+    let mut again = again.against(reference, Against::Ratio);
+    if name == "bbr" && queue == PROBED {
+        again = again.target(Target::RatioNearOne(AGAIN));
+    }
     let command = format!("longhaul-bench {}", arguments.join(" "));
     let figures = vec![goodput, again];
     Setup::new(format!("{name}, model"), command, figures, move |lab| {

@@ -125,6 +125,10 @@ pub struct Ack {
     pub prior_in_flight: u32,
     /// Round trip of the last segment delivered, if it was sent once.
     pub rtt: Option<Span>,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// When pacing lets the next segment leave.
+    pub pace_at: Time,
     /// Smoothed round trip.
     pub srtt: Span,
     /// The sender's phase.

@@ -65,6 +65,8 @@ pub(super) struct Scoreboard {
     pub(super) sacked: u32,
     pub(super) lost: u32,
     pub(super) retransmissions: u32,
+    /// Marked lost so far, copies that were sent again too (Linux's `lost`).
+    pub(super) marked: u64,
     /// Lost and not sent again.
     pub(super) to_resend: u32,
     /// None below is to be sent again.
@@ -87,6 +89,7 @@ static EMPTY: Scoreboard = Scoreboard {
     sacked: 0,
     lost: 0,
     retransmissions: 0,
+    marked: 0,
     to_resend: 0,
     resend_from: 0,
     judged: 0,
@@ -250,6 +253,7 @@ impl Scoreboard {
         self.lost += u32::from(!sent.is(LOST));
         self.retransmissions -= u32::from(sent.is(RESENT));
         self.to_resend += 1;
+        self.marked += 1;
         sent.flags = (sent.flags & !RESENT) | LOST;
         self.resend_from = self.resend_from.min(sent.seq);
         true

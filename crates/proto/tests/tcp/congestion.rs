@@ -138,6 +138,42 @@ fn bbr_finds_the_bandwidth_and_cycles_through_eight_phases() {
     assert!(queue as f64 / samples as f64 <= 20.0);
 }
 
+/// A probe goes on until its target is in flight, and so loses what the target has beyond what pipe and queue
+/// hold, if that is reached before the first loss is known. By hand from `tcp_bbr.c` for 100 Mbit/s, 20 ms and 41
+/// packets that may wait: the bandwidth-delay product is 166.7 segments, of which `bbr_bdp` makes 209 with a gain of
+/// 5/4. At that rate `bbr_tso_segs_goal` is 10; `bbr_quantization_budget` adds three times that, rounds to
+/// an even number and adds 2: 242. `bbr_packets_in_net_at_edt` counts the next 10: the phase ends with 232 in
+/// flight. Pipe, server and queue hold 166.7 + 1 + 41. Linux loses as many (docs/tcp-model.md).
+#[test]
+fn a_bbr_probe_loses_what_its_target_has_beyond_pipe_and_queue() {
+    let mut sim = Sim::new(Bottleneck::new(100_000_000, 42));
+    let flow = sim.flow(&unlimited(Algorithm::Bbr), Span::from_ms(20), Time::ZERO);
+    flow.a.write(1 << 40);
+    sim.run(s(2));
+    let mut before = sim.bottleneck.drops;
+    let mut probes: Vec<(Time, u64)> = Vec::new();
+    sim.watch(s(9), Span::from_ms(5), |sim| {
+        let drops = std::mem::replace(&mut before, sim.bottleneck.drops);
+        let drops = sim.bottleneck.drops - drops;
+        match probes.last_mut() {
+            Some((at, probe)) if sim.now.since(*at) < Span::from_ms(60) => *probe += drops,
+            _ if drops > 0 => probes.push((sim.now, drops)),
+            _ => {}
+        }
+    });
+    println!("{probes:?}");
+    // A cycle is eight round trips and the time that the queue takes longer to fill.
+    assert!((35..=43).contains(&probes.len()), "{}", probes.len());
+    let expected = 232.0 - (166.7 + 42.0);
+    // The first and the last may be cut.
+    for &(_, drops) in &probes[1..probes.len() - 1] {
+        assert!(
+            (drops as f64 - expected).abs() <= 3.0,
+            "{drops} of {expected}"
+        );
+    }
+}
+
 /// BBR's first rate is its window over the round trip times 2.885, and it doubles each round.
 #[test]
 fn bbr_starts_by_doubling() {

@@ -7,18 +7,27 @@
 //! through the gains 5/4, 3/4 and six times 1, each for about one least round trip; ProbeRtt lowers the
 //! window to 4 segments for 200 ms when no lower round trip was seen for 10 s.
 //!
-//! Left out: the estimation of policers' long-term rates and of aggregated acknowledgements
-//! (`bbr_lt_bw_sampling`, `bbr_update_ack_aggregation`), and room for segmentation offload.
+//! Windows have room for super-packets at both hosts, of as many segments as the kernel would hand to
+//! segmentation offload at this rate (`super_packet.rs`). The model sends each segment by itself, as the kernel
+//! does through an interface without that offload: the room does not depend on the interface. It decides how
+//! many segments a probe loses at a queue shorter than a quarter of the bandwidth-delay product, as a probe goes
+//! on until its target is in flight, or a loss is known one round trip later.
+//!
+//! Left out: the estimation of policers' long-term rates (`bbr_lt_bw_sampling`).
+
+mod aggregation;
+mod super_packet;
 
 use longhaul_core::time::{Span, Time};
 
 use super::super::windowed::Windowed;
 use super::{Ack, Config, CongestionControl, CongestionSignal, Phase, Window};
+use aggregation::Aggregation;
 
-/// 2 / ln 2, as the kernel rounds it.
-const HIGH_GAIN: f64 = 2885.0 / 1000.0;
-/// The inverse of the Startup gain: empties in one round trip what Startup queued in one.
-const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
+/// 2 / ln 2, as the kernel rounds it (`bbr_high_gain`).
+const HIGH_GAIN: f64 = 739.0 / 256.0;
+/// The inverse of the Startup gain: empties in one round trip what Startup queued in one (`bbr_drain_gain`).
+const DRAIN_GAIN: f64 = 88.0 / 256.0;
 /// Twice the bandwidth-delay product: keeps sending while acknowledgements are delayed or aggregated.
 const CWND_GAIN: f64 = 2.0;
 /// Pacing gains of ProbeBw: probe for more bandwidth, drain the queue that made, then cruise.
@@ -60,7 +69,9 @@ pub(super) struct Bbr {
     cwnd_gain: f64,
     /// State of the stream of draws.
     draws: u64,
+    aggregation: Aggregation,
     initcwnd: u32,
+    mss: u32,
     prior_cwnd: u32,
     mode: Mode,
     last_phase: Phase,
@@ -91,7 +102,9 @@ impl Bbr {
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
             draws: seed,
+            aggregation: Aggregation::new(Time::ZERO),
             initcwnd,
+            mss: config.mss,
             prior_cwnd: 0,
             mode: Mode::Startup,
             last_phase: Phase::Open,
@@ -115,21 +128,34 @@ impl Bbr {
         z ^ (z >> 31)
     }
 
-    /// Segments that `gain` bandwidth-delay products hold (`bbr_inflight`).
+    /// Segments that may be in flight for `gain` bandwidth-delay products (`bbr_inflight`).
     fn inflight(&self, gain: f64) -> u32 {
+        self.budget(self.product(gain))
+    }
+
+    /// `gain` bandwidth-delay products, rounded up (`bbr_bdp`).
+    fn product(&self, gain: f64) -> u32 {
         if self.min_rtt == Span::MAX {
             return self.initcwnd;
         }
         let product = self.bandwidth.best() * self.min_rtt.as_s() * gain;
-        // Three segments of slack for batching at the hosts, and an even number because a delayed
-        // acknowledgement covers two (`bbr_quantization_budget`).
-        let cwnd = ((product as u32).saturating_add(1 + 3).saturating_add(1)) & !1;
+        (product as u32).saturating_add(1)
+    }
+
+    /// Three super-packets of slack: one each waits in the sender's queue, in its offload and at the receiver.
+    /// An even number because a delayed acknowledgement covers two (`bbr_quantization_budget`).
+    fn budget(&self, cwnd: u32) -> u32 {
+        let cwnd = cwnd.saturating_add(3 * self.super_packet() + 1) & !1;
         let probing = self.mode == Mode::ProbeBw && self.cycle == 0;
         if probing {
             cwnd.saturating_add(2)
         } else {
             cwnd
         }
+    }
+
+    fn super_packet(&self) -> u32 {
+        super_packet::segments(self.rate, self.mss)
     }
 
     /// Counts round trips, and takes a rate sample. Samples limited by the application are below what the
@@ -152,6 +178,20 @@ impl Bbr {
         }
     }
 
+    /// Segments in the network when pacing lets the next leave: what is delivered until then no longer counts,
+    /// and the super-packet that leaves does where more are to be in flight (`bbr_packets_in_net_at_edt`).
+    fn in_network(&self, ack: &Ack, in_flight: u32) -> u32 {
+        let delivered = self.bandwidth.best() * ack.pace_at.since(ack.now).as_s();
+        let leaving = if self.pacing_gain > 1.0 {
+            self.super_packet()
+        } else {
+            0
+        };
+        in_flight
+            .saturating_add(leaving)
+            .saturating_sub(delivered as u32)
+    }
+
     /// Moves to the next gain of ProbeBw. Above 1, only once the extra segments are in flight or were lost;
     /// below 1, as soon as the queue is drained (`bbr_is_next_cycle_phase`).
     fn update_cycle(&mut self, ack: &Ack) {
@@ -159,11 +199,11 @@ impl Bbr {
             return;
         }
         let long_enough = ack.now.since(self.cycle_at) > self.min_rtt;
+        let in_network = self.in_network(ack, ack.prior_in_flight);
         let next = if self.pacing_gain > 1.0 {
-            long_enough
-                && (ack.losses > 0 || ack.prior_in_flight >= self.inflight(self.pacing_gain))
+            long_enough && (ack.losses > 0 || in_network >= self.inflight(self.pacing_gain))
         } else if self.pacing_gain < 1.0 {
-            long_enough || ack.prior_in_flight <= self.inflight(1.0)
+            long_enough || in_network <= self.inflight(1.0)
         } else {
             long_enough
         };
@@ -206,7 +246,7 @@ impl Bbr {
             self.mode = Mode::Drain;
             window.ssthresh = self.inflight(1.0);
         }
-        if self.mode == Mode::Drain && ack.in_flight <= self.inflight(1.0) {
+        if self.mode == Mode::Drain && self.in_network(ack, ack.in_flight) <= self.inflight(1.0) {
             self.start_probe_bw(ack.now);
         }
     }
@@ -319,7 +359,12 @@ impl Bbr {
     /// Moves the window towards its target, by what is delivered (`bbr_set_cwnd`).
     fn set_cwnd(&mut self, ack: &Ack, window: &mut Window) {
         if ack.acked > 0 && !self.recover(ack, window) {
-            let target = self.inflight(self.cwnd_gain);
+            let room = if self.full {
+                self.aggregation.room(self.bandwidth.best())
+            } else {
+                0
+            };
+            let target = self.budget(self.product(self.cwnd_gain).saturating_add(room));
             if self.full {
                 window.cwnd = window.cwnd.saturating_add(ack.acked).min(target);
             } else if window.cwnd < target || ack.delivered < u64::from(self.initcwnd) {
@@ -343,6 +388,7 @@ impl CongestionControl for Bbr {
             return;
         }
         self.idle_restart = true;
+        self.aggregation.restart(now);
         if self.mode == Mode::ProbeBw {
             self.rate = self.bandwidth.best() * MARGIN;
         } else if self.mode == Mode::ProbeRtt {
@@ -351,7 +397,13 @@ impl CongestionControl for Bbr {
     }
 
     fn cong_avoid(&mut self, ack: &Ack, window: &mut Window) {
+        self.mss = ack.mss.max(1);
         self.update_bandwidth(ack);
+        if ack.rate.is_some() {
+            let bandwidth = self.bandwidth.best();
+            self.aggregation
+                .update(ack, bandwidth, window.cwnd, self.round_start);
+        }
         self.update_cycle(ack);
         self.check_full(ack);
         self.check_drain(ack, window);

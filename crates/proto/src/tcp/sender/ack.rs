@@ -50,7 +50,7 @@ impl Sender {
     pub(in super::super) fn take_ack(&mut self, now: Time, segment: &Segment, config: &Config) {
         let prior_una = self.una;
         let prior_in_flight = self.board.in_flight();
-        let prior_lost = self.board.lost;
+        let prior_marked = self.board.marked;
         let window_moved = self.take_window(segment);
         let mut delivery = Delivery::default();
         let duplicate = self.take_sacks(now, segment, &mut delivery);
@@ -83,8 +83,7 @@ impl Sender {
             ..outcome
         };
         let timer_set = self.alert(now, ece, config);
-        let newly_lost = self.board.lost.saturating_sub(prior_lost);
-        ack.losses = newly_lost;
+        ack.losses = self.board.marked.saturating_sub(prior_marked) as u32;
         ack.in_flight = self.board.in_flight();
         ack.phase = self.phase;
         self.update_cwnd(&ack, outcome);
@@ -240,6 +239,8 @@ impl Sender {
             in_flight: self.board.in_flight(),
             prior_in_flight,
             rtt: None,
+            mss: self.mss,
+            pace_at: self.pace_at,
             srtt: self.rtt.srtt(),
             phase: self.phase,
             delivered: self.delivered,
