@@ -5,11 +5,12 @@ use std::time::Duration;
 use longhaul_core::Span;
 
 use super::{Judge, Part};
-use crate::fidelity::causes::ByCause;
+use crate::fidelity::causes::{ByCause, LONG_NS};
 use crate::fidelity::delays::Quantiles;
 use crate::fidelity::rule::{self, State};
 use crate::fidelity::shares::share;
 use crate::fidelity::{readable, readable_duration};
+use crate::noise::Comparison;
 
 /// The most hosts that a reason names.
 const NAMES_MAX: usize = 5;
@@ -45,6 +46,33 @@ impl Judge {
         match self.stalls.count {
             1 => format!("machine stood still once, for {longest}"),
             n => format!("machine stood still {n} times, {longest} at most"),
+        }
+    }
+
+    /// How the run's stalls compare with those of the machine without it, where that is known.
+    fn beside_the_machine_alone(&self) -> String {
+        let Some(alone) = self.compared() else {
+            return String::new();
+        };
+        let limit = readable(Span::from_ns(LONG_NS));
+        let watched = readable(Span::from_ns((alone.watched_s * 1e9) as u64));
+        let run = format!(
+            "{:.1} stalls of {limit} or more a minute",
+            alone.run_per_minute
+        );
+        let machine = alone.machine_per_minute;
+        match alone.comparison {
+            Comparison::Alike => format!(
+                "; as quiet as this machine gets: {run}, and {machine:.1} a minute with nothing running"
+            ),
+            Comparison::Exceeds => format!(
+                "; noisier than this machine is by itself: {run}, but {machine:.1} a minute with \
+                 nothing running (in {watched}): look for other programs"
+            ),
+            Comparison::Unknown => format!(
+                "; {run}, and none in the {watched} for which the machine was watched with nothing \
+                 running: too briefly to compare"
+            ),
         }
     }
 
@@ -132,6 +160,7 @@ impl Judge {
                 let waited = readable_duration(self.core_wait);
                 why.push_str(&format!("; the core waited {waited} for its CPU"));
             }
+            why.push_str(&self.beside_the_machine_alone());
             reasons.push(format!("{}: {why}", late(stall)));
         }
         if overload > 0 {
@@ -178,9 +207,10 @@ impl Judge {
         }
         if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stood_still_share()) {
             reasons.push(format!(
-                "the {}, for {} % of the run",
+                "the {}, for {} % of the run{}",
                 self.stood_still(),
-                at_most(100.0 * self.stood_still_share())
+                at_most(100.0 * self.stood_still_share()),
+                self.beside_the_machine_alone()
             ));
         }
         reasons.extend(self.excess.iter().cloned());
