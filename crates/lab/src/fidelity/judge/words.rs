@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul_core::Span;
 
 use super::{Judge, Part};
-use crate::fidelity::causes::{ByCause, LONG_NS};
+use crate::fidelity::causes::ByCause;
 use crate::fidelity::delays::Quantiles;
 use crate::fidelity::rule::{self, State};
 use crate::fidelity::shares::share;
@@ -54,7 +54,7 @@ impl Judge {
         let Some(alone) = self.compared() else {
             return String::new();
         };
-        let limit = readable(Span::from_ns(LONG_NS));
+        let limit = readable(Span::from_ns(alone.stalls_from_ns));
         let watched = readable(Span::from_ns((alone.watched_s * 1e9) as u64));
         let run = format!(
             "{:.1} stalls of {limit} or more a minute",
