@@ -106,7 +106,7 @@ def rows_of(name, sent, received):
 
 def main():
     if lacks := missing():
-        print(f"{HERE.name}: no comparison with a plain cable: {', '.join(lacks)} missing (packages iproute2, util-linux)")
+        print(f"{HERE.name}: no comparison with a cable: {', '.join(lacks)} missing (packages iproute2, util-linux)")
         return 0
     if sys.argv[1] == INNER:
         return inside(*map(pathlib.Path, sys.argv[2:]))
