@@ -205,6 +205,7 @@ mod tests {
     #[test]
     fn rates_are_per_minute() {
         let stalls = Stalls {
+            count: 15,
             long: 15,
             ..Stalls::default()
         };
