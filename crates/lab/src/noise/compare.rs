@@ -218,5 +218,6 @@ mod tests {
             (found.machine_longest_ns, found.watched_s),
             (5_000_000, 10.0)
         );
+        assert_eq!(found.stalls_from_ns, 2_000_000);
     }
 }
