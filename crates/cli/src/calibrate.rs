@@ -1,5 +1,7 @@
 //! `longhaul calibrate`: measures this machine, shows what it can do, and keeps it in a file.
 
+mod tables;
+
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use longhaul_core::units::Rate;
 use longhaul_lab::calibrate::fit::{LimitedBy, Region};
 use longhaul_lab::calibrate::{self, Between, CalibrateError, Calibration, CoreCosts, Step, Tcp};
 use longhaul_lab::fidelity::{Quantiles, State};
+use longhaul_lab::noise::Noise;
 use longhaul_lab::run::RunError;
 use longhaul_linux::sandbox::SandboxError;
 
@@ -21,6 +24,7 @@ Examples:
   longhaul calibrate                        takes minutes; nothing else should run meanwhile
   longhaul calibrate --quick                takes seconds, and is less exact
   longhaul calibrate --json --out here.json | jq .region
+  longhaul calibrate --markdown machine.md  hardware, system and bandwidth for a paper or a report
 
 `longhaul check` and `longhaul run` compare experiments with the result. It is written to
 $XDG_STATE_HOME/longhaul/calibration.json (~/.local/state if unset), or to the file that
@@ -42,6 +46,9 @@ pub(crate) struct Args {
     /// Write the result to this file instead of the default one
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the tables of hardware, system and bandwidth end to end to this file, as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
@@ -61,6 +68,12 @@ pub(crate) fn main(args: &Args) -> Exit {
         style::print(&calibration.to_json());
     } else {
         style::print(&text(&calibration, Style::stdout()));
+    }
+    if let Some(path) = &args.markdown
+        && let Err(error) = std::fs::write(path, tables::markdown(&calibration))
+    {
+        style::problem(format_args!("writing {}: {error}", path.display()));
+        return Exit::Failed;
     }
     match calibration.save(&place) {
         Ok(()) => {
@@ -120,7 +133,15 @@ fn text(calibration: &Calibration, style: Style) -> String {
         let gap = if text.is_empty() { "" } else { "\n" };
         let _ = write!(text, "{gap}{}\n{body}", style.bold(title));
     };
-    section("machine", machine(calibration));
+    for table in tables::all(calibration) {
+        section(table.title, style::table(&table.rows));
+    }
+    if let Some(measured) = &calibration.noise {
+        section(
+            "noise: the machine with nothing of ours running",
+            noise(measured),
+        );
+    }
     section(
         "timer: how late the kernel wakes a thread",
         timer(calibration),
@@ -144,47 +165,34 @@ fn text(calibration: &Calibration, style: Style) -> String {
     text
 }
 
-fn machine(calibration: &Calibration) -> String {
-    let machine = &calibration.machine;
-    let yes = |set: Option<bool>| match set {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "unknown",
-    };
-    let core = machine
-        .core_cpu
-        .map_or("shared with programs".to_owned(), |cpu| {
-            format!("CPU {cpu}, {}", machine.core_scheduling)
-        });
-    let rows = [
-        ("processor", machine.processor.clone()),
-        ("CPUs", machine.cpus.to_string()),
-        (
-            "speed of a CPU",
-            calibration
-                .reference
-                .map_or("unknown".to_owned(), |speed| format!("{speed:.2} ref")),
-        ),
-        ("core", core),
-        ("memory", style::bytes(machine.memory_bytes)),
-        ("kernel", machine.kernel.clone()),
-        (
-            "virtual machine",
-            yes(Some(machine.virtual_machine)).to_owned(),
-        ),
-        ("hyper-threads", yes(machine.hyper_threads).to_owned()),
-        (
-            "frequency governor",
-            machine
-                .frequency_governor
-                .clone()
-                .unwrap_or("none".to_owned()),
-        ),
-        ("clock source", machine.clock_source.clone()),
-        ("load before", format!("{:.2}", machine.load_before)),
-    ];
-    let rows = rows.map(|(name, value)| vec![name.to_owned(), style::clean(&value)]);
-    style::table(&rows)
+fn noise(noise: &Noise) -> String {
+    let mut rows = vec![head(&[
+        "CPU",
+        "stalls a minute",
+        "long ones",
+        "longest",
+        "of the time",
+    ])];
+    rows.extend(noise.cpus.iter().map(|cpu| {
+        let stalls = cpu.stalls;
+        let share = stalls.total_ns as f64 / 1e9 / noise.seconds.max(1e-9);
+        vec![
+            cpu.cpu.to_string(),
+            format!("{:.0}", noise.per_minute(stalls.count)),
+            format!("{:.0}", noise.per_minute(stalls.long)),
+            style::measured(stalls.longest_ns),
+            format!("{:.3} %", 100.0 * share),
+        ]
+    }));
+    format!(
+        "{}  a stall is a gap over {} in what a thread that only reads the clock sees, a long one has \
+         {} or more;\n  watched for {:.0} s, in which the hypervisor took {} from all CPUs\n",
+        style::table(&rows),
+        style::measured(noise.threshold_ns),
+        style::measured(noise.long_ns),
+        noise.seconds,
+        style::measured(noise.stolen_ns),
+    )
 }
 
 fn timer(calibration: &Calibration) -> String {

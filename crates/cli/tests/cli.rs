@@ -511,11 +511,33 @@ fn there_are_completions_for_every_shell() {
 
 #[test]
 fn the_doctor_speaks_json() {
-    let output = longhaul(&["doctor", "--json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let failed = report["state"] == "failed";
-    assert_eq!(output.status.code(), Some(i32::from(failed)));
-    assert!(report["findings"].as_array().unwrap().len() >= 5);
+    let examine = |noise: &str| -> serde_json::Value {
+        let output = longhaul(&["doctor", "--json", "--noise", noise]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let failed = report["state"] == "failed";
+        assert_eq!(output.status.code(), Some(i32::from(failed)));
+        assert!(report["findings"].as_array().unwrap().len() >= 5);
+        report
+    };
+    let named = |report: &serde_json::Value| {
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().any(|finding| finding["name"] == "noise")
+    };
+    let watched = examine("200 ms");
+    assert!(named(&watched));
+    assert_eq!(watched["noise"]["seconds"], 0.2);
+    let cpus = watched["noise"]["cpus"].as_array().unwrap();
+    assert!((1..=2).contains(&cpus.len()), "{watched:#}");
+    assert!(cpus.iter().all(|cpu| cpu["stalls"]["count"].is_u64()));
+    let not = examine("0 s");
+    assert!(!named(&not) && not["noise"].is_null());
+    let refused = longhaul(&["doctor", "--noise", "2 h"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        stderr(&refused).contains("calibrate"),
+        "{}",
+        stderr(&refused)
+    );
 }
 
 #[test]

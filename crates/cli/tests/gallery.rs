@@ -89,6 +89,25 @@ fn compare_tables(name: &str, run: &Path, options: &[&str]) {
     assert!(compared.status.success(), "{name}:\n{said}");
 }
 
+/// Where an experiment has a script that measures a plain cable too: its table has both.
+fn compare_with_a_cable(folder: &Path, run: &Path) {
+    let script = folder.join("instruments.py");
+    if !script.exists() {
+        return;
+    }
+    let output = python(&script).arg(run).output().expect("python3");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {output:?}", script.display());
+    if said.contains("missing") {
+        skip(said.trim());
+        return;
+    }
+    let table = fs::read_to_string(run.join("figures/instruments.md")).expect("a table");
+    let rows = |name: &str| table.lines().filter(|line| line.contains(name)).count();
+    assert_eq!(rows("| plain cable | 0 |"), 1, "{table}");
+    assert!(rows("| Longhaul | ") >= 2, "{table}");
+}
+
 /// Python with a script, leaving no compiled files behind.
 fn python(script: &Path) -> Command {
     let mut command = Command::new("python3");
@@ -226,6 +245,7 @@ fn every_live_experiment_runs_at_its_smoke_size() {
         let run = scratch.join(folder.file_name().expect("a name"));
         if run_small(file, &run, &[]).is_some() {
             draw(folder, &run);
+            compare_with_a_cable(folder, &run);
         }
     }
     let _ = fs::remove_dir_all(&scratch);

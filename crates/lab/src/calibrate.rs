@@ -15,10 +15,12 @@
 
 mod costs;
 pub mod demands;
+mod end_to_end;
 mod figures;
 pub mod fit;
 pub mod load;
 mod measure;
+mod platform;
 mod timer;
 mod trial;
 
@@ -32,12 +34,15 @@ use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
 pub use costs::{Between, CoreCosts};
+pub use end_to_end::{Carried, EndToEnd, Way};
 pub use figures::{Hosts, Memory, Step, Tcp};
 pub use measure::measure;
+pub use platform::{Card, Platform};
 pub use timer::Timer;
 
 use longhaul_partition::costs::Costs;
 
+use crate::noise::Noise;
 use crate::run::RunError;
 use crate::summary::{self, CoreFacts, Machine};
 use fit::Region;
@@ -100,6 +105,16 @@ pub struct Calibration {
     /// What work costs the threads of virtual runs; `None` in files of before it was measured.
     #[serde(default)]
     pub costs: Option<CoreCosts>,
+    /// Parameters of the machine beyond `machine`; `None` in files of before they were read.
+    #[serde(default)]
+    pub platform: Option<Platform>,
+    /// TCP and UDP from end to end, without the emulator and with it; empty in files of before it was
+    /// measured.
+    #[serde(default)]
+    pub end_to_end: Vec<EndToEnd>,
+    /// What the machine does while nothing runs; `None` in files of before it was measured.
+    #[serde(default)]
+    pub noise: Option<Noise>,
     /// The speed of a CPU in [`ref`](crate::resources::reference); `None` in files of before it was
     /// measured.
     #[serde(default)]
@@ -236,6 +251,14 @@ pub fn known() -> Known {
     }
 }
 
+/// The noise of this machine, where it is calibrated.
+pub fn known_noise() -> Option<Noise> {
+    match known() {
+        Known::Calibrated(found) => found.noise,
+        Known::Nothing | Known::Stale(_) => None,
+    }
+}
+
 /// Where the calibration of this machine is kept: what `LONGHAUL_CALIBRATION` names, or
 /// `longhaul/calibration.json` below `XDG_STATE_HOME`, `~/.local/state` or `XDG_RUNTIME_DIR`, the
 /// first that there is. `None` without any.
@@ -303,6 +326,9 @@ mod tests {
             },
             region: Region::default(),
             costs: None,
+            platform: None,
+            end_to_end: Vec::new(),
+            noise: None,
             reference: None,
         }
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use longhaul_core::{Span, Time};
 
-pub use causes::{ByCause, Stalls};
+pub use causes::{ByCause, LONG_NS, Stalls, WOKEN_LATE_NS};
 pub use delays::{Delays, Quantiles};
 pub use drops::PhysicalDrops;
 pub use judge::Judge;
@@ -32,6 +32,9 @@ pub use verdict::{Spurious, Verdict, WorstPair};
 /// run: half of the second, however long that is on the machine; for a host with less than one CPU,
 /// half of its quota.
 pub const STARVED: Span = Span::from_ms(500);
+
+/// Of a faithful run, at most this share of packets was late.
+pub const FAITHFUL_LATE_SHARE: f64 = rule::FAITHFUL;
 
 /// A span to a tenth of its unit, for people.
 pub fn readable(span: Span) -> String {

@@ -15,6 +15,7 @@ mod http;
 pub mod info;
 mod measure;
 pub mod network;
+pub mod noise;
 mod pace;
 pub mod partition;
 pub mod report;

@@ -1,10 +1,10 @@
 //! Everything of Longhaul that talks to the Linux kernel.
 //!
 //! Purpose: the only crate with system calls and `unsafe`. It makes a run's namespaces and
-//! hosts ([`sandbox`]), carries packets between them and the engine ([`packet_io`]), waits to
-//! the microsecond ([`wait`]), reads clocks ([`clock`]), asks kernels for their TCP connections
-//! ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and memory ([`memory`]), and limits
-//! what hosts have of both ([`resources`]).
+//! hosts ([`sandbox`]), and plain cables to compare them with ([`cable`]), carries packets between hosts
+//! and the engine ([`packet_io`]), waits to the microsecond ([`wait`]), reads clocks ([`clock`]), asks
+//! kernels for their TCP connections ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and memory
+//! ([`memory`]), and limits what hosts have of both ([`resources`]).
 //!
 //! System calls are those of `rustix`, at the place of use. What it lacks goes through `libc`, with a
 //! proof for each `unsafe`: signals, `clone3`, `exec`, packet sockets and their rings, batches of
@@ -14,6 +14,7 @@
 // The one crate that may read clocks.
 #![allow(clippy::disallowed_methods)]
 
+pub mod cable;
 pub mod channel;
 pub mod clock;
 pub mod connections;

@@ -556,7 +556,7 @@ fn unexpected(answer: Answer) -> SandboxError {
     }
 }
 
-fn forbidden(error: io::Error) -> SandboxError {
+pub(crate) fn forbidden(error: io::Error) -> SandboxError {
     let who = if sys::user_and_group().0 == 0 {
         "root"
     } else {
@@ -571,7 +571,7 @@ pub(crate) fn threads() -> usize {
 }
 
 /// Gives the sandbox its users: all of ours for root, else the caller alone, as user 0.
-fn map_ids(pid: i32, uid: u32, gid: u32) -> io::Result<()> {
+pub(crate) fn map_ids(pid: i32, uid: u32, gid: u32) -> io::Result<()> {
     let ours = |kind: &str| std::fs::read_to_string(format!("/proc/self/{kind}"));
     let (uids, gids) = if uid == 0 {
         (identity(&ours("uid_map")?), identity(&ours("gid_map")?))

@@ -52,13 +52,73 @@ fn assert_quantiles(quantiles: &Value) {
     assert!(order.is_sorted(), "{quantiles}");
 }
 
+/// What the machine is, what it does by itself, and what programs get end to end.
+fn assert_whole(printed: &Value, markdown: &str) {
+    let noise = &printed["noise"];
+    assert_eq!(real(&noise["seconds"]), 2.0);
+    let watched = list(noise, "cpus");
+    let cpus = number(&printed["machine"]["cpus"]);
+    assert_eq!(watched.len() as u64, cpus.min(2), "{noise:#}");
+    for cpu in watched {
+        let stalls = &cpu["stalls"];
+        let [count, long, total, longest] =
+            ["count", "long", "total_ns", "longest_ns"].map(|name| number(&stalls[name]));
+        assert!(long <= count && longest <= total, "{stalls}");
+        assert!(total >= count * number(&noise["threshold_ns"]), "{stalls}");
+        assert!(total >= long * number(&noise["long_ns"]), "{stalls}");
+    }
+    let ways = list(printed, "end_to_end");
+    let names: Vec<String> = ways.iter().map(|way| way["way"].to_string()).collect();
+    let expected = [
+        "\"plain_cable\"",
+        "\"second_address\"",
+        "{\"hops\":1}",
+        "{\"hops\":12}",
+    ];
+    assert_eq!(names, expected);
+    for way in ways {
+        for carried in [&way["tcp"], &way["udp"]] {
+            let [sent, arrived] = ["sent_bytes", "bytes"].map(|name| number(&carried[name]));
+            assert!(arrived > 0 && arrived <= sent, "{way:#}");
+            let rate = arrived as f64 * 8.0 / real(&carried["seconds"]);
+            assert!(
+                (rate / real(&carried["bits_per_s"]) - 1.0).abs() < 1e-6,
+                "{way:#}"
+            );
+            assert_eq!(
+                carried["state"].is_null(),
+                way["way"].is_string(),
+                "{way:#}"
+            );
+        }
+        let tcp = &way["tcp"];
+        assert_eq!(
+            tcp["sent_bytes"], tcp["bytes"],
+            "TCP loses nothing: {way:#}"
+        );
+    }
+    let kernel = printed["machine"]["kernel"].as_str().expect("a name");
+    for text in [
+        "### hardware",
+        "### system",
+        "### bandwidth end to end",
+        "| 12 hops | ",
+        kernel,
+    ] {
+        assert!(markdown.contains(text), "{text}: {markdown}");
+    }
+}
+
 #[test]
 fn a_quick_calibration_measures_everything_and_leaves_its_file() {
     let lab = Lab::unprivileged();
     let file = lab.dir().join("calibration.json");
     let out = file.to_str().expect("a UTF-8 path");
+    let tables = lab.dir().join("machine.md");
     let mut command = lab.longhaul(&["calibrate", "--quick", "--json", "--out", out]);
     let output = command
+        .arg("--markdown")
+        .arg(&tables)
         .env("TMPDIR", lab.dir())
         .output()
         .expect("starting longhaul");
@@ -72,6 +132,8 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
     let kept = fs::read_to_string(&file).expect("the file");
     assert_eq!(printed, serde_json::from_str::<Value>(&kept).expect("JSON"));
 
+    let markdown = fs::read_to_string(&tables).expect("the tables");
+    assert_whole(&printed, &markdown);
     assert!(number(&printed["timer"]["wakeups"]) > 0);
     assert_quantiles(&printed["timer"]["late_ns"]);
     let costs = &printed["costs"];

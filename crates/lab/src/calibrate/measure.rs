@@ -10,13 +10,16 @@
 use longhaul_core::Span;
 
 use super::costs::CoreCosts;
+use super::end_to_end::{self, EndToEnd, Way};
 use super::figures::{Hosts, Memory, Step, Tcp};
 use super::fit::{Limit, LimitedBy, Region};
 use super::load::{Received, Sent};
+use super::platform::Platform;
 use super::timer::Timer;
 use super::trial::{self, Bench, Trial};
 use super::{CalibrateError, Calibration, FORMAT, machine_id};
 use crate::fidelity::State;
+use crate::noise::Noise;
 use crate::resources::reference;
 use crate::summary::Machine;
 
@@ -34,6 +37,8 @@ const TARGET: &str = "b:5000";
 
 /// How much is measured.
 struct Scale {
+    /// For how long the machine is watched while nothing runs.
+    noise: Span,
     seconds: f64,
     tries: u32,
     /// Runs of each kind that measure costs.
@@ -48,6 +53,7 @@ struct Scale {
 }
 
 const FULL_SCALE: Scale = Scale {
+    noise: Span::from_s(10),
     seconds: 1.0,
     tries: 3,
     cost_tries: 7,
@@ -69,6 +75,7 @@ const FULL_SCALE: Scale = Scale {
 };
 
 const QUICK_SCALE: Scale = Scale {
+    noise: Span::from_s(2),
     seconds: 0.2,
     tries: 2,
     cost_tries: 2,
@@ -89,12 +96,15 @@ pub fn measure(
     report: &mut dyn FnMut(f64, &str),
 ) -> Result<Calibration, CalibrateError> {
     let scale = if quick { QUICK_SCALE } else { FULL_SCALE };
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        |error| CalibrateError::Io { what, error }
+    };
+    report(0.0, "the machine without us");
+    let noise = Noise::measure(scale.noise).map_err(failed("measuring the machine's noise"))?;
     report(0.0, "timer");
     let timer = Timer::measure(Span::from_ns((scale.seconds * 1e9) as u64));
-    let timer = timer.map_err(|error| CalibrateError::Io {
-        what: "measuring the timer".to_owned(),
-        error,
-    })?;
+    let timer = timer.map_err(failed("measuring the timer"))?;
     let mut session = Session {
         bench: Bench::new()?,
         scale,
@@ -117,6 +127,7 @@ pub fn measure(
     let throughput = session.floods()?;
     let tcp = session.tcp()?;
     let hosts = session.hosts()?;
+    let end_to_end = session.end_to_end()?;
     let costs = session.costs()?;
     let carried: Vec<(Limit, LimitedBy)> = limits.into_iter().flatten().collect();
     let faithful = lateness.iter().filter(|step| step.state == State::Faithful);
@@ -136,6 +147,9 @@ pub fn measure(
         throughput,
         tcp,
         hosts,
+        platform: Some(Platform::read()),
+        end_to_end,
+        noise: Some(noise),
         costs: Some(costs),
         reference: Some(reference::measure()),
     })
@@ -162,9 +176,20 @@ impl Session<'_> {
             + scale.hops.len() * 2
             + scale.tcp.len()
             + scale.hosts.len()
+            + Way::ALL.len()
             + COST_PARTS;
         (self.report)(self.done as f64 / parts as f64, what);
         self.done += 1;
+    }
+
+    /// What programs get, without the emulator and with it.
+    fn end_to_end(&mut self) -> Result<Vec<EndToEnd>, CalibrateError> {
+        let mut all = Vec::new();
+        for way in Way::ALL {
+            self.next(&format!("end to end, {}", way.name()));
+            all.push(end_to_end::measure(&self.bench, way, self.scale.seconds)?);
+        }
+        Ok(all)
     }
 
     /// What work costs the threads of virtual runs.

@@ -5,7 +5,7 @@
 //! is a child of this process, so that the link leads to it wherever it lies.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu;
@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 
 /// This program, on a host.
-const SELF: &str = "/proc/self/exe";
+pub(super) const SELF: &str = "/proc/self/exe";
 /// The hidden command of the command line that runs [`super::load`].
 const COMMAND: &str = "load";
 /// Delay of a whole path: long enough for an arrival to enter at its stamp although it is read
@@ -48,6 +48,11 @@ impl Bench {
             cpus: cpu::allowed().unwrap_or_default(),
             dir,
         })
+    }
+
+    /// The CPUs that runs leave to programs.
+    pub(super) fn program_cpus(&self) -> Vec<usize> {
+        super::end_to_end::for_programs(&self.cpus)
     }
 
     /// How many CPUs there are to measure on.
@@ -112,18 +117,29 @@ pub(super) struct Trial {
 impl Trial {
     /// What a program has printed.
     pub(super) fn said<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
+        self.printed(program, |text| {
+            // A sink's first line says that it is ready.
+            serde_json::from_str(text.lines().last().unwrap_or_default())
+        })
+    }
+
+    /// What a program has printed, of several lines.
+    pub(super) fn told<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
+        self.printed(program, |text| serde_json::from_str(text))
+    }
+
+    fn printed<T>(
+        &self,
+        program: &str,
+        read: impl FnOnce(&str) -> serde_json::Result<T>,
+    ) -> Result<T, CalibrateError> {
         let path = self.folder.join("logs").join(format!("{program}.out"));
-        said(&path).map_err(|error| {
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let read = |text: String| read(&text).map_err(|error| error.to_string());
+        text.and_then(read).map_err(|error| {
             CalibrateError::Failed(format!("what {program} printed is not a result: {error}"))
         })
     }
-}
-
-fn said<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    // A sink's first line says that it is ready.
-    let last = text.lines().last().unwrap_or_default();
-    serde_json::from_str(last).map_err(|error| error.to_string())
 }
 
 fn failures(summary: &Summary) -> String {
@@ -164,14 +180,36 @@ fn available_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// A chain of `hops` links from host `a` to host `b`, with a sink on `b` and a sender on `a`; the
-/// sink is a service where it does not end by itself.
+/// A chain with the programs of [`super::load`]: a sink on `b` and a sender on `a`; the sink is a
+/// service where it does not end by itself.
 pub(super) fn chain(
-    (hops, mtu): (u32, u32),
+    path: (u32, u32),
     (sink, service): (&[&str], bool),
     send: &[&str],
     seconds: f64,
 ) -> String {
+    let programs = format!(
+        "  sink: {{ on: b, run: {}, ready: log ^ready, service: {service} }}\n  \
+         send: {{ on: a, run: {}, after: sink }}\n",
+        argv(&[&[COMMAND], sink].concat()),
+        argv(&[&[COMMAND], send].concat()),
+    );
+    path_with(path, &programs, seconds)
+}
+
+/// The same with the programs of `longhaul traffic`; the sink ends by itself.
+pub(super) fn traffic(path: (u32, u32), sink: &[&str], send: &[&str], seconds: f64) -> String {
+    let programs = format!(
+        "  sink: {{ on: b, run: {}, ready: tcp {} }}\n  send: {{ on: a, run: {}, after: sink }}\n",
+        argv(sink),
+        crate::sockets::PORT,
+        argv(send),
+    );
+    path_with(path, &programs, seconds)
+}
+
+/// A chain of `hops` links from host `a` to host `b`, with these programs.
+fn path_with((hops, mtu): (u32, u32), programs: &str, seconds: f64) -> String {
     let node = |number: u32| match number {
         0 => "a".to_owned(),
         n if n == hops => "b".to_owned(),
@@ -189,12 +227,8 @@ pub(super) fn chain(
         .collect();
     format!(
         "name: calibrate\nduration: {} s\nmtu: {mtu}\ntopology:\n  nodes:\n    a: {{}}\n    \
-         b: {{}}\n{routers}  links:\n{links}programs:\n  \
-         sink: {{ on: b, run: {}, ready: log ^ready, service: {service} }}\n  \
-         send: {{ on: a, run: {}, after: sink }}\n",
+         b: {{}}\n{routers}  links:\n{links}programs:\n{programs}",
         seconds + GRACE_S,
-        argv(sink),
-        argv(send),
     )
 }
 
@@ -205,13 +239,13 @@ pub(super) fn star(count: u32, seconds: f64) -> String {
          hub: {{ kind: router }}\n  links:\n    - {{ ends: [h, hub], delay: 1 ms }}\n\
          programs:\n  idle: {{ on: h0, run: {} }}\n",
         seconds + GRACE_S,
-        argv(&["idle", "--seconds", &seconds.to_string()]),
+        argv(&[COMMAND, "idle", "--seconds", &seconds.to_string()]),
     )
 }
 
-/// A hidden program's command line as a list in YAML, of which JSON is a part.
+/// This program's command line as a list in YAML, of which JSON is a part.
 fn argv(words: &[&str]) -> String {
-    let all: Vec<&str> = [SELF, COMMAND].iter().chain(words).copied().collect();
+    let all: Vec<&str> = [SELF].iter().chain(words).copied().collect();
     serde_json::to_string(&all).expect("texts")
 }
 
@@ -228,6 +262,15 @@ mod tests {
             assert_eq!(plan.warnings, [""; 0]);
             assert_eq!(plan.programs[1].argv, [SELF, COMMAND, "udp-sink"]);
         }
+        let text = traffic(
+            (12, 1500),
+            &["traffic", "sink"],
+            &["traffic", "bulk", "b"],
+            0.3,
+        );
+        let plan = Plan::from_text(&text, "t.yaml").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.warnings, [""; 0]);
+        assert_eq!(plan.programs[1].argv, [SELF, "traffic", "sink"]);
         let plan = Plan::from_text(&star(20, 0.1), "s.yaml").unwrap();
         assert_eq!(plan.hosts.len(), 20);
     }

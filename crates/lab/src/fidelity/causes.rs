@@ -18,9 +18,12 @@ use crate::pace::Now;
 /// Two readings of the clock within a turn are at most a send call apart: 100 us or so for 16
 /// frames, and seldom more than 1 ms where receivers are slow. A call that retries a full receiver
 /// for longer counts as a stall too, since from here the two cannot be distinguished.
-const HELD_UP: Duration = Duration::from_millis(2);
+const HELD_UP: Duration = Duration::from_nanos(LONG_NS);
+/// From this length on a stall is noticed whatever the loop does, and counts as long.
+pub const LONG_NS: u64 = 2_000_000;
 /// A wake-up later than this is a stall: it makes packets late by itself.
-const WOKEN_LATE: Duration = Duration::from_micros(200);
+pub const WOKEN_LATE_NS: u64 = 200_000;
+const WOKEN_LATE: Duration = Duration::from_nanos(WOKEN_LATE_NS);
 /// A core with a load of 0.85 needs nearly seven times the length of a stall to catch up with it.
 const MADE_GOOD_IN: u32 = 8;
 /// A loop that has not come to rest for this long is overloaded.
@@ -34,6 +37,9 @@ const SHED_LATELY: Duration = Duration::from_millis(100);
 pub struct Stalls {
     /// How often.
     pub count: u64,
+    /// Those of them that lasted [`LONG_NS`] or longer.
+    #[serde(default)]
+    pub long: u64,
     /// For how long altogether, in nanoseconds of the machine.
     pub total_ns: u64,
     /// The longest.
@@ -41,10 +47,12 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    fn add(&mut self, length: Duration) {
+    /// Counts one.
+    pub fn add(&mut self, length: Duration) {
         let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         self.absorb(&Self {
             count: 1,
+            long: u64::from(ns >= LONG_NS),
             total_ns: ns,
             longest_ns: ns,
         });
@@ -53,6 +61,7 @@ impl Stalls {
     /// Adds those of `other`.
     pub fn absorb(&mut self, other: &Self) {
         self.count += other.count;
+        self.long += other.long;
         self.total_ns += other.total_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
@@ -194,6 +203,7 @@ mod tests {
         detector.observe(now(7_500));
         let stalls = Stalls {
             count: 2,
+            long: 1,
             total_ns: 5_500_000,
             longest_ns: 5_000_000,
         };

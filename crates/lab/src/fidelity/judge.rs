@@ -15,6 +15,7 @@ use super::meter::{Measured, Second};
 use super::rule::{self, Evidence, State};
 use super::shares::{Shares, share};
 use super::verdict::{Spurious, Verdict, WorstPair};
+use crate::noise::{Alone, Noise};
 
 /// A group of packets that is judged by itself.
 struct Part {
@@ -80,6 +81,8 @@ pub struct Judge {
     /// Sum and number of what the machine left of links' rates in each second.
     rate_left: (f64, u64),
     stalls: Stalls,
+    /// The machine without the run, where it is known.
+    noise: Option<Noise>,
     stolen: Duration,
     core_wait: Duration,
     core_load: f64,
@@ -105,6 +108,7 @@ impl Judge {
             rate_left: (0.0, 0),
             took: Duration::ZERO,
             stalls: Stalls::default(),
+            noise: None,
             stolen: Duration::ZERO,
             core_wait: Duration::ZERO,
             core_load: 0.0,
@@ -122,6 +126,16 @@ impl Judge {
     /// Notes that hosts have been given more than this machine has, a line each.
     pub fn oversubscribed(&mut self, excess: &[String]) {
         self.excess.extend_from_slice(excess);
+    }
+
+    /// Notes what the machine does without the run, for its stalls to be held against.
+    pub fn alone(&mut self, noise: Option<Noise>) {
+        self.noise = noise;
+    }
+
+    /// The machine without the run, beside its stalls.
+    fn compared(&self) -> Option<Alone> {
+        self.noise.as_ref()?.compare(&self.stalls, self.took)
     }
 
     /// Takes one second into account, with all drops in it.
@@ -252,6 +266,7 @@ impl Judge {
             episodes: self.run.episodes,
             by_cause: self.by_cause,
             stalls: self.stalls,
+            alone: self.compared(),
             seconds: self.seconds,
             late_seconds: self.late_seconds,
             lateness_ns: Some(lateness),

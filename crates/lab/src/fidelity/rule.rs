@@ -46,7 +46,7 @@ pub(crate) const JUDGED_FROM: u64 = 100;
 const EPISODES: u64 = 2;
 const LONG: Span = Span::from_ms(100);
 /// The largest share of late packets in a faithful run, and in each of its hosts, pairs and seconds.
-const FAITHFUL: f64 = 0.001;
+pub(crate) const FAITHFUL: f64 = 0.001;
 const FAITHFUL_PART: f64 = 0.01;
 /// One in this many seconds of a faithful run may be worse.
 const FAITHFUL_SECONDS: u64 = 100;

@@ -6,6 +6,7 @@ use super::causes::{ByCause, Stalls};
 use super::delays::Quantiles;
 use super::drops::PhysicalDrops;
 use super::rule::State;
+use crate::noise::Alone;
 
 /// The pair of hosts that suffered most from late and lost packets. The claim holds for it, and so
 /// for all others that are judged by themselves; pairs with fewer packets are judged together.
@@ -73,6 +74,9 @@ pub struct Verdict {
     pub by_cause: ByCause,
     /// How often the machine stalled.
     pub stalls: Stalls,
+    /// Its noise without the run, as it was calibrated, where the run had stalls to compare; `null`
+    /// otherwise.
+    pub alone: Option<Alone>,
     /// Seconds judged.
     pub seconds: u64,
     /// Those of them in which packets were late in two episodes or more, and more than 1 %.

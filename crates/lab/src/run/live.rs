@@ -36,9 +36,12 @@ use longhaul_linux::wait::{take_signal, termination_signals};
 use longhaul_plan::plan::{HostPlan, Plan};
 
 use super::{Observer, Progress, RunError, RunOptions, RunStart, io_error};
+use crate::calibrate;
+use crate::fidelity::Judge;
 use crate::folder::RunFolder;
 use crate::info::Services;
 use crate::measure::Recorder;
+use crate::noise::Noise;
 use crate::resources::{Allotment, Facts};
 use crate::summary::Summary;
 use drive_thread::Core;
@@ -50,6 +53,8 @@ use placement::Placement;
 pub(super) struct MachineResources {
     placement: Placement,
     allotment: Allotment,
+    /// The machine without the run, where it is calibrated.
+    noise: Option<Noise>,
 }
 
 impl MachineResources {
@@ -58,6 +63,8 @@ impl MachineResources {
     /// # Errors
     /// The machine does not have what its hosts ask for.
     pub(super) fn choose(plan: &Plan, options: &RunOptions) -> Result<Self, RunError> {
+        // Before the run takes CPUs: a calibration is of a number of them.
+        let noise = calibrate::known_noise();
         let placement = Placement::choose();
         let asks =
             |host: &HostPlan| host.resources.cpu.is_some() || host.resources.memory.is_some();
@@ -73,6 +80,7 @@ impl MachineResources {
         Ok(Self {
             placement,
             allotment,
+            noise,
         })
     }
 }
@@ -83,6 +91,17 @@ fn without_groups(error: &ScopeError) -> String {
         "hosts are kept to CPU time and memory without control groups, less exactly \
          (docs/hosts.md): {error}"
     )
+}
+
+/// The judge of a run, who knows beforehand what it was given and what the machine does by itself.
+fn judge(plan: &Plan, allotment: &Allotment, noise: Option<Noise>) -> Judge {
+    let hosts = plan.hosts.iter().map(|host| host.node).collect();
+    let nodes = plan.topology.nodes().iter();
+    let names = nodes.map(|node| node.name.to_string()).collect();
+    let mut judge = Judge::new(plan.tolerance, hosts, names);
+    judge.oversubscribed(&allotment.excess);
+    judge.alone(noise);
+    judge
 }
 
 /// Runs a plan with programs; the summary lacks the figures that only the caller knows.
@@ -96,6 +115,7 @@ pub(super) fn run(
     let MachineResources {
         placement,
         allotment,
+        noise,
     } = resources;
     let names = plan.hosts.iter().map(|host| host.name.as_str());
     folder.create_hosts(names)?;
@@ -144,6 +164,7 @@ pub(super) fn run(
         sandbox,
         signals,
         recorder,
+        judge: judge(plan, allotment, noise.clone()),
         resources: resources::ResourceMonitor::new(plan, allotment, groups.as_ref()),
     };
     let supervisor = supervise::Supervisor::new(plan, options, folder, core, parts)?;

@@ -1,6 +1,8 @@
 use super::words::at_most;
 use super::*;
+use crate::fidelity::LONG_NS;
 use crate::fidelity::meter::{Meter, Packet};
+use crate::noise::{self, Comparison, CpuNoise, Noise};
 use crate::pace::{Dilation, Now, Pace};
 use longhaul_core::Time;
 use longhaul_linux::clock::MachineTime;
@@ -255,6 +257,7 @@ fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     run.second(|second| {
         second.stalls = Stalls {
             count: 3,
+            long: 3,
             total_ns: 30_000_000,
             longest_ns: 12_000_000,
         };
@@ -264,6 +267,63 @@ fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     let expected = ["the machine stalled 3 times, for up to 12 ms, 3.0 % of the run in all"];
     assert_eq!(verdict.reasons, expected);
     assert!(verdict.blames_noise());
+}
+
+/// A run with so many long stalls, beside a machine that had as many in ten seconds by itself.
+fn stalled_beside(stalls: u64, alone: Option<u64>) -> Verdict {
+    let some = |count: u64| Stalls {
+        count,
+        long: count,
+        total_ns: count * 12_000_000,
+        longest_ns: 12_000_000,
+    };
+    let mut run = Run::new();
+    run.judge.alone(alone.map(|count| Noise {
+        seconds: 10.0,
+        threshold_ns: noise::THRESHOLD_NS,
+        long_ns: LONG_NS,
+        cpus: vec![CpuNoise {
+            cpu: 1,
+            stalls: some(count),
+        }],
+        stolen_ns: 0,
+    }));
+    run.packets([0, 1], 1000, Span::ZERO);
+    run.second(|second| second.stalls = some(stalls));
+    run.verdict()
+}
+
+#[test]
+fn stalls_are_held_against_the_machine_alone() {
+    let said = |stalls, alone| {
+        let verdict = stalled_beside(stalls, alone);
+        assert_eq!(
+            verdict.state,
+            State::Degraded,
+            "the comparison changes no grade"
+        );
+        let comparison = verdict.alone.map(|alone| alone.comparison);
+        (comparison, verdict.reasons.concat())
+    };
+    let (none, silent) = said(4, None);
+    assert!(
+        none.is_none() && !silent.contains("machine gets"),
+        "{silent}"
+    );
+    let (alike, words) = said(4, Some(30));
+    assert_eq!(alike, Some(Comparison::Alike));
+    let expected =
+        "as quiet as this machine gets: 240.0 stalls of 2 ms or more a minute, and 180.0";
+    assert!(words.contains(expected), "{words}");
+    let (exceeds, words) = said(4, Some(1));
+    assert_eq!(exceeds, Some(Comparison::Exceeds));
+    assert!(
+        words.contains("noisier than this machine is by itself"),
+        "{words}"
+    );
+    let (unknown, words) = said(1, Some(0));
+    assert_eq!(unknown, Some(Comparison::Unknown));
+    assert!(words.contains("too briefly to compare"), "{words}");
 }
 
 #[test]
@@ -326,6 +386,7 @@ fn overload_is_not_blamed_on_stalls() {
         second.drops.shed = 500;
         second.stalls = Stalls {
             count: 1,
+            long: 0,
             total_ns: 1_000_000,
             longest_ns: 1_000_000,
         };

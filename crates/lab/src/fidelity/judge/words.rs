@@ -10,6 +10,7 @@ use crate::fidelity::delays::Quantiles;
 use crate::fidelity::rule::{self, State};
 use crate::fidelity::shares::share;
 use crate::fidelity::{readable, readable_duration};
+use crate::noise::Comparison;
 
 /// The most hosts that a reason names.
 const NAMES_MAX: usize = 5;
@@ -45,6 +46,33 @@ impl Judge {
         match self.stalls.count {
             1 => format!("machine stalled once, for {longest}"),
             n => format!("machine stalled {n} times, for up to {longest}"),
+        }
+    }
+
+    /// How the run's stalls compare with those of the machine without it, where that is known.
+    fn beside_the_machine_alone(&self) -> String {
+        let Some(alone) = self.compared() else {
+            return String::new();
+        };
+        let limit = readable(Span::from_ns(alone.stalls_from_ns));
+        let watched = readable(Span::from_ns((alone.watched_s * 1e9) as u64));
+        let run = format!(
+            "{:.1} stalls of {limit} or more a minute",
+            alone.run_per_minute
+        );
+        let machine = alone.machine_per_minute;
+        match alone.comparison {
+            Comparison::Alike => format!(
+                "; as quiet as this machine gets: {run}, and {machine:.1} a minute with nothing running"
+            ),
+            Comparison::Exceeds => format!(
+                "; noisier than this machine is by itself: {run}, but {machine:.1} a minute with \
+                 nothing running (in {watched}): look for other programs"
+            ),
+            Comparison::Unknown => format!(
+                "; {run}, and none in the {watched} for which the machine was watched with nothing \
+                 running: too briefly to compare"
+            ),
         }
     }
 
@@ -132,6 +160,7 @@ impl Judge {
                 let waited = readable_duration(self.core_wait);
                 why.push_str(&format!("; the core waited {waited} for its CPU"));
             }
+            why.push_str(&self.beside_the_machine_alone());
             reasons.push(format!("{}: {why}", late(stall)));
         }
         if overload > 0 {
@@ -177,9 +206,10 @@ impl Judge {
         }
         if self.by_cause.stall == 0 && rule::are_slow(1.0 - self.stalled_share()) {
             reasons.push(format!(
-                "the {}, {} % of the run in all",
+                "the {}, {} % of the run in all{}",
                 self.stalls_in_words(),
-                at_most(100.0 * self.stalled_share())
+                at_most(100.0 * self.stalled_share()),
+                self.beside_the_machine_alone()
             ));
         }
         reasons.extend(self.excess.iter().cloned());

@@ -135,6 +135,7 @@ pub(crate) fn summary() -> Summary {
         by_cause: ByCause::default(),
         stalls: Stalls {
             count: 1,
+            long: 1,
             total_ns: 5_300_000,
             longest_ns: 5_300_000,
         },
@@ -147,6 +148,7 @@ pub(crate) fn summary() -> Summary {
         physical_drops_by_place: PhysicalDrops::default(),
         clock_steps: 0,
         starved_hosts: Vec::new(),
+        alone: None,
         stolen_ns: Some(10_000_000),
         tcp: None,
     };

@@ -59,11 +59,6 @@ impl<'a> ResourceMonitor<'a> {
         }
     }
 
-    /// Where hosts were given more than the machine has, a line each.
-    pub(super) fn excess(&self) -> &'a [String] {
-        &self.allotment.excess
-    }
-
     /// Notes for the user, known from the start.
     pub(super) fn notes(&self) -> &'a [String] {
         &self.allotment.notes

@@ -107,6 +107,7 @@ pub(super) struct SupervisorParts<'a> {
     pub(super) sandbox: Sandbox,
     pub(super) signals: OwnedFd,
     pub(super) recorder: Recorder,
+    pub(super) judge: Judge,
     pub(super) resources: ResourceMonitor<'a>,
 }
 
@@ -122,12 +123,10 @@ impl<'a> Supervisor<'a> {
             sandbox,
             signals,
             recorder,
+            judge,
             resources,
         } = parts;
         let programs = Programs::new(plan, folder, &options.experiment_dir);
-        let hosts = plan.hosts.iter().map(|host| host.node).collect();
-        let nodes = plan.topology.nodes().iter();
-        let names = nodes.map(|node| node.name.to_string()).collect();
         let nics = plan
             .hosts
             .iter()
@@ -137,8 +136,6 @@ impl<'a> Supervisor<'a> {
         let began = core.pace.begin().at;
         let listener = Listener::bind(&folder.control_socket());
         let host_sampler = HostSampler::new(plan, core.pace);
-        let mut judge = Judge::new(plan.tolerance, hosts, names);
-        judge.oversubscribed(resources.excess());
         let warnings = warnings(plan, &options.experiment_dir).into_iter();
         let warnings = warnings.chain(resources.notes().iter().cloned()).collect();
         Ok(Self {
