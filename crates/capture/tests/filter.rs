@@ -222,7 +222,7 @@ fn errors_say_where_and_what_to_write() {
             "is not the beginning of a test",
             "write `net 10.0.0.0/8`",
         ),
-        ("vlan 7", 1, "left out", "docs/captures.md"),
+        ("vlan 7", 1, "not supported", "docs/captures.md"),
         (
             "quux",
             1,

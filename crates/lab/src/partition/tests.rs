@@ -143,7 +143,7 @@ fn what_cannot_be_split_is_said() {
     );
     let notes = Network::of(&small).limits(5);
     assert!(
-        notes.len() == 1 && notes[0].starts_with("2 of 5 cores"),
+        notes.len() == 1 && notes[0].starts_with("only 2 of 5 cores"),
         "{notes:?}"
     );
     assert!(Network::of(&small).limits(2).is_empty());
