@@ -137,10 +137,7 @@ fn text(calibration: &Calibration, style: Style) -> String {
         section(table.title, style::table(&table.rows));
     }
     if let Some(measured) = &calibration.noise {
-        section(
-            "noise: the machine with nothing of ours running",
-            noise(measured),
-        );
+        section("noise: stalls of the idle machine", noise(measured));
     }
     section(
         "timer: how late the kernel wakes a thread",
@@ -169,7 +166,7 @@ fn noise(noise: &Noise) -> String {
     let mut rows = vec![head(&[
         "CPU",
         "stalls a minute",
-        "long ones",
+        "long stalls",
         "longest",
         "of the time",
     ])];
@@ -185,8 +182,8 @@ fn noise(noise: &Noise) -> String {
         ]
     }));
     format!(
-        "{}  a stall is a gap over {} in what a thread that only reads the clock sees, a long one has \
-         {} or more;\n  watched for {:.0} s, in which the hypervisor took {} from all CPUs\n",
+        "{}  a stall is a gap of more than {} between two readings of the clock, a long stall one of {} \
+         or more;\n  measured for {:.0} s, in which the hypervisor took {} from all CPUs\n",
         style::table(&rows),
         style::measured(noise.threshold_ns),
         style::measured(noise.long_ns),

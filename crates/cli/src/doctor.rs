@@ -10,16 +10,17 @@ use crate::exit::Exit;
 use crate::style::{self, Style};
 
 const EXAMPLES: &str = "\
-Tries each step of setting up a run, in a sandbox that leaves nothing behind. Then it watches for
-two seconds how often the machine takes CPUs from threads that want to run: nothing else should
+Tries each step of setting up a run, in a sandbox that leaves nothing behind. Then it measures for
+two seconds how often the machine takes CPUs from threads that never sleep: nothing else should
 run meanwhile. Run it as the user who will run experiments. The exit code is 1 if no run can work
 on this machine.";
 
-/// What a steady flow has of late packets is about the share of time for which the machine stalled;
-/// a faithful run has at most this.
+/// A steady flow has about the share of late packets that the machine has of stalled time; a faithful
+/// run has at most this.
 const STALLED_SHARE_MAX: f64 = longhaul_lab::fidelity::FAITHFUL_LATE_SHARE;
-/// For longer, calibrate.
-const WATCH_MAX: Span = Span::from_s(60);
+/// How long the noise may be measured: stalls are too few in less, and more is no quick check.
+const NOISE_MIN: Span = Span::from_ms(100);
+const NOISE_MAX: Span = Span::from_s(60);
 
 /// Check what this machine lacks to run experiments, and print the remedies
 #[derive(Debug, clap::Args)]
@@ -28,22 +29,22 @@ pub(crate) struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Watch the machine's noise for so long, at most a minute; 0 s leaves that out
-    #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = watch_time)]
+    /// Measure the machine's noise for this long, 100 ms to 1 min; 0 s leaves that out
+    #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = noise_time)]
     noise: Span,
 }
 
-fn watch_time(text: &str) -> Result<Span, String> {
+fn noise_time(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    if span > WATCH_MAX {
-        return Err("at most 1 min; `longhaul calibrate` keeps what it measures".to_owned());
+    if span == Span::ZERO || (NOISE_MIN..=NOISE_MAX).contains(&span) {
+        return Ok(span);
     }
-    Ok(span)
+    Err("write a time from `100 ms` to `1 min`, or `0 s` to leave the noise out".to_owned())
 }
 
 pub(crate) fn main(args: &Args) -> Exit {
     let mut findings = doctor::examine();
-    let noise = (args.noise > Span::ZERO).then(|| watch(args.noise));
+    let noise = (args.noise > Span::ZERO).then(|| measure(args.noise));
     findings.extend(noise.as_ref().map(finding));
     let worst = findings
         .iter()
@@ -72,14 +73,14 @@ pub(crate) fn main(args: &Args) -> Exit {
 }
 
 /// Measures the machine's noise, with a line on a terminal until it is done. The line is written once:
-/// a terminal that draws while the machine is watched would be part of what is seen.
-fn watch(span: Span) -> std::io::Result<Noise> {
+/// a terminal that draws meanwhile would be part of the noise.
+fn measure(span: Span) -> std::io::Result<Noise> {
     let mut stderr = std::io::stderr();
     let shows = stderr.is_terminal() && !style::is_dumb();
     if shows {
         let _ = write!(
             stderr,
-            "watching the machine's noise for {} …",
+            "measuring the machine's noise for {} …",
             style::span(span)
         );
         let _ = stderr.flush();
@@ -99,7 +100,7 @@ fn finding(noise: &std::io::Result<Noise>) -> Finding {
         Ok(noise) => (State::Ok, noise_in_words(noise), None),
         Err(error) => (
             State::Warning,
-            format!("the machine could not be watched: {error}"),
+            format!("it could not be measured: {error}"),
             Some("Let this process use its CPUs, or leave this out with --noise '0 s'."),
         ),
     };
@@ -112,14 +113,14 @@ fn finding(noise: &std::io::Result<Noise>) -> Finding {
 }
 
 const NOISY: &str =
-    "Runs may be degraded: the verdict counts what is late meanwhile. End other programs;
-on a virtual machine ask for CPUs of its own. `longhaul calibrate` watches for longer,
-and verdicts then say whether a run was noisier than the machine is by itself.";
+    "Runs may be degraded: packets that are due in a stall are late. End other programs;
+on a virtual machine ask for dedicated CPUs. `longhaul calibrate` stores the noise,
+and verdicts then say whether a run was noisier than the idle machine.";
 
-/// Stalls a minute, the longest, what the hypervisor took, and for how long that was watched.
+/// Stalls a minute, the longest, what the hypervisor took, and for how long that was measured.
 fn noise_in_words(noise: &Noise) -> String {
     let worst = noise.worst();
-    let watched = match noise.cpus.as_slice() {
+    let measured = match noise.cpus.as_slice() {
         [one] => format!("CPU {}", one.cpu),
         more => {
             let cpus: Vec<String> = more.iter().map(|cpu| cpu.cpu.to_string()).collect();
@@ -135,8 +136,8 @@ fn noise_in_words(noise: &Noise) -> String {
         ),
     };
     format!(
-        "{:.0} stalls over {} a minute ({:.0} of {} or more){longest}; its hypervisor took {}; \
-         watched for {:.1} s, {watched}",
+        "{:.0} stalls over {} a minute ({:.0} of {} or more){longest}; the hypervisor took {}; \
+         measured for {:.1} s on {measured}",
         noise.per_minute(worst.count),
         style::measured(noise.threshold_ns),
         noise.per_minute(worst.long),

@@ -112,7 +112,7 @@ pub struct Calibration {
     /// measured.
     #[serde(default)]
     pub end_to_end: Vec<EndToEnd>,
-    /// What the machine does while nothing runs; `None` in files of before it was measured.
+    /// The noise of the idle machine; `None` in files of before it was measured.
     #[serde(default)]
     pub noise: Option<Noise>,
     /// The speed of a CPU in [`ref`](crate::resources::reference); `None` in files of before it was

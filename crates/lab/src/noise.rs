@@ -1,15 +1,15 @@
-//! The machine's noise: how often and for how long it takes a CPU from a thread that wants nothing but
-//! to run, while nothing of ours runs.
+//! The noise of the idle machine: how often and for how long it takes a CPU from a thread that never
+//! sleeps, while no experiment runs.
 //!
 //! Purpose: a verdict counts stalls of the machine during a run. Whether these are the machine's own,
-//! or due to what ran beside or within the run, only a measurement without the run can tell.
+//! or due to what ran beside or within the run, only a measurement without a run can show.
 //!
 //! Theory: a thread that reads the clock and does nothing else reads it every few dozen nanoseconds.
 //! Two readings that lie further apart than [`THRESHOLD_NS`] mean that the CPU did something else
-//! meanwhile: a hypervisor gave it to somebody else, or the kernel to another program or an interrupt.
+//! meanwhile: the hypervisor gave it to another guest, or the kernel to another program or an interrupt.
 //! The threshold is that from which a late wake-up of the core counts as a stall
-//! ([`causes`](crate::fidelity)). Those of [`LONG_NS`] and more are counted besides: the core counts
-//! them in whatever it does, so that they are what a run and the machine alone can be compared by
+//! ([`causes`](crate::fidelity)). Stalls of [`LONG_NS`] and more are also counted on their own: the
+//! core notices them whatever it does, so a run and the idle machine can be compared by them
 //! ([`compare`]).
 //!
 //! At most two threads read, each on a CPU of its own, so that they do not disturb each other and
@@ -34,21 +34,21 @@ use crate::fidelity::{LONG_NS, Stalls, WOKEN_LATE_NS};
 
 /// Readings of the clock that lie further apart than this are a stall.
 pub const THRESHOLD_NS: u64 = WOKEN_LATE_NS;
-/// As many CPUs as are watched.
+/// How many CPUs are measured at most.
 const CPUS_MAX: usize = 2;
 
-/// What the machine does by itself.
+/// The noise of the idle machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// For how long each CPU was watched.
+    /// For how long each CPU was measured.
     pub seconds: f64,
     /// A gap longer than this counts as a stall.
     pub threshold_ns: u64,
     /// A stall of this length and more counts as long.
     pub long_ns: u64,
-    /// What was seen on each CPU that was watched.
+    /// The stalls of each CPU that was measured.
     pub cpus: Vec<CpuNoise>,
-    /// CPU time that the hypervisor took from all CPUs meanwhile, as far as the kernel knows.
+    /// CPU time that the hypervisor took from all CPUs meanwhile, as far as the kernel reports it.
     pub stolen_ns: u64,
 }
 
@@ -57,12 +57,12 @@ pub struct Noise {
 pub struct CpuNoise {
     /// Its number.
     pub cpu: usize,
-    /// How often it did not run the thread that wanted to run.
+    /// When it did not run the measuring thread.
     pub stalls: Stalls,
 }
 
 impl Noise {
-    /// Watches the machine for `span`, which should be quiet as far as the caller can make it so.
+    /// Measures for `span`, in which the caller should run nothing else.
     ///
     /// # Errors
     /// A thread cannot be started or bound to its CPU.
@@ -70,17 +70,17 @@ impl Noise {
         let cpus = chosen(&cpu::allowed()?);
         let stolen_before = cpu::stolen_ns();
         let threads = cpus.into_iter().map(|cpu| {
-            let watch = move || watch(cpu, span.as_ns());
-            thread::Builder::new().spawn(watch)
+            let measure = move || measure_cpu(cpu, span.as_ns());
+            thread::Builder::new().spawn(measure)
         });
         // All are started before the first is waited for.
         let threads: Vec<_> = threads.collect();
-        let died = |_| Err(io::Error::other("a thread that watches a CPU has died"));
-        let seen = threads
+        let died = |_| Err(io::Error::other("a measuring thread has panicked"));
+        let measured = threads
             .into_iter()
             .map(|thread| thread?.join().unwrap_or_else(died));
         Ok(Self {
-            cpus: seen.collect::<io::Result<_>>()?,
+            cpus: measured.collect::<io::Result<_>>()?,
             seconds: span.as_ns() as f64 / 1e9,
             threshold_ns: THRESHOLD_NS,
             long_ns: LONG_NS,
@@ -88,7 +88,7 @@ impl Noise {
         })
     }
 
-    /// The stalls of the CPU that had the most long ones, and among equals the most.
+    /// The stalls of the CPU that had the most long stalls, and among equals the most stalls.
     pub fn worst(&self) -> Stalls {
         let stalls = self.cpus.iter().map(|cpu| cpu.stalls);
         let worst = stalls.max_by_key(|stalls| (stalls.long, stalls.count, stalls.total_ns));
@@ -107,13 +107,13 @@ impl Noise {
         total.unwrap_or(0) as f64 / 1e9 / self.seconds.max(1e-9)
     }
 
-    /// So many events of this measurement as a rate.
+    /// The rate of so many events in this measurement.
     pub fn per_minute(&self, events: u64) -> f64 {
         events as f64 * 60.0 / self.seconds.max(1e-9)
     }
 }
 
-/// The CPUs to watch: the last, which a core takes, and the first, which most interrupts go to.
+/// The CPUs to measure: the last, which a core takes, and the first, which most interrupts go to.
 fn chosen(allowed: &[usize]) -> Vec<usize> {
     let mut cpus: Vec<usize> = allowed
         .last()
@@ -127,7 +127,7 @@ fn chosen(allowed: &[usize]) -> Vec<usize> {
 }
 
 /// Reads the clock on `cpu` for `span_ns`.
-fn watch(cpu: usize, span_ns: u64) -> io::Result<CpuNoise> {
+fn measure_cpu(cpu: usize, span_ns: u64) -> io::Result<CpuNoise> {
     cpu::pin(&[cpu])?;
     Scheduling::ShortSlice.apply();
     let mut gaps = Gaps::from(monotonic_ns());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cores_cpu_and_the_first_are_watched() {
+    fn the_cores_cpu_and_the_first_are_measured() {
         assert_eq!(chosen(&[0, 1, 2, 7]), [7, 0]);
         assert_eq!(chosen(&[3]), [3]);
         assert_eq!(chosen(&[]), [0; 0]);
@@ -239,16 +239,16 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_watched_for_as_long_as_asked() {
+    fn this_machine_is_measured_for_as_long_as_asked() {
         let begin = monotonic_ns();
         let noise = Noise::measure(Span::from_ms(50)).unwrap();
         assert!(monotonic_ns() - begin >= 50_000_000);
         let cpus = cpu::allowed().unwrap();
         assert_eq!(noise.cpus.len(), cpus.len().min(2));
-        for watched in &noise.cpus {
-            assert!(cpus.contains(&watched.cpu));
-            assert!(watched.stalls.long <= watched.stalls.count);
-            assert!(watched.stalls.longest_ns <= watched.stalls.total_ns);
+        for measured in &noise.cpus {
+            assert!(cpus.contains(&measured.cpu));
+            assert!(measured.stalls.long <= measured.stalls.count);
+            assert!(measured.stalls.longest_ns <= measured.stalls.total_ns);
         }
     }
 }

@@ -52,14 +52,14 @@ fn assert_quantiles(quantiles: &Value) {
     assert!(order.is_sorted(), "{quantiles}");
 }
 
-/// What the machine is, what it does by itself, and what programs get end to end.
+/// What the machine is, its noise, and what programs get end to end.
 fn assert_whole(printed: &Value, markdown: &str) {
     let noise = &printed["noise"];
     assert_eq!(real(&noise["seconds"]), 2.0);
-    let watched = list(noise, "cpus");
+    let measured = list(noise, "cpus");
     let cpus = number(&printed["machine"]["cpus"]);
-    assert_eq!(watched.len() as u64, cpus.min(2), "{noise:#}");
-    for cpu in watched {
+    assert_eq!(measured.len() as u64, cpus.min(2), "{noise:#}");
+    for cpu in measured {
         let stalls = &cpu["stalls"];
         let [count, long, total, longest] =
             ["count", "long", "total_ns", "longest_ns"].map(|name| number(&stalls[name]));

@@ -37,7 +37,7 @@ const TARGET: &str = "b:5000";
 
 /// How much is measured.
 struct Scale {
-    /// For how long the machine is watched while nothing runs.
+    /// For how long the noise of the idle machine is measured.
     noise: Span,
     seconds: f64,
     tries: u32,
@@ -100,7 +100,7 @@ pub fn measure(
         let what = what.to_owned();
         |error| CalibrateError::Io { what, error }
     };
-    report(0.0, "the machine without us");
+    report(0.0, "noise of the idle machine");
     let noise = Noise::measure(scale.noise).map_err(failed("measuring the machine's noise"))?;
     report(0.0, "timer");
     let timer = Timer::measure(Span::from_ns((scale.seconds * 1e9) as u64));

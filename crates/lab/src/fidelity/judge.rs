@@ -128,12 +128,12 @@ impl Judge {
         self.excess.extend_from_slice(excess);
     }
 
-    /// Notes what the machine does without the run, for its stalls to be held against.
+    /// Notes the noise of the idle machine, which the run's stalls are compared with.
     pub fn alone(&mut self, noise: Option<Noise>) {
         self.noise = noise;
     }
 
-    /// The machine without the run, beside its stalls.
+    /// The run's stalls compared with those of the idle machine.
     fn compared(&self) -> Option<Alone> {
         self.noise.as_ref()?.compare(&self.stalls, self.took)
     }

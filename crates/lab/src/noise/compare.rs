@@ -1,15 +1,15 @@
-//! A run's stalls against those of the machine alone.
+//! A run's stalls compared with those of the idle machine.
 //!
 //! Theory: where stalls come at random at the same rate with and without the run, each of the *n + m*
-//! long stalls seen in both fell into the run with the probability *q = T / (T + S)*, *T* and *S* being
-//! the times watched. So *n* is binomial, and the chance of so many or more in the run is exact, whatever
-//! the rate. Below [`CHANCE`] the run had more than the machine has by itself. Where that cannot be said
-//! and the machine alone had no long stall, it was watched too briefly for either word.
+//! long stalls counted in both fell into the run with the probability *q = T / (T + S)*, *T* and *S* being
+//! the times measured. So *n* is binomial, and the probability of *n* or more in the run is exact, whatever
+//! the rate. At [`SIGNIFICANCE`] or below the run had more than the idle machine. Where it is above and the
+//! idle machine had no long stall, it was measured too briefly to say either.
 //!
-//! Of short stalls a core notices only those in its waits, and late wake-ups among them, which a thread
-//! that never sleeps does not have. So they may clear a run that had no long one, and never accuse it.
+//! Of short stalls a core notices only those in its waits, and some of them are late wake-ups, which a
+//! thread that never sleeps does not have. So without long stalls the only result is `alike` or none.
 //!
-//! Left out: that stalls come in bursts, which makes large counts vary more than chance does.
+//! Left out: that stalls come in bursts, which makes large counts vary more than this test assumes.
 
 use std::time::Duration;
 
@@ -18,43 +18,43 @@ use serde::{Deserialize, Serialize};
 use super::Noise;
 use crate::fidelity::Stalls;
 
-/// How seldom chance may call a machine noisier than it is by itself.
-const CHANCE: f64 = 0.01;
+/// The probability at which a run counts as noisier than the idle machine.
+const SIGNIFICANCE: f64 = 0.01;
 
-/// A run beside its machine without it.
+/// How a run's stalls compare with those of the idle machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Comparison {
-    /// The machine stalls as often by itself, as far as can be told.
+    /// The idle machine stalls as often, as far as the measurement shows.
     Alike,
-    /// It stalled more often during the run.
+    /// The machine stalled more often during the run.
     Exceeds,
-    /// It was not watched for long enough to tell.
+    /// The idle machine was measured too briefly.
     Unknown,
 }
 
-/// The machine alone, as a verdict holds it against a run.
+/// A run's stalls and those of the idle machine, as a verdict reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Alone {
     /// How the run's stalls compare.
     pub comparison: Comparison,
-    /// Compared are stalls of this length and more.
+    /// Stalls of this length and more are compared.
     pub stalls_from_ns: u64,
-    /// Those a minute of the run.
+    /// How many a minute the run had.
     pub run_per_minute: f64,
-    /// Those of the machine alone, on its worse CPU.
+    /// How many a minute the idle machine had, on the CPU that had most.
     pub machine_per_minute: f64,
-    /// The longest stall of the machine alone.
+    /// The longest stall of the idle machine.
     pub machine_longest_ns: u64,
-    /// For how long the machine was watched.
-    pub watched_s: f64,
-    /// The probability of so many long stalls or more in the run if both had the same rate.
+    /// For how long the idle machine was measured.
+    pub measured_s: f64,
+    /// The probability of as many stalls or more in the run if both had the same rate.
     pub chance: f64,
 }
 
 impl Noise {
-    /// Compares the stalls of a run that took `took`: the long ones, or where it had none, all of
-    /// them. `None` where it had none at all, and where short ones could only accuse.
+    /// Compares the stalls of a run that took `took`: its long stalls, or all if it had no long one.
+    /// `None` if it had no stall, and where short stalls are not `alike`.
     pub fn compare(&self, run: &Stalls, took: Duration) -> Option<Alone> {
         let run_s = took.as_secs_f64();
         if run.count == 0 || run_s <= 0.0 || self.seconds <= 0.0 {
@@ -70,7 +70,7 @@ impl Noise {
         let alone = self.cpus.iter().map(|cpu| of(&cpu.stalls)).max();
         let (during, alone) = (of(run), alone.unwrap_or(0));
         let chance = chance(during, alone, run_s / (run_s + self.seconds));
-        let comparison = if chance <= CHANCE {
+        let comparison = if chance <= SIGNIFICANCE {
             Comparison::Exceeds
         } else if alone == 0 {
             Comparison::Unknown
@@ -83,7 +83,7 @@ impl Noise {
             run_per_minute: during as f64 * 60.0 / run_s,
             machine_per_minute: self.per_minute(alone),
             machine_longest_ns: self.longest_ns(),
-            watched_s: self.seconds,
+            measured_s: self.seconds,
             chance,
         };
         (are_long || comparison == Comparison::Alike).then_some(found)
@@ -140,15 +140,15 @@ mod tests {
             prop_assert!((chance(n, m, q) - expected).abs() < 1e-9, "{} {expected}", chance(n, m, q));
         }
 
-        /// However often the machine stalls, chance seldom calls it noisier than itself.
+        /// At equal rates, `Exceeds` is as rare as the significance says.
         #[test]
-        fn chance_seldom_accuses(events in 1u64..200, q in 0.01f64..0.99) {
-            let accused = (0..=events).find(|&n| chance(n, events - n, q) <= CHANCE);
-            let wrongly = accused.map_or(0.0, |n| by_draws(n as usize, events as usize, q));
-            prop_assert!(wrongly <= CHANCE + 1e-9, "{wrongly}");
+        fn equal_rates_seldom_exceed(events in 1u64..200, q in 0.01f64..0.99) {
+            let exceeding = (0..=events).find(|&n| chance(n, events - n, q) <= SIGNIFICANCE);
+            let wrongly = exceeding.map_or(0.0, |n| by_draws(n as usize, events as usize, q));
+            prop_assert!(wrongly <= SIGNIFICANCE + 1e-9, "{wrongly}");
         }
 
-        /// More stalls never speak for a run, and more of the machine alone never against it.
+        /// More stalls of a run lower the probability, and more of the idle machine raise it.
         #[test]
         fn more_stalls_are_never_less_noise(n in 1u64..200, m in 0u64..200, q in 0.01f64..0.99) {
             prop_assert!(chance(n + 1, m, q) <= chance(n, m, q) + 1e-9);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_held_against_its_machine() {
+    fn a_run_is_compared_with_the_idle_machine() {
         let compare = |run: u64, machine: u64| {
             let stalls = Stalls {
                 count: run + 100,
@@ -185,7 +185,7 @@ mod tests {
         };
         // A hundred short stalls in a minute: as 17 in 10 s are, and far more than 5 in 10 s.
         assert_eq!(compare(0, 12), Some(Comparison::Alike));
-        assert_eq!(compare(0, 0), None, "short stalls alone accuse nobody");
+        assert_eq!(compare(0, 0), None, "short stalls alone never exceed");
         assert_eq!(compare(10, 2), Some(Comparison::Alike));
         assert_eq!(compare(30, 6), Some(Comparison::Alike));
         assert_eq!(compare(60, 2), Some(Comparison::Exceeds));
@@ -215,7 +215,7 @@ mod tests {
         assert!((found.run_per_minute - 10.0).abs() < 1e-9);
         assert!((found.machine_per_minute - 12.0).abs() < 1e-9);
         assert_eq!(
-            (found.machine_longest_ns, found.watched_s),
+            (found.machine_longest_ns, found.measured_s),
             (5_000_000, 10.0)
         );
         assert_eq!(found.stalls_from_ns, 2_000_000);

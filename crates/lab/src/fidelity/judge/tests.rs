@@ -269,7 +269,7 @@ fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     assert!(verdict.blames_noise());
 }
 
-/// A run with so many long stalls, beside a machine that had as many in ten seconds by itself.
+/// A run with so many long stalls, on a machine that had `alone` in ten seconds of idling.
 fn stalled_beside(stalls: u64, alone: Option<u64>) -> Verdict {
     let some = |count: u64| Stalls {
         count,
@@ -294,7 +294,7 @@ fn stalled_beside(stalls: u64, alone: Option<u64>) -> Verdict {
 }
 
 #[test]
-fn stalls_are_held_against_the_machine_alone() {
+fn stalls_are_compared_with_the_idle_machine() {
     let said = |stalls, alone| {
         let verdict = stalled_beside(stalls, alone);
         assert_eq!(

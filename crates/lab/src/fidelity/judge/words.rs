@@ -49,13 +49,13 @@ impl Judge {
         }
     }
 
-    /// How the run's stalls compare with those of the machine without it, where that is known.
-    fn beside_the_machine_alone(&self) -> String {
+    /// How the run's stalls compare with those of the idle machine, where these are known.
+    fn beside_the_idle_machine(&self) -> String {
         let Some(alone) = self.compared() else {
             return String::new();
         };
         let limit = readable(Span::from_ns(alone.stalls_from_ns));
-        let watched = readable(Span::from_ns((alone.watched_s * 1e9) as u64));
+        let measured = readable(Span::from_ns((alone.measured_s * 1e9) as u64));
         let run = format!(
             "{:.1} stalls of {limit} or more a minute",
             alone.run_per_minute
@@ -67,10 +67,10 @@ impl Judge {
             ),
             Comparison::Exceeds => format!(
                 "; noisier than this machine is by itself: {run}, but {machine:.1} a minute with \
-                 nothing running (in {watched}): look for other programs"
+                 nothing running (in {measured}): look for other programs"
             ),
             Comparison::Unknown => format!(
-                "; {run}, and none in the {watched} for which the machine was watched with nothing \
+                "; {run}, and none in the {measured} for which the machine was measured with nothing \
                  running: too briefly to compare"
             ),
         }
@@ -160,7 +160,7 @@ impl Judge {
                 let waited = readable_duration(self.core_wait);
                 why.push_str(&format!("; the core waited {waited} for its CPU"));
             }
-            why.push_str(&self.beside_the_machine_alone());
+            why.push_str(&self.beside_the_idle_machine());
             reasons.push(format!("{}: {why}", late(stall)));
         }
         if overload > 0 {
@@ -209,7 +209,7 @@ impl Judge {
                 "the {}, {} % of the run in all{}",
                 self.stalls_in_words(),
                 at_most(100.0 * self.stalled_share()),
-                self.beside_the_machine_alone()
+                self.beside_the_idle_machine()
             ));
         }
         reasons.extend(self.excess.iter().cloned());
