@@ -1,12 +1,13 @@
 //! A plain cable: two network namespaces joined by a veth pair, with no emulator between them.
 //!
 //! Purpose: what an emulated path is compared with. Its ends have the TCP settings of a run's hosts,
-//! and offloads on, as on a machine's own cards. No root is needed, and no other program.
+//! and offloads on, as network interfaces have by default. No root is needed, and no other program.
 //!
 //! Two processes hold the namespaces: the first has a user namespace and one end, its child has the
-//! other end. Both end when their caller does, since each waits for the end of a channel or pipe that
-//! only the one before it holds, and the namespaces and the cable go with them. Programs are the
-//! caller's own children, who enter an end between `fork` and `exec`.
+//! other end. Both end when their caller does, however it ends: the first waits for end-of-file on a
+//! channel whose other end only the caller holds, its child on a pipe whose other end only the first
+//! holds. The namespaces and the cable go with them. Programs are the caller's own children, which
+//! enter an end between `fork` and `exec` and are killed when the caller dies.
 //!
 //! Left out: all else that a host of a run has, such as a name, folders and names of other hosts.
 
@@ -16,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces, set_name};
 
 use crate::channel::Channel;
@@ -59,10 +60,10 @@ impl End {
     }
 }
 
-/// A cable that has been laid; dropping it takes it away.
+/// A cable that has been laid; dropping it ends both of its processes.
 #[derive(Debug)]
 pub struct PlainCable {
-    /// The processes that hold the ends.
+    /// Handles of the processes that hold the ends.
     ends: [OwnedFd; 2],
     pid: i32,
     channel: Option<Channel>,
@@ -124,6 +125,7 @@ impl PlainCable {
         };
         let holder = holder.try_clone()?;
         let cpus = cpus.to_vec();
+        let caller = getpid();
         let mut command = Command::new(program);
         let enter = move || {
             let both = ThreadNameSpaceType::USER | ThreadNameSpaceType::NETWORK;
@@ -133,9 +135,13 @@ impl PlainCable {
             }
             // After the namespaces: a change of rights would forget it.
             set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The caller may have died before the kernel knew that.
+            if getppid() != Some(caller) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
             Ok(())
         };
-        // SAFETY: three system calls and nothing else; a CPU set is on the stack.
+        // SAFETY: system calls and nothing else; a CPU set is on the stack.
         unsafe { command.pre_exec(enter) };
         Ok(command)
     }
@@ -169,7 +175,7 @@ impl Drop for Holder {
     }
 }
 
-/// The first process: lays the cable, says so, and waits for the end of its caller.
+/// The first process: lays the cable, reports it, and waits for the end of its caller.
 fn hold(channel: &Channel, mtu: u32, tcp: &TcpConfig) -> ! {
     set_name(c"longhaul-cable").ok();
     sys::reset_signals();
@@ -179,26 +185,38 @@ fn hold(channel: &Channel, mtu: u32, tcp: &TcpConfig) -> ! {
     if !matches!(channel.receive::<()>(), Ok(Some(_))) {
         sys::exit_now(1);
     }
-    // The pipe ends with this process, and the second one with the pipe.
-    let (_held, told) = match lay(mtu, tcp) {
-        Ok((pipe, second)) => (
-            Some(pipe),
-            channel.send(&Ok::<(), String>(()), &[second.as_fd()]),
+    let (second, sent) = match lay(mtu, tcp) {
+        Ok(Second { pipe, pid, handle }) => (
+            Some((pipe, pid)),
+            channel.send(&Ok::<(), String>(()), &[handle.as_fd()]),
         ),
         Err(error) => (None, channel.send(&Err::<(), _>(error.to_string()), &[])),
     };
-    if told.is_ok() {
+    if sent.is_ok() {
         let _ = channel.receive::<()>();
+    }
+    if let Some((pipe, pid)) = second {
+        // The second process ends with the pipe. Reaped here, it does not wait for an init to do that.
+        drop(pipe);
+        sys::wait_for_child(pid);
     }
     sys::exit_now(0)
 }
 
+/// The second process, as the first knows it.
+struct Second {
+    /// Ends it when closed.
+    pipe: io::PipeWriter,
+    pid: i32,
+    handle: OwnedFd,
+}
+
 /// Makes the second process and the pair between the two.
-fn lay(mtu: u32, tcp: &TcpConfig) -> io::Result<(io::PipeWriter, OwnedFd)> {
+fn lay(mtu: u32, tcp: &TcpConfig) -> io::Result<Second> {
     let (go, mut held) = io::pipe()?;
     let (mut answer, report) = io::pipe()?;
     // SAFETY: a forked child has one thread.
-    let (pid, second) = match unsafe { sys::fork(libc::CLONE_NEWNET) }? {
+    let (pid, handle) = match unsafe { sys::fork(libc::CLONE_NEWNET) }? {
         Fork::Child => {
             drop((held, answer));
             hold_second(go, report, tcp)
@@ -223,7 +241,11 @@ fn lay(mtu: u32, tcp: &TcpConfig) -> io::Result<(io::PipeWriter, OwnedFd)> {
     let mut text = String::new();
     answer.read_to_string(&mut text)?;
     match text.as_str() {
-        "up" => Ok((held, second)),
+        "up" => Ok(Second {
+            pipe: held,
+            pid,
+            handle,
+        }),
         problem => Err(io::Error::other(problem.to_owned())),
     }
 }
