@@ -228,6 +228,13 @@ impl Calibration {
                 let absurd = self.costs.is_some_and(|costs| costs.costs().is_none());
                 absurd.then(|| "its costs of cores are implausible".to_owned())
             })
+            .or_else(|| {
+                let absurd = self
+                    .noise
+                    .as_ref()
+                    .is_some_and(|noise| !noise.is_plausible());
+                absurd.then(|| "its noise is implausible".to_owned())
+            })
     }
 }
 

@@ -36,6 +36,8 @@ use crate::fidelity::{LONG_NS, Stalls, WOKEN_LATE_NS};
 pub const THRESHOLD_NS: u64 = WOKEN_LATE_NS;
 /// How many CPUs are measured at most.
 const CPUS_MAX: usize = 2;
+/// More than any measurement takes.
+const SECONDS_MAX: f64 = 3600.0;
 
 /// The noise of the idle machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +107,14 @@ impl Noise {
     pub fn stalled_share(&self) -> f64 {
         let total = self.cpus.iter().map(|cpu| cpu.stalls.total_ns).max();
         total.unwrap_or(0) as f64 / 1e9 / self.seconds.max(1e-9)
+    }
+
+    /// Whether these can be figures of a measurement, since a file may hold anything: each stall takes
+    /// more than the threshold, and only the last can reach beyond the end.
+    pub fn is_plausible(&self) -> bool {
+        let most = self.seconds * 1e9 / THRESHOLD_NS as f64 + 1.0;
+        let fits = |stalls: &Stalls| stalls.count as f64 <= most && stalls.long <= stalls.count;
+        (0.0..=SECONDS_MAX).contains(&self.seconds) && self.cpus.iter().all(|cpu| fits(&cpu.stalls))
     }
 
     /// The rate of so many events in this measurement.
@@ -239,12 +249,35 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_no_measurement_are_implausible() {
+        let with = |count, long| {
+            noise(&[Stalls {
+                count,
+                long,
+                ..Stalls::default()
+            }])
+        };
+        assert!(with(50_001, 5).is_plausible());
+        assert!(!with(50_002, 5).is_plausible());
+        assert!(!with(u64::MAX, u64::MAX).is_plausible());
+        assert!(!with(3, 4).is_plausible());
+        for seconds in [-1.0, 1e300] {
+            let endless = Noise {
+                seconds,
+                ..noise(&[])
+            };
+            assert!(!endless.is_plausible());
+        }
+    }
+
+    #[test]
     fn this_machine_is_measured_for_as_long_as_asked() {
         let begin = monotonic_ns();
         let noise = Noise::measure(Span::from_ms(50)).unwrap();
         assert!(monotonic_ns() - begin >= 50_000_000);
         let cpus = cpu::allowed().unwrap();
         assert_eq!(noise.cpus.len(), cpus.len().min(2));
+        assert!(noise.is_plausible());
         for measured in &noise.cpus {
             assert!(cpus.contains(&measured.cpu));
             assert!(measured.stalls.long <= measured.stalls.count);

@@ -4,14 +4,14 @@
 //! Theory: the first two ways have no emulator. A plain cable shows what the kernel's network stack and
 //! the programs can do on this machine; the second addresses of the same interfaces show whether
 //! addresses cost anything, as eWAN asked of its virtual interfaces. Then one and twelve hops of an
-//! emulated path without rates that limit: what is lost against the cable is the emulator's. UDP is
+//! emulated path whose rates are no limit: the difference to the cable is the emulator's. UDP is
 //! offered at what a gigabit link carries, as in eWAN's tests, so that its figures compare with theirs.
 //!
 //! The programs are those of `longhaul traffic`, the same on every way and on the same CPUs: those that
-//! a run leaves to programs. Where no other program is needed none can be missing.
+//! a run leaves to programs. So nothing has to be installed.
 //!
-//! Left out: how much UDP goes at most (`throughput` of the calibration), and delays, of which the
-//! core's lateness tells.
+//! Left out: the highest rate of UDP (`throughput` of the calibration), and delays, which the core's
+//! lateness covers.
 #![allow(
     clippy::disallowed_methods,
     reason = "the cable's programs are polled between sleeps, as nothing of the emulation runs"
@@ -36,9 +36,9 @@ use crate::fidelity::State;
 const DATAGRAM: u32 = 1472;
 /// Payload that a gigabit link carries in such datagrams: 1472 of each 1538 bytes on the wire.
 const GIGABIT_PAYLOAD: &str = "957 Mbit/s";
-/// A sink that has heard nothing for so long after something has heard all.
+/// A sink ends once it has received something and then nothing for this long.
 const QUIET: &str = "300 ms";
-/// A program that has not ended so long after it should have is cut off.
+/// A program that has not ended so long after it should have is killed.
 const GRACE: Duration = Duration::from_secs(10);
 /// How often a program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(5);
@@ -76,7 +76,7 @@ impl Way {
     }
 }
 
-/// What came of one way.
+/// The bandwidth of one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndToEnd {
     /// Between which hosts.
@@ -94,9 +94,9 @@ pub struct Carried {
     pub sent_bytes: u64,
     /// Payload that arrived.
     pub bytes: u64,
-    /// From the first to the last that arrived.
+    /// Between the first and the last arrival.
     pub seconds: f64,
-    /// The one over the other.
+    /// `bytes` over `seconds`, in bit/s.
     pub bits_per_s: f64,
     /// Packets that the machine lost on an emulated way; 0 on a cable, where nobody counts them.
     pub physical_drops: u64,
@@ -125,7 +125,7 @@ impl Carried {
 
 /// What a program of `longhaul traffic` prints, as far as it is needed here.
 #[derive(Debug, Deserialize)]
-pub(super) struct Told {
+pub(super) struct Output {
     flows: Vec<Flow>,
 }
 
@@ -136,7 +136,7 @@ struct Flow {
     goodput_bps: f64,
 }
 
-impl Told {
+impl Output {
     /// Its one flow.
     fn flow(self, who: &str) -> Result<Flow, CalibrateError> {
         let count = self.flows.len();
@@ -200,7 +200,7 @@ fn over_hops(
     let send = sender(protocol, "b", seconds);
     let send: Vec<&str> = send.iter().map(String::as_str).collect();
     let trial = bench.run(&trial::traffic((hops, MTU), &sink(), &send, seconds))?;
-    let [sent, received] = ["send", "sink"].map(|name| trial.told::<Told>(name)?.flow(name));
+    let [sent, received] = ["send", "sink"].map(|name| trial.output::<Output>(name)?.flow(name));
     let verdict = &trial.summary.verdict;
     Ok(Carried {
         physical_drops: verdict.physical_drops,
@@ -220,7 +220,7 @@ fn over_cable(
     let failed = |error: io::Error| CalibrateError::Failed(format!("over a plain cable: {error}"));
     let cpus = bench.program_cpus();
     let to = End::B.addresses()[address].to_string();
-    let carry = || -> io::Result<(Told, Told)> {
+    let carry = || -> io::Result<(Output, Output)> {
         let mut command = cable.command(End::B, SELF, &cpus)?;
         command.args(sink());
         let mut sink = Program::start(command)?;
@@ -280,7 +280,7 @@ impl Program {
     }
 
     /// Waits for its end and reads what it printed, which a pipe holds.
-    fn finish(&mut self, patience: Duration) -> io::Result<Told> {
+    fn finish(&mut self, patience: Duration) -> io::Result<Output> {
         let until_ns = monotonic_ns() + patience.as_nanos() as u64;
         let status = loop {
             match self.0.try_wait()? {
@@ -341,11 +341,11 @@ mod tests {
 
     #[test]
     fn a_result_is_of_one_flow() {
-        let told = |text: &str| serde_json::from_str::<Told>(text).unwrap().flow("it");
+        let only = |text: &str| serde_json::from_str::<Output>(text).unwrap().flow("it");
         let one = r#"{"bytes": 5, "completion_s": null, "goodput_bps": 1.5, "name": "x"}"#;
-        assert_eq!(told(&format!(r#"{{"flows": [{one}]}}"#)).unwrap().bytes, 5);
-        assert!(told(r#"{"flows": []}"#).is_err());
-        assert!(told(&format!(r#"{{"flows": [{one}, {one}]}}"#)).is_err());
+        assert_eq!(only(&format!(r#"{{"flows": [{one}]}}"#)).unwrap().bytes, 5);
+        assert!(only(r#"{"flows": []}"#).is_err());
+        assert!(only(&format!(r#"{{"flows": [{one}, {one}]}}"#)).is_err());
     }
 
     #[test]

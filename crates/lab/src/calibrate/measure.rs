@@ -296,7 +296,7 @@ impl Session<'_> {
         let mtu = if bytes > 1500 { bytes } else { 1500 };
         let text = trial::chain((hops, mtu), (&sink.0, sink.1), &send, self.scale.seconds);
         let trial = self.run(&text)?;
-        let sent: Sent = trial.said("send")?;
+        let sent: Sent = trial.last_line("send")?;
         let packets = &trial.summary.packets;
         let per_second = |n: u64| n as f64 / sent.seconds.max(1e-9);
         Ok(Step {
@@ -338,7 +338,7 @@ impl Session<'_> {
             let sink: (&[&str], bool) = (&["tcp-sink", "--port", PORT], false);
             let text = trial::chain((hops, mtu), sink, &send, self.scale.seconds);
             let trial = self.run(&text)?;
-            let received: Received = trial.said("sink")?;
+            let received: Received = trial.last_line("sink")?;
             all.push(Tcp {
                 hops,
                 mtu,

@@ -43,7 +43,8 @@ impl Bench {
             what: format!("making the folder {}", dir.display()),
             error,
         };
-        fs::create_dir_all(&dir).map_err(failed)?;
+        // An existing folder of this name may be another user's.
+        fs::create_dir(&dir).map_err(failed)?;
         Ok(Self {
             cpus: cpu::allowed().unwrap_or_default(),
             dir,
@@ -109,22 +110,24 @@ pub(super) struct Trial {
     folder: PathBuf,
     /// From before its set-up until nothing of it was left.
     pub(super) wall_s: f64,
-    /// Memory that the machine had less of when all hosts were up; `None` where it cannot be
-    /// told.
+    /// Memory that the machine had less of when all hosts were up; `None` where it is unknown.
     pub(super) used_bytes: Option<u64>,
 }
 
 impl Trial {
-    /// What a program has printed.
-    pub(super) fn said<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
+    /// The result that a program printed as its last line.
+    pub(super) fn last_line<T: DeserializeOwned>(
+        &self,
+        program: &str,
+    ) -> Result<T, CalibrateError> {
         self.printed(program, |text| {
             // A sink's first line says that it is ready.
             serde_json::from_str(text.lines().last().unwrap_or_default())
         })
     }
 
-    /// What a program has printed, of several lines.
-    pub(super) fn told<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
+    /// The result that a program printed, of several lines.
+    pub(super) fn output<T: DeserializeOwned>(&self, program: &str) -> Result<T, CalibrateError> {
         self.printed(program, |text| serde_json::from_str(text))
     }
 
