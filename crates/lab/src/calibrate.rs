@@ -37,7 +37,7 @@ pub use costs::{Between, CoreCosts};
 pub use end_to_end::{Carried, EndToEnd, Way};
 pub use figures::{Hosts, Memory, Step, Tcp};
 pub use measure::measure;
-pub use platform::{Card, Platform};
+pub use platform::{NetworkInterface, Platform};
 pub use timer::Timer;
 
 use longhaul_partition::costs::Costs;

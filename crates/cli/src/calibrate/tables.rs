@@ -1,18 +1,18 @@
-//! Hardware, system and bandwidth end to end: what eWAN's Tables I to III say of its clusters, of this
-//! machine, as text and as Markdown.
+//! Hardware, system and bandwidth end to end of this machine, as eWAN's Tables I to III have them of its
+//! clusters, as text and as Markdown.
 
 use longhaul_core::units::Rate;
-use longhaul_lab::calibrate::{Calibration, Card, Carried, EndToEnd, Platform};
+use longhaul_lab::calibrate::{Calibration, Carried, EndToEnd, NetworkInterface, Platform};
 
 use crate::style;
 
-/// A table: what it is called, and its rows, of which the first are names.
+/// A table: its title, and its rows, of which the first is the head.
 pub(super) struct Table {
     pub(super) title: &'static str,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// All of them.
+/// The tables of a calibration.
 pub(super) fn all(calibration: &Calibration) -> Vec<Table> {
     let none = Platform::default();
     let platform = calibration.platform.as_ref().unwrap_or(&none);
@@ -35,7 +35,7 @@ pub(super) fn all(calibration: &Calibration) -> Vec<Table> {
     tables
 }
 
-/// Them as Markdown, with what they are of.
+/// The tables as Markdown, with the version that measured them.
 pub(super) fn markdown(calibration: &Calibration) -> String {
     let mut text = format!("Longhaul {}\n", calibration.version);
     for table in all(calibration) {
@@ -96,27 +96,27 @@ fn hardware<'a>(calibration: &Calibration, platform: &Platform) -> Vec<(&'a str,
     ];
     rows.extend(
         platform
-            .cards
+            .interfaces
             .iter()
-            .map(|one| ("card and its bus", card(one))),
+            .map(|one| ("network interface", interface(one))),
     );
-    if platform.cards.is_empty() {
-        rows.push(("card and its bus", "none".to_owned()));
+    if platform.interfaces.is_empty() {
+        rows.push(("network interface", "none".to_owned()));
     }
     // In the place of a cluster's switch.
     rows.push(("between hosts", "veth cables and the core".to_owned()));
     rows
 }
 
-fn card(card: &Card) -> String {
-    let rate = card
+fn interface(one: &NetworkInterface) -> String {
+    let rate = one
         .mbit_per_s
         .map(|mbit| format!(", {}", rate(mbit as f64 * 1e6)));
     format!(
         "{}: {}, {}{}",
-        card.name,
-        or(&card.driver, "unknown driver"),
-        or(&card.bus, "unknown bus"),
+        one.name,
+        or(&one.driver, "unknown driver"),
+        or(&one.bus, "unknown bus"),
         rate.unwrap_or_default()
     )
 }
@@ -137,7 +137,7 @@ fn system<'a>(calibration: &Calibration, platform: &Platform) -> Vec<(&'a str, S
         (
             "traffic control",
             format!(
-                "longhaul {}; hosts' cards: tbf; the machine's default: {}",
+                "longhaul {}; hosts' interfaces: htb or tbf; the machine's default: {}",
                 calibration.version,
                 or(&platform.qdisc, "unknown")
             ),
@@ -233,15 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn a_card_without_a_rate_has_none() {
-        let mut one = Card {
+    fn an_interface_without_a_rate_has_none() {
+        let mut one = NetworkInterface {
             name: "eth0".to_owned(),
             driver: "virtio_net".to_owned(),
             bus: "virtio".to_owned(),
             mbit_per_s: None,
         };
-        assert_eq!(card(&one), "eth0: virtio_net, virtio");
+        assert_eq!(interface(&one), "eth0: virtio_net, virtio");
         one.mbit_per_s = Some(10_000);
-        assert_eq!(card(&one), "eth0: virtio_net, virtio, 10 Gbit/s");
+        assert_eq!(interface(&one), "eth0: virtio_net, virtio, 10 Gbit/s");
     }
 }

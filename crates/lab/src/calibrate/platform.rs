@@ -1,7 +1,7 @@
 //! What the figures of a network on this machine depend on, beyond [`Machine`](crate::summary::Machine):
 //! the parameters of hardware and software that eWAN's Tables I and II list of each cluster.
 //!
-//! Left out: what only root may read, such as memory modules, and what virtual machines make up.
+//! Left out: what only root may read, such as memory modules, and what virtual machines invent.
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 /// Hardware and system parameters of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// The distribution and its version; empty where the system does not tell.
+    /// The distribution and its version; empty where unknown.
     pub os: String,
-    /// Network cards. Runs do not use them; eWAN's figures were theirs.
-    pub cards: Vec<Card>,
+    /// Network interfaces. Runs do not use them; eWAN's figures are of such.
+    pub interfaces: Vec<NetworkInterface>,
     /// The machine's default congestion control; hosts have the experiment's.
     pub congestion: String,
     /// Congestion controls that the kernel has now.
     pub congestion_available: Vec<String>,
-    /// The machine's default queue discipline of cards.
+    /// The machine's default queue discipline.
     pub qdisc: String,
     /// The most that a socket may ask for, in bytes: it bounds programs that set their buffers.
     pub socket_receive_max: Option<u64>,
@@ -27,16 +27,16 @@ pub struct Platform {
     pub socket_send_max: Option<u64>,
 }
 
-/// A network card.
+/// A network interface that belongs to a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
-    /// Its interface.
+pub struct NetworkInterface {
+    /// Its name.
     pub name: String,
-    /// Its driver; empty where the system does not tell.
+    /// Its driver; empty where unknown.
     pub driver: String,
-    /// What it is attached to, such as `pci` or `virtio`, with the link's speed where it has one.
+    /// What it is attached to, such as `pci` or `virtio`, with the PCI link's speed where it is known.
     pub bus: String,
-    /// Its rate in Mbit/s; `None` where it has none, as virtual cards.
+    /// Its rate in Mbit/s; `None` where it has none, as virtual ones.
     pub mbit_per_s: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Platform {
         let available = read(&format!("{ipv4}/tcp_available_congestion_control"));
         Self {
             os: os_name(&read("etc/os-release")),
-            cards: cards(&root.join("sys/class/net")),
+            interfaces: interfaces(&root.join("sys/class/net")),
             congestion: word(&format!("{ipv4}/tcp_congestion_control")),
             congestion_available: available.split_whitespace().map(str::to_owned).collect(),
             qdisc: word("proc/sys/net/core/default_qdisc"),
@@ -75,19 +75,19 @@ fn os_name(text: &str) -> String {
         .to_owned()
 }
 
-/// The interfaces that belong to a device: no bridges, tunnels and cables.
-fn cards(folder: &Path) -> Vec<Card> {
-    let mut cards: Vec<Card> = fs::read_dir(folder)
+/// The interfaces that belong to a device: no bridges, tunnels and veth cables.
+fn interfaces(folder: &Path) -> Vec<NetworkInterface> {
+    let mut interfaces: Vec<NetworkInterface> = fs::read_dir(folder)
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| card(&entry.path()))
+        .filter_map(|entry| interface(&entry.path()))
         .collect();
-    cards.sort_by(|a, b| a.name.cmp(&b.name));
-    cards
+    interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+    interfaces
 }
 
-fn card(folder: &Path) -> Option<Card> {
+fn interface(folder: &Path) -> Option<NetworkInterface> {
     let device = folder.join("device");
     let last = |link: &str| {
         let target = fs::read_link(device.join(link)).unwrap_or_default();
@@ -101,14 +101,14 @@ fn card(folder: &Path) -> Option<Card> {
     if !device.exists() {
         return None;
     }
-    // A PCI device tells its link; where it has none, or an older bus, it does not.
+    // Only PCI Express devices have these files.
     let speed = word(&device.join("current_link_speed"));
     let width = word(&device.join("current_link_width"));
     let link = match (speed, width) {
         (Some(speed), Some(width)) => format!(", {speed}, {width} lanes"),
         _ => String::new(),
     };
-    Some(Card {
+    Some(NetworkInterface {
         name: folder.file_name()?.to_string_lossy().into_owned(),
         driver: last("driver"),
         bus: format!("{}{link}", last("subsystem")),
@@ -123,7 +123,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn cards_and_system_are_read_from_the_files_of_a_machine() {
+    fn interfaces_and_system_are_read_from_the_files_of_a_machine() {
         let root = std::env::temp_dir().join(format!("longhaul-platform-{}", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join(path);
@@ -167,13 +167,13 @@ mod tests {
             (platform.socket_receive_max, platform.socket_send_max),
             (Some(212_992), None)
         );
-        let [first, second] = platform.cards.try_into().unwrap();
-        let bare = Card {
+        let [first, second] = platform.interfaces.try_into().unwrap();
+        let bare = NetworkInterface {
             name: "eth0".to_owned(),
-            ..Card::default()
+            ..NetworkInterface::default()
         };
         assert_eq!(first, bare);
-        let full = Card {
+        let full = NetworkInterface {
             name: "eth1".to_owned(),
             driver: "ixgbe".to_owned(),
             bus: "pci, 8.0 GT/s PCIe, 4 lanes".to_owned(),
