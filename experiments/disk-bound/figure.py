@@ -19,11 +19,11 @@ START_NS = 250_000_000  # the first slices are given in advance
 
 def main():
     run = pathlib.Path(sys.argv[1])
-    told = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
+    reported = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
     reads = {name: run_data.rows(run / "hosts" / name / "reads.csv") for name in ("slow", "fast")}
     rows, lines = [], []
     for name, blocks in reads.items():
-        asked, end = told[name]["disk_read_bps"], blocks[-1]
+        asked, end = reported[name]["disk_read_bps"], blocks[-1]
         start = next(block for block in blocks if block["elapsed_ns"] >= START_NS)
         took = end["elapsed_ns"] - start["elapsed_ns"]
         rate = (end["bytes"] - start["bytes"]) / took * 1e9

@@ -25,7 +25,7 @@ SETTLED_S, SHORT_S = 5, 10  # the end of a flow by which it is judged, and flows
 BIN_S = 0.25
 
 
-def told(run, name):
+def results(run, name):
     return json.loads((run / "logs" / f"{name}.out").read_text())["flows"]
 
 
@@ -77,14 +77,14 @@ def main():
     run = pathlib.Path(sys.argv[1])
     whole = run_data.summary(run)
     is_sound = whole["verdict"]["state"] != "broken"
-    arrived = {flow["from"]: flow["bytes"] for flow in told(run, "sink")}
+    arrived = {flow["from"]: flow["bytes"] for flow in results(run, "sink")}
     link = RATE / 1e6 * PAYLOAD / FRAME
     speed = chart.Panel("payload acknowledged", "time (s)", "Mbit/s", y_range=(0, 1100))
     window = chart.Panel("congestion window", "time (s)", "segments")
     trips = chart.Panel("round trip (smoothed)", "time (s)", "ms")
     data, table = [], []
     for colour, (name, (_, buffer)) in enumerate(BUFFERS.items()):
-        (flow,), points = told(run, name), series(run, name)
+        (flow,), points = results(run, name), series(run, name)
         after = settled(points)
         check(flow, arrived.get(flow["from"]), buffer, is_sound, after)
         title = f"{buffer / 1e6:.0f} MB"

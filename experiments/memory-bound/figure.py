@@ -17,15 +17,15 @@ import run_data
 
 def main():
     run = pathlib.Path(sys.argv[1])
-    told = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
+    reported = {host["name"]: host for host in run_data.summary(run)["resources"]["hosts"]}
     passes = {name: run_data.rows(run / "hosts" / name / "passes.csv") for name in ("large", "small")}
     rows = []
     for name, of_host in passes.items():
-        memory, peak = told[name]["memory_bytes"], told[name]["memory_peak_bytes"]
+        memory, peak = reported[name]["memory_bytes"], reported[name]["memory_peak_bytes"]
         run_data.claim(peak <= memory, f"{name} had {peak} bytes of {memory}")
-        run_data.claim(told[name]["oom_kills"] == 0, f"the kernel ended programs of {name}")
+        run_data.claim(reported[name]["oom_kills"] == 0, f"the kernel ended programs of {name}")
         for row in of_host:
-            disk_ns = row["bytes"] / told[name]["disk_read_bps"] * 1e9
+            disk_ns = row["bytes"] / reported[name]["disk_read_bps"] * 1e9
             part = row["elapsed_ns"] / disk_ns
             # What memory holds is not read; the rest is, and no faster than the disk does.
             kept = 0 if row["pass"] == 0 else min(1, memory / row["bytes"])
@@ -38,7 +38,7 @@ def main():
     panel.line("all of it from the disk", [(-0.5, rows[0][4]), (count - 0.5, rows[0][4])], dashed=True)
     for colour, name in enumerate(passes):
         points = [(row[2], row[3]) for row in rows if row[0] == name]
-        panel.columns(f"{name}: {chart.size(told[name]['memory_bytes'])}", points, colour)
+        panel.columns(f"{name}: {chart.size(reported[name]['memory_bytes'])}", points, colour)
     figure = run / "figures" / "memory-bound"
     took = {name: [row[3] for row in rows if row[0] == name] for name in passes}
     later = {name: run_data.quantile(sorted(times[1:]), 0.5) for name, times in took.items()}

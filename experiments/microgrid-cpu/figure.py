@@ -22,7 +22,7 @@ DELAY_NS = 5_000_000  # of a hand-over
 def expected(cpu_ns, share, period_ns):
     """The least and the most that so much CPU time takes, and what it takes in the mean.
 
-    A host has its share of each period at once, as soon as it wants it, and stands still for the rest of the
+    A host has its share of each period at once, as soon as it wants it, and is stopped for the rest of the
     period. A computation may meet the rest of neither the period in which it begins nor that in which it ends,
     so two rests are missing at most; and it may have to wait for one rest before it begins. The kernel sees by
     its next tick that a share is used up; what was too much is taken from later periods, which may be after the
@@ -37,11 +37,11 @@ def expected(cpu_ns, share, period_ns):
 def load(run):
     """Host → rounds, held against theory."""
     resources = run_data.summary(run)["resources"]
-    told = {host["name"]: host["cpu"] for host in resources["hosts"]}
+    reported = {host["name"]: host["cpu"] for host in resources["hosts"]}
     band = BANDS[resources["cpu"]]
     # A duty cycle has pieces of about as long.
     period_ns = lambda cpu: (cpu["period_us"] or 10_000) * 1000
-    periods = {name: period_ns(told[name]) if name in told else 0 for name in SHARES}
+    periods = {name: period_ns(reported[name]) if name in reported else 0 for name in SHARES}
     rounds = {name: run_data.rows(run / "hosts" / name / "rounds.csv") for name in SHARES}
     # Who has all of a CPU is kept from it only by others on the machine.
     best = {name: max(row["cpu_ns"] / row["elapsed_ns"] for row in rows) for name, rows in rounds.items()}

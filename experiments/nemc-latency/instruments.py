@@ -3,8 +3,8 @@
     host a ── veth ── host b        a plain cable, without any emulator
 
 RUN is a run of this experiment. The same programs send the same datagrams over a plain cable
-between two network namespaces, and the same kernel stamps (SO_TIMESTAMPING at the sender's card,
-SO_TIMESTAMPNS at the receiver's) tell their latencies. RUN/figures/instruments.md has them beside
+between two network namespaces, and the same kernel stamps (SO_TIMESTAMPING at the sender's interface,
+SO_TIMESTAMPNS at the receiver's) give their latencies. RUN/figures/instruments.md has them beside
 Longhaul's and, where reference.py has measured it, netem's in user-mode Linux: latency less the
 delay that was set. Where a tool is missing this says so and ends with 0.
 """
@@ -61,10 +61,10 @@ def inside(run, folder):
             pass
     call = lambda text: subprocess.run(shlex.split(text), check=True)
     call(f"ip link add name a0 netns {hosts[0].pid} type veth peer name b0 netns {hosts[1].pid}")
-    for number, (host, card) in enumerate(zip(hosts, ("a0", "b0"))):
+    for number, (host, interface) in enumerate(zip(hosts, ("a0", "b0"))):
         within = f"nsenter --target {host.pid} --net"
-        call(f"{within} ip address add 10.99.0.{number + 1}/24 dev {card}")
-        call(f"{within} ip link set {card} up")
+        call(f"{within} ip address add 10.99.0.{number + 1}/24 dev {interface}")
+        call(f"{within} ip link set {interface} up")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(folder / "control.sock"))
     listener.listen()

@@ -2,7 +2,7 @@
 
 Theory: packets that two sources send in even gaps, together slower than the bottleneck, never find
 more than one of the other's before them. A full bucket lets its depth through at the speed of the
-card, and two such bursts queue up at the bottleneck. Probes see that queue as delay above the least. A
+network card, and two such bursts queue up at the bottleneck. Probes see that queue as delay above the least. A
 limiter with little room loses the end of a slow start by itself, whoever else sends; then Reno's window
 grows by a segment in each round trip.
 """

@@ -1,6 +1,6 @@
 """Draws RUN/figures/source-machines.svg, its data and the README's tables: `figure.py RUN`.
 
-Theory: flows of one machine leave it one packet after the other, at the rate of its card. A bottleneck
+Theory: flows of one machine leave it one packet after the other, at the rate of its network card. A bottleneck
 of that rate never has more than one of them to keep, so that they can lose nothing there; their queue is
 in the machine. Two machines send twice that rate together, and what is too much for the bottleneck's
 queue is lost.
