@@ -110,6 +110,11 @@ def thin(points, most=1200):
     return [points[at] for stretch in stretches.values() for at in sorted(ends(stretch))]
 
 
+def jain(rates):
+    """Jain's index of fairness: 1 where all rates are equal, 1 / n where one of n has everything."""
+    return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
+
+
 def quantile(ordered, part):
     """The value below which `part` of the sorted values lie (nearest rank)."""
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

@@ -36,6 +36,11 @@ class Curves(unittest.TestCase):
         self.assertEqual(run_data.thin(self.busy[:9], 9), self.busy[:9])
 
 
+class Fairness(unittest.TestCase):
+    def test_equal_rates_are_fair_and_one_of_four_is_a_quarter(self):
+        self.assertEqual((run_data.jain([3.0, 3.0]), run_data.jain([5.0, 0, 0, 0])), (1, 0.25))
+
+
 class Quantiles(unittest.TestCase):
     def test_nearest_rank(self):
         self.assertEqual([run_data.quantile([1, 2, 3, 4], part) for part in (0, 0.5, 0.9, 1)], [1, 3, 4, 4])

@@ -68,7 +68,7 @@ def main():
         if limiter == "even gaps" and 2 * limit <= bottleneck:
             run_data.claim(lost == 0, f"{what}: {lost} packets lost")
             run_data.claim(peak <= 2 * FRAME_BITS / bottleneck, f"{what}: a queue of {peak} us")
-        jain = sum(goodputs) ** 2 / (2 * sum(x * x for x in goodputs))
+        jain = run_data.jain(goodputs)
         resent = sum(flow["retransmissions"] for flow in pair)
         rows.append([number, limiter, name, limit, bottleneck, *goodputs, jain, lost, resent, peak, mean])
         table.append([f"{limiter}, {limit} Mbit/s", NAMES[name], bottleneck, *goodputs, jain, lost, resent, peak, mean])

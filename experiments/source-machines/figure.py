@@ -26,10 +26,6 @@ FAIR = 0.99
 LEAST, LARGEST = 0.6, 0.99
 
 
-def jain(rates):
-    return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
-
-
 def trial(flows, pipes, kind, case, number):
     """Of a network: kind, congestion control, queue, number, both rates, Jain's index, packets lost and sent again."""
     name, queue = case
@@ -43,7 +39,7 @@ def trial(flows, pipes, kind, case, number):
         run_data.claim(lost == 0, f"{what}: a machine lost {lost} packets to itself")
         card = pipes[f"one{number}>one-x{number}"]["drops_queue"]
         run_data.claim(card == 0, f"{what}: the card lost {card} packets")
-    return [kind, name, queue, number, *rates, jain(rates), lost, sum(flow["retransmissions"] for flow in pair)]
+    return [kind, name, queue, number, *rates, run_data.jain(rates), lost, sum(flow["retransmissions"] for flow in pair)]
 
 
 def median(values):

@@ -36,8 +36,7 @@ def goals(asked, answers):
     span = max(said["finish_s"] for _, said in done) - min(said["start_s"] for _, said in done)
     volume = sum(request["volume_bytes"] * 8 for request, _ in done)
     rates = [said["rate_bps"] for _, said in done]
-    jain = sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
-    return [satisfied, max(lasted), volume / span / schedule.CAPACITY, jain]
+    return [satisfied, max(lasted), volume / span / schedule.CAPACITY, run_data.jain(rates)]
 
 
 def check(name, service, request, flow, planned):
