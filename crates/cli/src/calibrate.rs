@@ -7,7 +7,6 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use longhaul_core::units::Rate;
 use longhaul_lab::calibrate::fit::{LimitedBy, Region};
 use longhaul_lab::calibrate::{self, Between, CalibrateError, Calibration, CoreCosts, Step, Tcp};
 use longhaul_lab::fidelity::{Quantiles, State};
@@ -259,12 +258,10 @@ fn tcp(all: &[Tcp]) -> String {
     let mut names = vec!["hops", "MTU", "rate"];
     names.extend(HEALTH);
     let row = |tcp: &Tcp| {
-        // To a megabit: more digits would only pretend.
-        let mbits = (tcp.bits_per_s / 1e6).round() as u64;
         let mut row = vec![
             tcp.hops.to_string(),
             tcp.mtu.to_string(),
-            style::rate(Rate::from_bits_per_s((mbits * 1_000_000).max(1))).into_owned(),
+            tables::rate(tcp.bits_per_s),
         ];
         row.extend(health(
             tcp.state,

@@ -164,7 +164,7 @@ fn system<'a>(calibration: &Calibration, platform: &Platform) -> Vec<(&'a str, S
 }
 
 /// A rate to a megabit: more digits would only pretend.
-fn rate(bits_per_s: f64) -> String {
+pub(super) fn rate(bits_per_s: f64) -> String {
     let mbits = (bits_per_s / 1e6).round() as u64;
     style::rate(Rate::from_bits_per_s((mbits * 1_000_000).max(1))).into_owned()
 }

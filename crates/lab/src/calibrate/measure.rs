@@ -374,10 +374,7 @@ impl Session<'_> {
 }
 
 fn way(hops: u32) -> String {
-    match hops {
-        1 => "1 hop".to_owned(),
-        n => format!("{n} hops"),
-    }
+    Way::Hops(hops).name()
 }
 
 /// Why no higher rate need be tried after this one.

@@ -517,10 +517,10 @@ impl Sender {
     /// the right edge moves.
     pub(super) fn take_window(&mut self, segment: &Segment) -> bool {
         let end = segment.ack.saturating_add(segment.window);
-        let outcome = segment.ack > self.una
+        let newer = segment.ack > self.una
             || segment.seq > self.window_from
             || (segment.seq == self.window_from && end > self.window_end);
-        if segment.ack < self.una || !outcome {
+        if segment.ack < self.una || !newer {
             return false;
         }
         self.window_from = segment.seq;
