@@ -5,8 +5,8 @@
 //! **setup** is one command with the **figures** to read from it, most often a sender and a
 //! receiver over an emulated path or over a plain veth cable, which is the reference. Figures
 //! are medians with ranges over the rounds whose run was not broken; a setup with a figure on the first
-//! screen gets further rounds until it has such a run, [`ATTEMPTS`] at most. A missed target is marked
-//! and does not fail the suite, a setup that does not run does.
+//! screen gets further rounds until it and its reference have such a run, [`ATTEMPTS`] at most. A missed
+//! target is marked and does not fail the suite, a setup that does not run does.
 //!
 //! Left out: judging a run's fidelity, which is the emulator's own task; its verdict is quoted.
 
@@ -171,12 +171,6 @@ impl Setup {
     fn counts(&self, outcome: &Outcome) -> bool {
         self.overload || !outcome.is_broken()
     }
-
-    /// Whether it has nothing to show on the first screen, or a run that counts.
-    fn is_settled(&self, outcomes: &[io::Result<Outcome>]) -> bool {
-        self.figures.iter().all(|figure| figure.headline.is_none())
-            || outcomes.iter().flatten().any(|one| self.counts(one))
-    }
 }
 
 /// Runs the command; what is to be printed, and whether everything ran.
@@ -219,6 +213,26 @@ pub(crate) fn run(options: &Options) -> io::Result<(String, bool)> {
     Ok((text, report.complete()))
 }
 
+/// Whether each figure of the first screen has a run that counts, and so has its reference. A reference
+/// that never ran, because the machine lacks it, is not waited for.
+fn is_settled(setups: &[Setup], outcomes: &[Vec<io::Result<Outcome>>]) -> bool {
+    let counted = |number: usize| {
+        let mut done = outcomes[number].iter().flatten();
+        done.any(|one| setups[number].counts(one))
+    };
+    let never_ran = |number: usize| outcomes[number].iter().all(Result::is_err);
+    setups.iter().enumerate().all(|(number, setup)| {
+        let mut shown = setup
+            .figures
+            .iter()
+            .filter(|figure| figure.headline.is_some());
+        shown.all(|figure| {
+            let reference = figures::reference_of(figure);
+            counted(number) && reference.is_none_or(|other| counted(other) || never_ran(other))
+        })
+    })
+}
+
 /// Runs the setups of a group in turn, round after round.
 fn run_group(lab: &Lab, bench: &'static str, group: Group, runs: usize) -> Vec<Scenario> {
     let setups = group.setups;
@@ -226,11 +240,8 @@ fn run_group(lab: &Lab, bench: &'static str, group: Group, runs: usize) -> Vec<S
     let may_repeat = !group.once && !lab.quick;
     let mut outcomes: Vec<Vec<io::Result<Outcome>>> = setups.iter().map(|_| Vec::new()).collect();
     for round in 1.. {
-        let is_settled = || {
-            let mut all = setups.iter().zip(&outcomes);
-            all.all(|(setup, outcomes)| setup.is_settled(outcomes))
-        };
-        if round > runs && (!may_repeat || round > ATTEMPTS || is_settled()) {
+        let is_over = || !may_repeat || round > ATTEMPTS || is_settled(&setups, &outcomes);
+        if round > runs && is_over() {
             break;
         }
         for (setup, outcomes) in setups.iter().zip(&mut outcomes) {
@@ -327,6 +338,23 @@ mod tests {
                 }),
             })
         })
+    }
+
+    #[test]
+    fn a_broken_reference_is_repeated() {
+        let lab = lab("reference");
+        let number = || figures::Figure::new("number", "", figures::at("/n"));
+        let reference = Setup {
+            figures: vec![number()],
+            ..setup(4)
+        };
+        let shown = number().against(0, figures::Against::Ratio);
+        let own = Setup {
+            figures: vec![shown.headline("a", "b")],
+            ..setup(0)
+        };
+        let all = run_group(&lab, "bench", Group::new("group", [reference, own]), 3);
+        assert_eq!(all[1].rows[0].ratio.unwrap().median, 1.0);
     }
 
     #[test]
