@@ -149,7 +149,7 @@ function windowsOf(thing: Thing): Window[] {
   return [...(fetched.get(thing.track) ?? []), ...own].sort((a, b) => a.from_ns - b.from_ns);
 }
 
-/** From so many columns in view on, rows would only be noise. */
+/** With this many columns in view or more, rows would only be noise. */
 const COLUMNS_MAX = 250;
 
 /** A figure in a stretch of time, at the resolution that serves it. */

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Watch the machine's noise for so long, at most a minute; 0 s leaves that out
+    /// Watch the machine's noise for this long, at most a minute; 0 s leaves that out
     #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = watch_time)]
     noise: Span,
 }

@@ -134,7 +134,7 @@ pub(crate) fn name(text: &str) -> String {
     name
 }
 
-/// JSON with escapes for what could steer a terminal. In valid JSON that stands within texts alone.
+/// JSON with escapes for what could steer a terminal. Valid JSON has such characters in its strings alone.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

@@ -71,7 +71,7 @@ impl<'a> Network<'a> {
         Self::weighed(plan, By::Node, Weighing::default())
     }
 
-    /// The network of a plan, ready to be split as a run is whose work costs so much.
+    /// The network of a plan, ready to be split for a run whose work has these costs.
     pub fn with_costs(plan: &'a Plan, costs: Costs) -> Self {
         let weighing = Weighing {
             costs,
@@ -173,7 +173,7 @@ impl<'a> Network<'a> {
         Prediction::by_pipe(&self.parts(), cores, owner)
     }
 
-    /// What cannot be as asked for with so many cores, as sentences for the user.
+    /// Why a split over this many cores cannot be what was asked for, as sentences for the user.
     pub fn limits(&self, cores: u16) -> Vec<String> {
         let mut notes = Vec::new();
         let (nodes, groups) = (self.topology.nodes().len(), self.by_node.groups.count);

@@ -24,7 +24,7 @@ struct Came {
     attempts: Vec<String>,
 }
 
-/// Runs an experiment on a machine that stands still as the fault says.
+/// Runs an experiment on a machine that stalls as the fault says.
 fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
     let file = lab.write("attempts.yaml", text);
     let out = lab.dir().join("attempts");

@@ -30,7 +30,7 @@ fn emulation(plan: &Plan) -> Emulation {
     Emulation::new(plan, Emulation::engine_config(plan)).unwrap()
 }
 
-/// What a caller asks for, or what becomes of reports.
+/// A step of a test: time passes, a caller changes something, or a listener takes reports.
 #[derive(Debug, Clone)]
 enum Step {
     /// Time passes.

@@ -1,8 +1,8 @@
 //! The other end of all flows: takes what comes, answers requests, and counts.
 //!
 //! Each connection has a thread; datagrams are counted by where they come from. What a stranger
-//! may make it hold is bounded: so many connections at a time, so many flows in the result; what
-//! goes beyond is counted.
+//! may make it hold is bounded: the connections at a time and the flows in the result; what goes
+//! beyond is counted.
 //!
 //! Left out: what datagrams say. They are not numbered, so one that is lost, doubled or late
 //! shows only in the sums.

@@ -185,7 +185,7 @@ impl Coarse<'_> {
         }
     }
 
-    /// The most work that a core may have, where so much is cut.
+    /// The most work that a core may have, given what `part` cuts.
     fn limits(&self, part: &[u16], imbalance: u64) -> Limits {
         let all = self.graph.total() + self.graph.cut(part);
         let mean = all / u64::from(self.cores);

@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// So many packets, late by so much.
+    /// `count` packets, late by `late`.
     fn packets(&mut self, [from, to]: [u32; 2], count: u64, late: Span) {
         for _ in 0..count {
             self.now += Span::from_ms(1);
@@ -269,7 +269,7 @@ fn stalls_of_the_machine_are_a_reason_without_late_packets() {
     assert!(verdict.blames_noise());
 }
 
-/// A run with so many long stalls, beside a machine that had as many in ten seconds by itself.
+/// A run with `stalls` long stalls, beside a machine that had `alone` in ten seconds by itself.
 fn stalled_beside(stalls: u64, alone: Option<u64>) -> Verdict {
     let some = |count: u64| Stalls {
         count,

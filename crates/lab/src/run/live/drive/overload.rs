@@ -285,7 +285,7 @@ mod tests {
         Overload::new(TOLERANCE, START)
     }
 
-    /// A frame that is read now, stale by so much.
+    /// A frame that is read now, with this staleness.
     fn frame(stale: Duration, is_tcp: bool, now: MachineTime) -> Waiting {
         Waiting {
             came: now,
@@ -324,7 +324,7 @@ mod tests {
         assert!(sheds(us(300), START + us(11_001)));
     }
 
-    /// Reads and sends for one interval: so many frames and packets, and so long for each.
+    /// Reads `reads` frames and sends `sends` packets in one interval; returns when that is done.
     fn work(overload: &mut Overload, now: MachineTime, reads: u32, sends: u32) -> MachineTime {
         let (read, sent) = (now + us(2) * reads, now + us(2) * reads + us(18) * sends);
         overload.has_waited(now);

@@ -15,7 +15,7 @@ use crate::fidelity::{ByCause, PhysicalDrops, State};
 use harness::{Setup, run};
 use machine::{Fault, Machine};
 
-/// One packet from a to b every millisecond for so many seconds, due 5 ms later.
+/// One packet from a to b every millisecond for `seconds` seconds, due 5 ms later.
 fn every_ms(seconds: u64) -> Machine {
     Machine::new(every(seconds, Span::from_ms(1)))
 }
@@ -26,7 +26,7 @@ fn every(seconds: u64, gap: Span) -> Vec<(usize, usize, Time)> {
     (0..count).map(|number| (0, 1, stamp(number))).collect()
 }
 
-/// A stall every so often, from the half of a millisecond on.
+/// Stalls at intervals of `every`, each half a millisecond off a multiple of it, until `until`.
 fn stalls(every: Duration, length: Duration, until: Duration) -> Vec<(Duration, Duration)> {
     let first = every + us(500);
     let starts = (0..).map(|n| first + every * n);
