@@ -15,10 +15,10 @@ two seconds how often the machine takes CPUs from threads that want to run: noth
 run meanwhile. Run it as the user who will run experiments. The exit code is 1 if no run can work
 on this machine.";
 
-/// What a steady flow has of late packets is about the share of time for which the machine stalled;
-/// a faithful run has at most this.
+/// The share of time for which the machine stalls is about the share of late packets of a steady flow.
+/// A faithful run has at most this.
 const STALLED_SHARE_MAX: f64 = longhaul_lab::fidelity::FAITHFUL_LATE_SHARE;
-/// For longer, calibrate.
+/// The longest time to watch.
 const WATCH_MAX: Span = Span::from_s(60);
 
 /// Check what this machine lacks to run experiments, and print the remedies
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 fn watch_time(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     if span > WATCH_MAX {
-        return Err("at most 1 min; `longhaul calibrate` keeps what it measures".to_owned());
+        return Err("write at most `1 min`".to_owned());
     }
     Ok(span)
 }

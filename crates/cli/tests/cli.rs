@@ -534,7 +534,7 @@ fn the_doctor_speaks_json() {
     let refused = longhaul(&["doctor", "--noise", "2 h"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(
-        stderr(&refused).contains("calibrate"),
+        stderr(&refused).contains("write at most `1 min`"),
         "{}",
         stderr(&refused)
     );

@@ -4,8 +4,8 @@
 //! [`expected_traffic`] makes the matrix. Delays count with the least value that events of the file bring
 //! them to, so that no cut is ever closer than the partition's look-ahead.
 //!
-//! Left out: changes by command during a run; whoever runs several cores refuses those that would
-//! fall below the look-ahead.
+//! Left out: changes by command during a run; a run on several cores refuses those that would
+//! make a delay shorter than the look-ahead.
 
 pub mod expected_traffic;
 

@@ -38,7 +38,7 @@ pub struct Sink {
     origin: Origin,
 }
 
-/// What came.
+/// What a sink has received.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Each connection, and each sender of datagrams, in the order in which they began.
@@ -52,7 +52,7 @@ struct FlowList {
     flows: Vec<Flow>,
     unlisted: u64,
     open: usize,
-    /// When anything came last.
+    /// When something arrived last.
     last: Span,
 }
 
@@ -178,9 +178,9 @@ impl Sink {
                 senders.receive(udp, state, buffer)?;
             }
             let list = state.list();
-            let came = !list.flows.is_empty() || senders.any();
+            let is_used = !list.flows.is_empty() || senders.any();
             let quiet = self.origin.elapsed().saturating_sub(list.last);
-            if came && list.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
+            if is_used && list.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
                 break;
             }
         }

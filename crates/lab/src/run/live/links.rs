@@ -251,5 +251,5 @@ fn wait<T>(answer: &Receiver<T>) -> Option<T> {
 
 /// The reply when the drive loop does not answer.
 fn silence() -> Reply {
-    Reply::Error("the core did not answer in time".to_owned())
+    Reply::Error("the core did not answer in time: is this machine overloaded?".to_owned())
 }

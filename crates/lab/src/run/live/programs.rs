@@ -65,7 +65,7 @@ pub(crate) enum EndedBy {
     Timeout,
 }
 
-/// One program and what became of it.
+/// A program and its state.
 #[derive(Debug)]
 pub(crate) struct Program {
     plan: ProgramPlan,
