@@ -25,7 +25,7 @@ export interface Thing {
 const SAMPLED = new Set<SeriesName>(["connections"]);
 /** Figures of packets: without a packet there is none. */
 const OF_PACKETS = new Set(["delay", "delay_max", "lateness", "lateness_p50", "lateness_p99", "lateness_p999"]);
-/** Of gauges the last value stands. */
+/** Several rows of a gauge become the last value. */
 const GAUGES = new Set(["inside", "memory", "tasks"]);
 
 export function things(run: Run, series: SeriesName): Thing[] {

@@ -7,7 +7,7 @@ export interface Column<T> {
   name: string;
   /** What is shown. */
   text: (row: T) => string | HTMLElement | null;
-  /** What it is sorted by; figures stand on the right. */
+  /** What it is sorted by; figures are aligned to the right. */
   value?: (row: T) => number | string | null | undefined;
   figure?: boolean;
   title?: string;

@@ -74,7 +74,7 @@ pub enum ScopeError {
         /// What is missing.
         reason: String,
     },
-    /// The run stays in a group that is the user's, where its hosts' groups cannot stand beside it.
+    /// The run stays in a group that is the user's, where its hosts' groups cannot be made beside it.
     #[error("cannot move to a group of its own in {}: {error}", group.display())]
     NotMoved {
         /// The user's group.

@@ -376,7 +376,7 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// A place, then the value that stands there.
+/// A place, then the value there.
 struct Placed<D> {
     at: Option<Pos>,
     value: Option<D>,

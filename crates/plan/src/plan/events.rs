@@ -35,7 +35,7 @@ const TARGETS_MAX: usize = 4_000_000;
 /// An event with the places that later checks point at.
 struct Draft {
     event: Event,
-    /// Where its action stands.
+    /// The position of its action.
     at: Pos,
 }
 

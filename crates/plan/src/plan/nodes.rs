@@ -22,7 +22,7 @@ use crate::text::error::{Faults, Pos, shown};
 pub(crate) struct NodeEntry {
     pub(crate) name: String,
     pub(crate) kind: NodeKind,
-    /// Where its name stands.
+    /// The position of its name.
     pub(crate) at: Pos,
     /// Which entry of the file it comes from.
     pub(crate) entry: usize,

@@ -15,7 +15,7 @@ pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec
         _ => None,
     };
     let seed = text("seed").and_then(|seed| seed.parse().ok());
-    // Whatever else stands there is reported when the file is read.
+    // Whatever else is there is reported when the file is read.
     let clock = match text("clock").as_deref() {
         Some("virtual") => RunClock::Virtual,
         _ => RunClock::Real,

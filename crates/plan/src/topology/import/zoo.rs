@@ -181,7 +181,7 @@ impl Seen {
     }
 }
 
-/// Adds a label, if something of the value can stand in one.
+/// Adds a label, if a part of the value is valid in one.
 fn label(labels: &mut SketchLabels, key: &str, value: &str) {
     let value = names::clean(value);
     if !value.is_empty() {
