@@ -21,7 +21,7 @@ export interface Thing {
   number: number;
 }
 
-/** Figures that are looked at now and then: where there is no row, nothing is known. */
+/** Series that are sampled now and then: between rows, nothing is known. */
 const SAMPLED = new Set<SeriesName>(["connections"]);
 /** Figures of packets: without a packet there is none. */
 const OF_PACKETS = new Set(["delay", "delay_max", "lateness", "lateness_p50", "lateness_p99", "lateness_p999"]);

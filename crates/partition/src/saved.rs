@@ -195,7 +195,7 @@ impl Partition {
     }
 }
 
-/// What tells topologies apart: nodes and links by name, 128 bits as hexadecimal digits.
+/// What distinguishes topologies: nodes and links by name, 128 bits as hexadecimal digits.
 pub fn fingerprint(topology: &Topology) -> String {
     let mut hasher = SipHasher13::new();
     let mut text = |text: &str| {

@@ -77,8 +77,8 @@ impl Best {
         }
         let mut draws = Draws::new(seed, "best");
         let mut best: Option<(Found, Coarse<'_>, Groups)> = None;
-        let few = self.bounded(THRESHOLDS, &whole.graph).max(2);
-        for threshold in thresholds(&whole.graph, cores, few) {
+        let count = self.bounded(THRESHOLDS, &whole.graph).max(2);
+        for threshold in thresholds(&whole.graph, cores, count) {
             let groups = contraction(&whole.graph, threshold);
             let at = whole.contract(&groups);
             if best
@@ -197,8 +197,8 @@ impl Coarse<'_> {
 
     /// The cheapest refinement of a partition.
     fn refined(&self, part: Vec<u16>) -> Found {
-        let few = self.graph.edges() > MANY_EDGES;
-        let tries = IMBALANCES.into_iter().skip(if few { 2 } else { 0 });
+        let is_large = self.graph.edges() > MANY_EDGES;
+        let tries = IMBALANCES.into_iter().skip(if is_large { 2 } else { 0 });
         let tries = tries.map(|imbalance| {
             let mut part = part.clone();
             let limits = self.limits(&part, imbalance);

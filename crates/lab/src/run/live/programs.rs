@@ -258,7 +258,8 @@ impl Programs {
         }
     }
 
-    /// Starts what may start, looks whether what runs is ready, ends what has run too long.
+    /// Starts programs that may start, checks whether running ones are ready, ends those past their
+    /// time-out.
     pub(crate) fn tick(
         &mut self,
         now: Now,

@@ -244,8 +244,8 @@ fn more_than_the_machine_carries_is_overload() {
     assert!(!verdict.blames_noise());
     assert!(drops.shed > run.sent / 3, "{drops:?}");
     assert_eq!(run.delivered + drops.total(), run.sent);
-    // What is inside keeps its time but for the first moments, and of them the first 10 ms show nobody
-    // yet that they are the first of many.
+    // Packets inside leave on time, except at first: the loop cannot yet distinguish the first 10 ms of a
+    // flood from a burst.
     assert!(verdict.late_share < 0.03, "{}", verdict.late_share);
     let causes = verdict.by_cause;
     assert!(causes.other <= 400 && causes.overload > 0, "{causes:?}");
