@@ -72,7 +72,7 @@ impl de::Error for Fault {
         let found = match found {
             Unexpected::Map => "a map".to_owned(),
             Unexpected::Seq => "a list".to_owned(),
-            Unexpected::Unit => "nothing".to_owned(),
+            Unexpected::Unit => "empty".to_owned(),
             Unexpected::Str(text) => format!("`{}`", shown(text)),
             Unexpected::UnitVariant => "the word alone".to_owned(),
             other => other.to_string(),
