@@ -60,7 +60,7 @@ pub(super) struct Overload {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     /// When it arrived.
-    pub(super) came: MachineTime,
+    pub(super) arrived: MachineTime,
     /// How late it would leave its first pipe.
     pub(super) stale: Duration,
     pub(super) is_tcp: bool,
@@ -96,7 +96,7 @@ impl Overload {
         let patience = &mut self.patience[usize::from(frame.is_tcp)];
         let is_stale = frame.stale > self.tolerance && patience.is_over(frame.stale, now);
         // An admitted frame leaves after all work booked before it, and may do so this late.
-        let ahead = frame.came + self.tolerance;
+        let ahead = frame.arrived + self.tolerance;
         let may_refuse = !frame.is_tcp;
         let is_booked = |service: &Service| may_refuse && service.booked_until > ahead;
         let sheds = is_stale || self.service.as_ref().is_some_and(is_booked);
@@ -105,7 +105,7 @@ impl Overload {
             self.service.get_or_insert_with(|| Service::begin(now));
         }
         if let Some(service) = &mut self.service {
-            service.book(frame.came, !sheds);
+            service.book(frame.arrived, !sheds);
         }
         sheds
     }
@@ -183,7 +183,7 @@ impl Service {
         }
     }
 
-    fn book(&mut self, came: MachineTime, enters: bool) {
+    fn book(&mut self, arrived: MachineTime, enters: bool) {
         self.read += 1;
         let mut cost = self.read_cost.unwrap_or_default();
         if enters {
@@ -191,7 +191,7 @@ impl Service {
         }
         let books = Duration::from_nanos(nanos(cost) * 100 / UTILISATION);
         // Not before the arrival: time in which the loop was idle is not saved up for a burst.
-        self.booked_until = self.booked_until.max(came) + books;
+        self.booked_until = self.booked_until.max(arrived) + books;
     }
 
     fn learn(&mut self, now: MachineTime) {
@@ -288,7 +288,7 @@ mod tests {
     /// A frame that is read now, with this staleness.
     fn frame(stale: Duration, is_tcp: bool, now: MachineTime) -> Waiting {
         Waiting {
-            came: now,
+            arrived: now,
             stale,
             is_tcp,
         }
@@ -354,13 +354,13 @@ mod tests {
         now = now + Duration::from_secs(10);
         let mut entered = 0;
         for number in 0..100_000 {
-            let came = now + us(10) * number;
-            entered += u32::from(!overload.sheds(frame(Duration::ZERO, false, came), came));
+            let arrived = now + us(10) * number;
+            entered += u32::from(!overload.sheds(frame(Duration::ZERO, false, arrived), arrived));
         }
         assert!((41_000..=42_000).contains(&entered), "{entered}");
         // TCP is not refused, though the loop is booked.
-        let came = now + us(1_000_000);
-        assert!(!overload.sheds(frame(Duration::ZERO, true, came), came));
+        let arrived = now + us(1_000_000);
+        assert!(!overload.sheds(frame(Duration::ZERO, true, arrived), arrived));
     }
 
     #[test]

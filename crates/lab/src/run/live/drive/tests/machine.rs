@@ -172,10 +172,10 @@ impl TestPlatform {
     /// What has come meanwhile and found no room is lost.
     fn fill_ring(&mut self) {
         let now = self.read().time;
-        let came = self.arrivals.partition_point(|(_, stamp, _)| *stamp <= now);
-        if came > self.machine.ring {
-            self.lost += (came - self.machine.ring) as u64;
-            self.arrivals.drain(self.machine.ring..came);
+        let arrived = self.arrivals.partition_point(|(_, stamp, _)| *stamp <= now);
+        if arrived > self.machine.ring {
+            self.lost += (arrived - self.machine.ring) as u64;
+            self.arrivals.drain(self.machine.ring..arrived);
         }
     }
 }
