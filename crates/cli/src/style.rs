@@ -84,7 +84,7 @@ pub(crate) fn result_is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
+/// Writes a result to standard output. A reader that has gone away (`| head`) is not a failure.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

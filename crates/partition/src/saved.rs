@@ -112,7 +112,7 @@ impl Saved {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Where it is none of a saved partition.
+    /// Where it is not one of a saved partition.
     pub fn from_json(text: &str) -> Result<Self, SavedError> {
         #[derive(Deserialize)]
         struct Head {

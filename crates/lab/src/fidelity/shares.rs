@@ -12,7 +12,7 @@ pub(crate) const EPISODE: Span = Span::from_ms(10);
 /// The most pairs of hosts that have shares of their own; the packets of more pairs count for
 /// their hosts alone.
 const PAIRS_MAX: usize = 8192;
-/// A source that is no node of the topology.
+/// A source that is not a node of the topology.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The share of late packets of something.

@@ -85,8 +85,8 @@ pub enum ScopeError {
 }
 
 /// Moves processes into a scope `unit` (its name ends with `.scope`) of the user's systemd and returns
-/// the scope's group below `mount`, where version 2 is mounted. `bus` is the address of the bus; the
-/// session's own where it is none.
+/// the scope's group below `mount`, where version 2 is mounted. `bus` is the address of the bus; `None`
+/// means the session's own.
 ///
 /// # Errors
 /// See [`ScopeError`].

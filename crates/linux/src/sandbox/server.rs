@@ -165,7 +165,7 @@ impl Server {
         let own_tables =
             buckets > 0 && sys::write_file(boot::CHILD_TABLES, &buckets.to_string()).is_ok();
         let pinned = own_tables.then(boot::of_table_size).unwrap_or_default();
-        // The core's end of a cable is no host: it has no addresses and sends no packets of its
+        // The core's end of a cable is not a host: it has no addresses and sends no packets of its
         // own.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
         let steering = config.offload.then(|| {

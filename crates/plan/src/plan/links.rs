@@ -291,7 +291,7 @@ impl Links {
         labels
     }
 
-    /// The pipes of each entry whose name is no link's own.
+    /// The pipes of each entry whose name is not a link's own.
     pub(crate) fn groups(&self, topology: &Topology) -> BTreeMap<String, Vec<PipeId>> {
         let several = self.entries.iter();
         let several = several.filter(|(name, _)| !self.origin.contains_key(*name));

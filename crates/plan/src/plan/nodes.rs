@@ -319,7 +319,7 @@ const fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// How many members a group has, `Some(None)` for a node that is no group, `None` where that is
+/// How many members a group has, `Some(None)` for a node that is not a group, `None` where that is
 /// wrong; `totals` are the nodes of each kind so far.
 fn count(
     at: Pos,

@@ -304,7 +304,7 @@ impl Allowance {
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
             // Nobody has been held to the allowance yet, so it starts from the rate that proved too
-            // much, the fastest link's. What the core took is no measure: overrun, it takes less.
+            // much, the fastest link's. What the core took is not a measure: overrun, it takes less.
             if !wanted.machine && !self.is_careful {
                 self.speed = wanted.fastest / COST_BYTES_PER_S;
             }

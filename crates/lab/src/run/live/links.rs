@@ -205,7 +205,7 @@ impl Supervisor<'_> {
         self.reshape(before)
     }
 
-    /// The same, except that a host that has died is no failure: an event of its own reports it.
+    /// The same, except that a host that has died is not a failure: an event of its own reports it.
     pub(super) fn follow_calmly(&mut self) -> Result<(), SandboxError> {
         match self.follow() {
             Err(SandboxError::Setup(_)) => Ok(()),

@@ -408,7 +408,7 @@ impl Programs {
         }
     }
 
-    /// Takes note of an end; false when the process is none of these programs.
+    /// Takes note of an end; false when the process is not one of these programs.
     pub(crate) fn ended(&mut self, id: ProgramId, exit: Exit, cpu: Duration, now: Time) -> bool {
         let Some(index) = self.by_id.remove(&id) else {
             return false;

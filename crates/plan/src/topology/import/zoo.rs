@@ -67,7 +67,7 @@ pub(super) struct Seen {
 impl NodeAttributes {
     /// Takes one attribute; `at` is its place in the file.
     pub(super) fn set(&mut self, key: &str, value: &str, at: usize) -> Result<(), Flaw> {
-        // What is no number is no place, which is noted when the node is placed.
+        // What is not a number is not a place, which is noted when the node is placed.
         let number = || Some(value.trim().parse().unwrap_or(f64::NAN));
         let key_lower = key.to_ascii_lowercase();
         if NODE_LABELS.contains(&key_lower.as_str()) {

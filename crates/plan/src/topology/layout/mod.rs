@@ -76,7 +76,7 @@ fn beside_their_routers(sketch: &Sketch, graph: &Graph, places: &mut [Option<(f6
 /// Some nodes with their places.
 type Piece = (Vec<usize>, Vec<(f64, f64)>);
 
-/// Places for all nodes but, in a network that is no tree, those with a single link.
+/// Places for all nodes but, in a network that is not a tree, those with a single link.
 fn automatic(graph: &Graph) -> Vec<Option<(f64, f64)>> {
     let mut places = vec![None; graph.len()];
     // The pieces are placed in rows; each row is as high as its highest piece.

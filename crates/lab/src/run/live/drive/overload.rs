@@ -6,7 +6,7 @@
 //! rules decide which frames of the batch are shed:
 //!
 //! - **Stale.** A frame that would leave its first pipe later than the tolerance is shed once the loop's
-//!   [`Patience`] is used up. Patience exists because a stall of the machine is no flood: the loop may
+//!   [`Patience`] is used up. Patience exists because a stall of the machine is not a flood: the loop may
 //!   catch up with it.
 //! - **Unaffordable.** A packet costs the loop most when it leaves, a path's delay after it was admitted, so
 //!   staleness shows an overload too late. From the first frame shed on, datagrams are therefore admitted at
