@@ -94,7 +94,7 @@ impl Census {
         let since_full = self.full_ns.map(|full| now_ns.saturating_sub(full));
         let is_near = (self.last..=self.last.saturating_add(PENDING_MAX as i32)).contains(&last);
         let full = since_full.is_none_or(|since| since >= FULL_NS) || !is_near;
-        let is_first = self.full_ns.is_none();
+        let old = self.full_ns.is_none();
         let mut numbers: Vec<i32> = self.pending.iter().map(|&(pid, _)| pid).collect();
         if full {
             self.full_ns = Some(now_ns);
@@ -104,11 +104,7 @@ impl Census {
             numbers.extend(self.last + 1..=last);
         }
         // When numbers have wrapped around, or at first, the range in between means nothing.
-        self.last = if is_near && !is_first {
-            self.last
-        } else {
-            last
-        };
+        self.last = if is_near && !old { self.last } else { last };
         let mut arrivals = Vec::new();
         let mut empty = HashSet::new();
         for pid in numbers {
