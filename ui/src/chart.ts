@@ -317,7 +317,7 @@ function logRange(from: number, low: number | null, high: number | null): [numbe
   return [Math.min(bottom, top / 10), top];
 }
 
-/** What looks are usually apart. */
+/** The usual gap between samples. */
 function gap(all: Points[]): number {
   const gaps = all.flatMap(({ x }) => x.slice(1).map((at, n) => at - x[n]!)).filter((gap) => gap > 0).sort((a, b) => a - b);
   return gaps[gaps.length >> 1] ?? 0;

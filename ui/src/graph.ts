@@ -86,7 +86,7 @@ const SHADES: Record<Shade, { label: string; steps: string[] }> = {
   queue: { label: "queue", steps: ["empty", "to 20 % of the longest", "40 %", "60 %", "80 %", "100 %"] },
 };
 
-/** Beyond so many links lines are straight and single. */
+/** With more links than this, lines are straight and single. */
 const MANY = 600;
 
 export class Graph {

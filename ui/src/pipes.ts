@@ -40,7 +40,7 @@ export function pipeCharts(context: Context, pipes: Pipe[]): HTMLElement {
   );
 }
 
-/** Charts show so many at a time. */
+/** The most pipes that charts show at a time. */
 const TOGETHER = 6;
 
 export class Pipes {

@@ -21,11 +21,11 @@ export interface Thing {
   number: number;
 }
 
-/** Figures that are looked at now and then: where there is no row, nothing is known. */
+/** Series that are sampled now and then: between rows, nothing is known. */
 const SAMPLED = new Set<SeriesName>(["connections"]);
 /** Figures of packets: without a packet there is none. */
 const OF_PACKETS = new Set(["delay", "delay_max", "lateness", "lateness_p50", "lateness_p99", "lateness_p999"]);
-/** Of gauges the last value stands. */
+/** Several rows of a gauge become the last value. */
 const GAUGES = new Set(["inside", "memory", "tasks"]);
 
 export function things(run: Run, series: SeriesName): Thing[] {
@@ -149,7 +149,7 @@ function windowsOf(thing: Thing): Window[] {
   return [...(fetched.get(thing.track) ?? []), ...own].sort((a, b) => a.from_ns - b.from_ns);
 }
 
-/** From so many columns in view on, rows would only be noise. */
+/** With this many columns in view or more, rows would only be noise. */
 const COLUMNS_MAX = 250;
 
 /** A figure in a stretch of time, at the resolution that serves it. */

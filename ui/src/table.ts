@@ -7,7 +7,7 @@ export interface Column<T> {
   name: string;
   /** What is shown. */
   text: (row: T) => string | HTMLElement | null;
-  /** What it is sorted by; figures stand on the right. */
+  /** What it is sorted by; figures are aligned to the right. */
   value?: (row: T) => number | string | null | undefined;
   figure?: boolean;
   title?: string;
@@ -19,7 +19,7 @@ interface TableOptions<T> {
   rows: T[];
   /** The column that it is sorted by at first, and whether the largest comes first; as it is without. */
   sort?: [string, boolean];
-  /** What a search looks at; without, there is none. */
+  /** The text that a search matches; without it, there is no search. */
   search?: (row: T) => string;
   /** A row is chosen: by the button in its first cell. */
   choose?: (row: T) => void;

@@ -242,7 +242,7 @@ async function live() {
   const killed = await open(file("killed.html"));
   check((await killed.page.title()) === "killed: cut off", `the title of a killed run: ${await killed.page.title()}`);
   const said = await killed.page.textContent("body");
-  check(said.includes("the run was cut off") && said.includes("there is no summary.json"), "what is missing is told");
+  check(said.includes("the run was cut off") && said.includes("there is no summary.json"), "what is missing is listed");
   check((await killed.page.locator(".graph canvas").count()) > 0, "the topology of a killed run is drawn");
   check(said.includes("work"), "its programs are shown");
   await quiet("killed", killed);

@@ -42,7 +42,7 @@ pub struct Filter {
     chain: Chain,
 }
 
-/// Terms from left to right, each joined to all that stands before it.
+/// Terms from left to right, each joined to all before it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Chain(Vec<(Join, Term)>);
 

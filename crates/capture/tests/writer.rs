@@ -118,11 +118,11 @@ fn perform<W: Write>(writer: &mut Writer<W>, steps: &[Step], interfaces: usize) 
             }
             Step::Flush => writer.flush(),
         };
-        assert!(result.is_ok() || done.is_ok(), "an error is told once");
+        assert!(result.is_ok() || done.is_ok(), "an error is reported once");
         result = result.and(done);
     }
     let done = writer.finish(Time::ZERO, Time::MAX);
-    assert!(result.is_ok() || done.is_ok(), "an error is told once");
+    assert!(result.is_ok() || done.is_ok(), "an error is reported once");
     result.and(done)
 }
 

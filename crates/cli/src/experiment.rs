@@ -64,7 +64,7 @@ pub(crate) fn load(
             let plan = Plan::load(&text, &file.display().to_string(), &list, elements)?;
             (plan, text)
         }
-        // A file that is no text: the plan's own reader explains what is wrong with it.
+        // A file that is not text: the plan's own reader explains what is wrong with it.
         None => (Plan::from_file_with(file, &list)?, String::new()),
     };
     let dir = file

@@ -165,7 +165,9 @@ fn finished(args: &Args, summary: &Summary) -> Exit {
     match Saved::from_json(&json) {
         Ok(saved) if args.json => style::notice(result::text(&saved, Style::stderr()).trim_end()),
         Ok(saved) => style::print(&result::text(&saved, Style::stdout())),
-        Err(error) => style::problem(format_args!("the summary cannot be shown: {error}")),
+        Err(error) => style::problem(format_args!(
+            "the summary cannot be shown: {error}; please report this"
+        )),
     }
     exit
 }

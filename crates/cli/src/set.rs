@@ -140,7 +140,7 @@ fn switch(args: &Args) -> Result<String, Problem> {
         };
         control.ask(&request, &[])
     };
-    // A router's name is no link's, unless somebody has called a link so.
+    // A router's name is not a link's, unless somebody has called a link so.
     let answer = ask(Some(args.link.clone()), None).or_else(|refused| match refused {
         ControlError::Refused(_) => {
             ask(None, Some(args.link.clone())).map_err(|other| match other {

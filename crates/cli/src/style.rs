@@ -84,7 +84,7 @@ pub(crate) fn result_is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
+/// Writes a result to standard output. A reader that has gone away (`| head`) is not a failure.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -134,7 +134,7 @@ pub(crate) fn name(text: &str) -> String {
     name
 }
 
-/// JSON with escapes for what could steer a terminal. In valid JSON that stands within texts alone.
+/// JSON with escapes for what could steer a terminal. Valid JSON has such characters in its strings alone.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

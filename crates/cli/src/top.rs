@@ -84,8 +84,8 @@ pub(crate) fn main(args: &Args) -> Exit {
     })
 }
 
-/// What an answer is of: a second, which several answers may be of, or in virtual time the time that has been
-/// reached; `None` in the first second.
+/// What distinguishes an answer from the one before: the second that it describes, or in virtual time the time
+/// that has been reached; `None` in the first second.
 fn moment(top: &Top) -> Option<u64> {
     match (&top.simulation, top.second) {
         (Some(_), _) => Some(top.time_s.to_bits()),

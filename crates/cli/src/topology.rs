@@ -248,7 +248,7 @@ fn kinds(all: bool) -> String {
     text
 }
 
-/// `head` and `text`, wrapped to lines of 98 columns that stand below the beginning of `text`.
+/// `head` and `text`, wrapped to lines of 98 columns, indented to the beginning of `text`.
 fn hanging(head: &str, text: &str) -> String {
     const COLUMNS: usize = 98;
     let indent = head.chars().count();

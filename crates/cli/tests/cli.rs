@@ -74,7 +74,7 @@ fn assert_refused(args: &[&str], part: &str) {
 fn every_command_has_help() {
     let all = stdout(&longhaul(&["--help"]));
     assert!(all.contains("Examples:") && all.contains("Exit codes"));
-    // Names stand two columns from the edge, what is said of them further in.
+    // Names are indented by two columns, what is said of them by more.
     let lines = all.lines().skip_while(|line| *line != "Commands:");
     let lines = lines.skip(1).take_while(|line| !line.is_empty());
     let named = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
@@ -554,7 +554,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(stderr(&output), "");
 }
 
-/// What the documents show must work as it stands.
+/// What the documents show must work unchanged.
 #[test]
 fn the_readmes_experiment_is_valid() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");

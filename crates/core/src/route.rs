@@ -222,7 +222,7 @@ impl Routes {
     }
 
     /// The one pipe that leads from a place to node `to`, as far as a table says so: `None` at the ends
-    /// of paths, where several share packets, and for a `to` that is no node, for all of which see
+    /// of paths, where several share packets, and for a `to` that is not a node, for all of which see
     /// [`Routes::next_hop`].
     #[inline]
     pub(crate) fn next_at(&self, place: Place, to: u32) -> Option<PipeId> {

@@ -203,7 +203,7 @@ impl Decimal {
 /// zero, and what is not zero must not become it.
 ///
 /// # Errors
-/// It is no number, has none of these units, or is too large or too small.
+/// It is not a number, has none of these units, or is too large or too small.
 pub fn quantity(
     text: &str,
     what: &str,

@@ -66,7 +66,7 @@ fn nothing_else_counts() {
 fn ports_are_those_of_protocols_that_have_them() {
     for protocol in 0..=255 {
         let of = |ports| flow_hash(&ipv4(1, 2, protocol, ports, 0), 7);
-        // ESP's index stands where ports would; AH's follows four bytes later.
+        // ESP's index is where ports would be; AH's follows four bytes later.
         let counts = [6, 17, 33, 50, 132, 136].contains(&protocol);
         assert_eq!(of([10, 20]) != of([10, 21]), counts, "{protocol}");
     }

@@ -8,7 +8,7 @@ mod links;
 
 use links::table::Table;
 
-/// All figures are as theory has them, and as they stand in the documentation.
+/// All figures are as theory has them, and as the documentation has them.
 fn check(table: fn() -> Table) {
     let table = table();
     let misses = table.misses();

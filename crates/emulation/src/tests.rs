@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::{Clocks, Emulation, Outcome, Stop, VirtualConfig, VirtualRun, Watch};
 
-/// Clocks that stand still.
+/// Clocks that never advance.
 const STOPPED: Clocks<'static> = Clocks {
     now: &|| Duration::ZERO,
     cpu_time: &|| Duration::ZERO,

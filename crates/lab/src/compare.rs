@@ -26,7 +26,7 @@ use crate::saved::{self, SavedError, SummaryFile};
 
 /// Lateness explains no larger share of a completion time than this.
 const EXPLAINED_MAX: f64 = 0.05;
-/// Counts may differ by so many standard deviations of the difference of two Poisson counts: 0.3 %
+/// Counts may differ by this many standard deviations of the difference of two Poisson counts: 0.3 %
 /// of links that are equal differ by more.
 const DEVIATIONS: f64 = 3.0;
 

@@ -1,7 +1,8 @@
 //! The control socket: how other processes change a run that is under way.
 //!
 //! `control.sock` in the run folder takes `SOCK_SEQPACKET` connections of the run's own user; a run in
-//! virtual time has the same path as an abstract name (unix(7)), which is no file. A message is one JSON object; a connection may send several requests, each answered in turn.
+//! virtual time has the same path as an abstract name (unix(7)), which is not a file. A message is one JSON
+//! object; a connection may send several requests, each answered in turn.
 //!
 //! The requests are the variants of [`Request`], the answers those of [`Reply`]: an object with the
 //! variant's name as its only key. docs/control.md describes them for programs in any language.
@@ -402,7 +403,7 @@ impl Control {
         let run = run.canonicalize().unwrap_or_else(|_| run.to_owned());
         let path = run.join("control.sock");
         let channel = match Channel::connect(&path) {
-            // A run in virtual time has a name that is no file.
+            // A run in virtual time has a name that is not a file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let none = |_| ControlError::NoRun;
                 Channel::connect_abstract(&path).map_err(none)?

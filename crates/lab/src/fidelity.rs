@@ -1,4 +1,4 @@
-//! The verdict: did the emulation keep its promise, and what of the run still holds.
+//! The verdict: how exact the emulation was, and which figures of the run hold.
 //!
 //! The loop measures each packet ([`meter`]): its **error** is when the kernel put it on its host's
 //! cable, minus its due time, plus its **shift** (how much later than its stamp it had to enter the

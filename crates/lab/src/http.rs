@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn what_is_no_http_is_bad() {
         let fields = "X: y\r\n".repeat(FIELDS_MAX + 1);
-        let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
-        for text in ["\u{1}\u{2}\r\n\r\n", "{\"hosts\": {}}\n", &many] {
+        let too_many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        for text in ["\u{1}\u{2}\r\n\r\n", "{\"hosts\": {}}\n", &too_many] {
             assert!(matches!(parse(text.as_bytes()), Parsed::Bad), "{text}");
         }
     }

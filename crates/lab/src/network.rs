@@ -4,7 +4,7 @@
 //! before its summary. Parameters are those at t = 0; the series record what events change.
 //!
 //! Left out: networks with more than [`PIPES_MAX`] pipes, of which the file says only how large they are;
-//! and whatever of a program's command line or environment is nobody's business.
+//! and command lines and environments of programs, which may hold secrets.
 
 use longhaul_core::params::LossModel;
 use longhaul_core::topology::{Node, NodeKind, Pipe};

@@ -4,8 +4,8 @@
 //! [`expected_traffic`] makes the matrix. Delays count with the least value that events of the file bring
 //! them to, so that no cut is ever closer than the partition's look-ahead.
 //!
-//! Left out: changes by command during a run; whoever runs several cores refuses those that would
-//! fall below the look-ahead.
+//! Left out: changes by command during a run; a run on several cores refuses those that would
+//! make a delay shorter than the look-ahead.
 
 pub mod expected_traffic;
 
@@ -71,7 +71,7 @@ impl<'a> Network<'a> {
         Self::weighed(plan, By::Node, Weighing::default())
     }
 
-    /// The network of a plan, ready to be split as a run is whose work costs so much.
+    /// The network of a plan, ready to be split for a run whose work has these costs.
     pub fn with_costs(plan: &'a Plan, costs: Costs) -> Self {
         let weighing = Weighing {
             costs,
@@ -173,7 +173,7 @@ impl<'a> Network<'a> {
         Prediction::by_pipe(&self.parts(), cores, owner)
     }
 
-    /// What cannot be as asked for with so many cores, as sentences for the user.
+    /// Why a split over this many cores cannot be what was asked for, as sentences for the user.
     pub fn limits(&self, cores: u16) -> Vec<String> {
         let mut notes = Vec::new();
         let (nodes, groups) = (self.topology.nodes().len(), self.by_node.groups.count);

@@ -25,7 +25,7 @@ use crate::report::Extent;
 use crate::summary::Summary;
 use linux_machine::LinuxMachine;
 
-/// Runs a plan and returns what came of it, which is also in the run folder.
+/// Runs a plan and returns its summary, which is also in the run folder.
 ///
 /// Call it while the process has one thread.
 pub fn run(

@@ -1,4 +1,4 @@
-//! `summary.json`: what a run was and what came of it. The names are documented in
+//! `summary.json`: what a run was, and its results. The names are documented in
 //! docs/summary.md and do not change lightly.
 
 use longhaul_core::Time;
@@ -281,9 +281,9 @@ pub struct PartitionSummary {
     pub cut_pipes: usize,
     /// The least delay of these; `null` where there is none.
     pub lookahead_ns: Option<u64>,
-    /// What was expected of it.
+    /// The loads that were expected.
     pub predicted: Load,
-    /// What came of it.
+    /// The loads that were measured.
     pub measured: Load,
     /// Packets that entered or were created.
     pub edge_packets: u64,

@@ -162,7 +162,7 @@ fn socket_address(path: &Path) -> io::Result<(SocketAddrUnix, Option<std::fs::Fi
     Ok((SocketAddrUnix::new(bytes)?, folder))
 }
 
-/// The address of an abstract name (unix(7)): `path` behind a zero byte. It is no file, and goes with
+/// The address of an abstract name (unix(7)): `path` behind a zero byte. It is not a file, and goes with
 /// the socket however its process ends.
 fn abstract_address(path: &Path) -> io::Result<SocketAddrUnix> {
     let address = SocketAddrUnix::new_abstract_name(path.as_os_str().as_bytes());

@@ -132,7 +132,7 @@ pub fn parse(bytes: &[u8]) -> (Vec<Connection>, u64) {
             _ => unread += 1,
         }
     }
-    // The rest begins with what is no message.
+    // The rest begins with what is not a message.
     (list, unread + u64::from(end < bytes.len()))
 }
 

@@ -378,7 +378,7 @@ impl Sandbox {
     }
 
     /// Creates hosts and their cables; they are up and addressed when this returns.
-    /// `progress` hears how many are, and says whether to go on.
+    /// `progress` is called with how many are, and returns whether to go on.
     pub fn add_hosts(
         &mut self,
         hosts: &[HostConfig],

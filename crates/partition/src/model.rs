@@ -65,7 +65,7 @@ pub fn crossings(efficiency: f64) -> f64 {
     1.0 / efficiency - 1.0
 }
 
-/// The efficiency at so many crossings of a packet.
+/// The efficiency at this mean number of crossings per packet.
 pub fn efficiency(crossings: f64) -> f64 {
     1.0 / (1.0 + crossings)
 }

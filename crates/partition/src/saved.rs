@@ -112,7 +112,7 @@ impl Saved {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Where it is none of a saved partition.
+    /// Where it is not one of a saved partition.
     pub fn from_json(text: &str) -> Result<Self, SavedError> {
         #[derive(Deserialize)]
         struct Head {
@@ -195,7 +195,7 @@ impl Partition {
     }
 }
 
-/// What tells topologies apart: nodes and links by name, 128 bits as hexadecimal digits.
+/// What distinguishes topologies: nodes and links by name, 128 bits as hexadecimal digits.
 pub fn fingerprint(topology: &Topology) -> String {
     let mut hasher = SipHasher13::new();
     let mut text = |text: &str| {

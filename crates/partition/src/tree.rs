@@ -8,7 +8,7 @@
 //! behind all nodes that it leads to.
 //!
 //! Hosts with one link to a node that forwards are *leaves*: all leaves of a node share its ways,
-//! so trees stand between the nodes they are attached to.
+//! so trees lie between the nodes they are attached to.
 
 use longhaul_core::route::{NextHop, Routes};
 use longhaul_core::topology::NodeKind;
@@ -50,7 +50,7 @@ pub(crate) struct Tree {
     /// By node: the search that met it last.
     met: Vec<u32>,
     search: u32,
-    /// By node: where its next pipes stand.
+    /// By node: where its next pipes are.
     spans: Vec<(u32, u32)>,
     next: Vec<PipeId>,
     order: Vec<NodeId>,

@@ -1,11 +1,10 @@
 //! Packets that a host's shaper releases before their turn, where the host hands over super-packets.
 //!
 //! These are what its token bucket passes at once, a super-packet, and what has accumulated during a
-//! stall of the machine. A real network card would
-//! keep these packets in its host's queue and drop none, so the link gets that much room beside what
-//! its queue holds. This concerns live hosts and is no property of the network, so pipes do not know
-//! it: [`EarlyRelease::lengthen`] lengthens a pipe's queue, and the caller keeps the pipe's own
-//! parameters.
+//! stall of the machine. A real network card would keep these packets in its host's queue and drop
+//! none, so the link gets that much room beside what its queue holds. This concerns live hosts and is
+//! no property of the network, so pipes do not know it: [`EarlyRelease::lengthen`] lengthens a pipe's
+//! queue, and the caller keeps the pipe's own parameters.
 //!
 //! Left out: links where packets wait for more than a constant rate. How much waits there is
 //! unknown, so their hosts hand over packets one by one.

@@ -1,6 +1,6 @@
 //! The experiment file: text to typed values, with the place of every problem.
 //!
-//! Three steps: YAML becomes a tree of texts that remember where they stand ([`crate::text`]);
+//! Three steps: YAML becomes a tree of texts with their positions ([`crate::text`]);
 //! overrides change the tree ([`set`]); the tree becomes the types of [`spec`] ([`decode`]),
 //! from which the JSON Schema is generated too. What the values mean together is checked by
 //! [`crate::plan`].

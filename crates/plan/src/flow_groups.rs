@@ -247,7 +247,7 @@ impl Pairs {
         match self {
             Self::List(list) => list.len(),
             Self::All(from, to) => {
-                // No host stands twice in either list.
+                // No host is twice in either list.
                 let from_set: HashSet<&NodeId> = from.iter().collect();
                 let own = to.iter().filter(|to| from_set.contains(to)).count();
                 from.len() * to.len() - own

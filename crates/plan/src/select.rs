@@ -111,12 +111,12 @@ impl Budget {
     }
 }
 
-/// Whether a text that is nothing's own name is to stand for several things.
+/// Whether a text is a set, if it is not a name.
 pub(crate) fn is_set(text: &str) -> bool {
     text == ALL || text.contains('=') || Glob::is_pattern(text)
 }
 
-/// The members that `text` stands for, in order and at least one; `text` is no member's own name.
+/// The members that `text` stands for, in order and at least one; `text` is not a member's own name.
 /// With `briefly`, an error may leave out the list of members, which takes long to make.
 pub(crate) fn find<U: Universe>(
     universe: &U,

@@ -1,4 +1,4 @@
-//! Texts that remember where they stand: YAML as a tree ([`tree`]), and problems that point into it
+//! Texts with their positions: YAML as a tree ([`tree`]), and problems that point into it
 //! ([`error`]).
 
 pub(crate) mod error;

@@ -157,7 +157,7 @@ impl<'a> V6<'a> {
     }
 
     /// Walks the extension headers; `None` if they do not fit in the packet. A header that is
-    /// not an extension header, or stands where it may not, counts as the upper layer.
+    /// not an extension header, or is where it may not be, counts as the upper layer.
     pub(crate) fn upper(&self) -> Option<Upper<'a>> {
         let (mut named_at, mut at) = (6, IPV6_LEN);
         let (mut part, mut routing_type_at) = (Part::Whole, None);

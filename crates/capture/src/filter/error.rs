@@ -27,7 +27,7 @@ impl fmt::Display for FilterError {
     }
 }
 
-/// A text of the filter as it may stand in a message: cut, and nothing that steers a terminal.
+/// A text of the filter as messages quote it: cut, and nothing that steers a terminal.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN: usize = 60;
     let mut short: String = text

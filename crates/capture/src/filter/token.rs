@@ -1,4 +1,4 @@
-//! The words and signs of a filter's text, and where they stand.
+//! The words and signs of a filter's text, and their positions.
 
 use super::error::{FilterError, shown};
 

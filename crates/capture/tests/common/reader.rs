@@ -116,7 +116,7 @@ pub(crate) fn read(mut bytes: &[u8]) -> File {
             break;
         }
         let (block, rest) = bytes.split_at(len);
-        assert_eq!(block[4..8], block[len - 4..], "the length stands twice");
+        assert_eq!(block[4..8], block[len - 4..], "both lengths agree");
         assert_eq!(is_first, kind == 0x0a0d_0d0a, "one section, first");
         is_first = false;
         block_of(&mut file, kind, Body(&block[8..len - 4]));

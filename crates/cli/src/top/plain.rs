@@ -18,7 +18,7 @@ const CORES: usize = 32;
 /// Clears the screen from the cursor, which it puts at the top.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Shows the run each second until it ends, which is no error.
+/// Shows the run each second until it ends, which is not an error.
 pub(super) fn watch(args: &Args) -> Result<(), ControlError> {
     let control = Control::connect(args.run.as_deref())?;
     let request = Request::Top {

@@ -33,7 +33,7 @@ events:
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    /// `name` tells apart the tests of a binary.
+    /// `name` distinguishes the tests of a binary.
     pub(crate) fn new(name: &str) -> Self {
         let tests = env!("CARGO_CRATE_NAME");
         let name = format!("longhaul-{tests}-{}-{name}", std::process::id());

@@ -17,15 +17,15 @@ programs:
   send: { on: a, run: '$BENCH udp-send --to b:5000 --size 100 --rate 500 --count 500', after: recv }
 ";
 
-/// What came of it: the exit code, the summary in the run folder, and the folders of attempts there.
-struct Came {
+/// The outcome: the exit code, the summary in the run folder, and the folders of attempts there.
+struct Finished {
     code: i32,
     summary: Value,
     attempts: Vec<String>,
 }
 
-/// Runs an experiment on a machine that stands still as the fault says.
-fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
+/// Runs an experiment on a machine that stalls as the fault says.
+fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Finished {
     let file = lab.write("attempts.yaml", text);
     let out = lab.dir().join("attempts");
     let [file, folder] = [&file, &out].map(|path| path.to_str().unwrap());
@@ -45,7 +45,7 @@ fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
             assert!(out.join(attempt).join(file).exists(), "{attempt}/{file}");
         }
     }
-    Came {
+    Finished {
         code,
         summary,
         attempts,
@@ -56,10 +56,10 @@ fn run(lab: &Lab, text: &str, fault: &str, more: &[&str]) -> Came {
 fn a_run_that_stalled_is_repeated_until_it_is_good_enough() {
     let lab = Lab::new();
     let stalls = "stall:5ms/100ms";
-    let came = run(&lab, FLOW, stalls, &["--attempts", "3"]);
-    assert_eq!(came.code, 3, "{:#}", came.summary["verdict"]);
-    assert_eq!(came.attempts, ["attempt-1", "attempt-2", "attempt-3"]);
-    let attempts = came.summary["attempts"].as_array().unwrap();
+    let finished = run(&lab, FLOW, stalls, &["--attempts", "3"]);
+    assert_eq!(finished.code, 3, "{:#}", finished.summary["verdict"]);
+    assert_eq!(finished.attempts, ["attempt-1", "attempt-2", "attempt-3"]);
+    let attempts = finished.summary["attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 3);
     for attempt in attempts {
         assert_ne!(attempt["state"], "faithful", "{attempt}");
@@ -71,24 +71,24 @@ fn a_run_that_stalled_is_repeated_until_it_is_good_enough() {
         .map(|it| (it["state"].clone(), &it["late_share"]));
     let best = shares.map(|(state, share)| (state != "degraded", share.as_f64().unwrap()));
     let best = best.min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
-    assert_eq!(came.summary["verdict"]["late_share"], best.1);
-    assert!(came.summary["verdict"]["by_cause"]["stall"].as_u64() > Some(0));
+    assert_eq!(finished.summary["verdict"]["late_share"], best.1);
+    assert!(finished.summary["verdict"]["by_cause"]["stall"].as_u64() > Some(0));
 
     // The folder is a run's: refused without --force, overwritten with it.
-    let came = run(
+    let finished = run(
         &lab,
         FLOW,
         "",
         &["--attempts", "5", "--accept", "degraded", "--force"],
     );
     // Only what was worse than accepted is repeated.
-    let attempts = came.summary["attempts"].as_array().unwrap();
-    assert_eq!(attempts.len(), came.attempts.len());
+    let attempts = finished.summary["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), finished.attempts.len());
     let (last, earlier) = attempts.split_last().unwrap();
     let is_broken = |attempt: &Value| attempt["state"] == "broken";
     assert!(earlier.iter().all(is_broken), "{attempts:?}");
     assert_eq!(
-        came.code,
+        finished.code,
         if is_broken(last) { 3 } else { 0 },
         "{attempts:?}"
     );
@@ -101,6 +101,6 @@ fn a_run_that_fails_is_not_repeated() {
 topology: { nodes: { a: {} } }
 programs: { work: { on: a, run: sh -c 'sleep 0.3; exit 7' } }
 ";
-    let came = run(&lab, failing, "stall:5ms/100ms", &["--attempts", "3"]);
-    assert_eq!((came.code, came.attempts.len()), (1, 1));
+    let finished = run(&lab, failing, "stall:5ms/100ms", &["--attempts", "3"]);
+    assert_eq!((finished.code, finished.attempts.len()), (1, 1));
 }

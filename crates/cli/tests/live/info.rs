@@ -2,7 +2,7 @@
 
 use crate::lab::Lab;
 
-const TOLD: &str = "
+const ASKED: &str = "
 name: asked
 topology:
   nodes: { a: {}, b: {}, idle: {}, r: { kind: router } }
@@ -13,7 +13,7 @@ programs:
 
 pub(crate) fn check_inside(lab: &Lab) {
     let ask = "  ask: { on: a, run: python3 $DIR/info.py ask, after: spin }\n";
-    let outcome = lab.succeed(&format!("{TOLD}{ask}"));
+    let outcome = lab.succeed(&format!("{ASKED}{ask}"));
     assert_eq!(outcome.log("ask.out"), "done\n", "{outcome}");
 }
 
@@ -27,7 +27,7 @@ fn hostile_clients_get_nothing_and_cost_others_nothing() {
     let lab = Lab::new();
     let hostile = "  hostile: { on: [a, b], run: python3 $DIR/info.py hostile }\n";
     let ask = "  ask: { on: a, run: python3 $DIR/info.py ask, after: [spin, hostile] }\n";
-    let outcome = lab.succeed(&format!("{TOLD}{hostile}{ask}"));
+    let outcome = lab.succeed(&format!("{ASKED}{hostile}{ask}"));
     for log in ["hostile@a.out", "hostile@b.out", "ask.out"] {
         assert_eq!(outcome.log(log), "done\n", "{outcome}");
     }
@@ -41,7 +41,7 @@ fn the_command_shows_the_same_outside() {
     run: sh -c 'until [ -e done ]; do sleep 0.02; done'
     after: spin
 ";
-    let mut run = lab.start(&(TOLD.to_owned() + hold));
+    let mut run = lab.start(&(ASKED.to_owned() + hold));
     run.wait_for("spin.out", "up");
     let folder = run.out().to_str().unwrap().to_owned();
     let (code, json, stderr) = lab.ask(&["hosts", "--json", "--run", &folder]);

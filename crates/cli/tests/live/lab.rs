@@ -352,7 +352,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Sends a signal; a process that is gone is no error.
+/// Sends a signal; a process that is gone is not an error.
 pub(crate) fn signal(pid: u32, name: &str) {
     let status = Command::new("sh")
         .args(["-c", &format!("kill -{name} {pid}")])

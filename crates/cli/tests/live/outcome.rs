@@ -1,4 +1,4 @@
-//! What came of a run, and what must hold of every summary.
+//! The outcome of a run, and what must hold of every summary.
 
 use std::fs;
 use std::path::{Path, PathBuf};

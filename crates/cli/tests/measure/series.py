@@ -40,9 +40,9 @@ def main():
         f"SELECT sum(entered)::bigint, sum(delivered)::bigint, sum(dropped)::bigint FROM '{run}/series/core/*.parquet'"
     )
     check("core", list(core.fetchall()[0]), whole)
-    for told in summary["series"]:
-        rows = duckdb.sql(f"SELECT count(*) FROM '{run}/series/{told['name']}/*.parquet'").fetchall()[0][0]
-        check(told["name"], rows, told["rows"])
+    for entry in summary["series"]:
+        rows = duckdb.sql(f"SELECT count(*) FROM '{run}/series/{entry['name']}/*.parquet'").fetchall()[0][0]
+        check(entry["name"], rows, entry["rows"])
 
 
 main()

@@ -138,7 +138,7 @@ measure: { every: 3 ms, format: csv }
         assert_eq!(row.whole("start_ns") % 3_000_000, 0);
     }
     for row in &busy[1..busy.len() - 1] {
-        assert_eq!(row.whole("busy_ns"), 3_000_000, "it never stands still");
+        assert_eq!(row.whole("busy_ns"), 3_000_000, "the pipe is always busy");
     }
     let core = run.rows("core");
     assert!(core.len() < busy.len() + 20, "idle seconds have no rows");

@@ -5,8 +5,8 @@
 //! dropped, as a switch does. A frame for a group (the limited broadcast 255.255.255.255, 224/4, ff00::/8)
 //! is flooded to every neighbour except the one that it came from. Lans that are joined directly are one
 //! broadcast domain, and a tree ([`Topology::new`](crate::Topology::new) refuses rings), so a frame passes
-//! each of them once. Hosts receive every copy, and their kernels drop those of groups that nobody joined;
-//! routers receive theirs and forward none out of the segment.
+//! each of them once. Hosts receive every copy, and their kernels drop those of groups that no program has
+//! joined; routers receive theirs and forward none out of the segment.
 //!
 //! Copies count as created, less the one that is the frame itself. A copy for which there is no free slot
 //! counts as such and as nothing else. A frame for a group with no receiver has no route.

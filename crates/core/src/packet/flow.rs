@@ -41,8 +41,8 @@ pub fn flow_hash(frame: &[u8], seed: u64) -> u64 {
     SipHasher13::new_with_keys(seed, 0).hash(&key.bytes[..usize::from(key.len)])
 }
 
-/// What tells flows apart: both addresses, then the ports, then the protocol. The length tells
-/// the versions apart.
+/// What distinguishes flows: both addresses, then the ports, then the protocol. The length distinguishes
+/// the versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     bytes: [u8; 37],

@@ -68,7 +68,7 @@ impl Horizons {
 mod tests {
     use super::*;
 
-    /// Cores `a`, `b`, … with links of so many microseconds in either direction.
+    /// Cores `a`, `b`, … with links of these delays in microseconds, in either direction.
     fn horizons(links: &[(char, char, u64)], cores: usize) -> Horizons {
         let mut direct = vec![Span::MAX; cores * cores];
         for &(x, y, us) in links {

@@ -408,7 +408,7 @@ mod tests {
         };
         let fq_codel = FqCodel::default();
         let codel = CoDel::default();
-        let many = NonZeroU32::new(65_537).unwrap();
+        let too_many = NonZeroU32::new(65_537).unwrap();
         #[rustfmt::skip]
         let disciplines = [
             (Discipline::Red(Red { min: 30, ..red }), "min: 10 KiB"),
@@ -416,7 +416,7 @@ mod tests {
             (Discipline::CoDel(CoDel { interval: Span::ZERO, ..codel }), "interval: 100 ms"),
             (Discipline::Pie(Pie { update: Span::ZERO, ..Pie::default() }), "update: 15 ms"),
             (Discipline::FqCodel(FqCodel { quantum: 0, ..fq_codel }), "quantum: 1514 B"),
-            (Discipline::FqCodel(FqCodel { flows: many, ..fq_codel }), "at most 65536"),
+            (Discipline::FqCodel(FqCodel { flows: too_many, ..fq_codel }), "at most 65536"),
         ];
         assert_eq!(Discipline::Red(red).validate(), Ok(()));
         let plain = PipeParams::default;

@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(normal_cdf(0.0), 0.5);
     }
 
-    /// Figures of every size, among them what is no number.
+    /// Figures of every size, among them what is not a number.
     fn figure() -> impl Strategy<Value = f64> {
         prop_oneof![
             Just(0.0),

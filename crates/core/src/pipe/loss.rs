@@ -57,7 +57,7 @@ impl Loss {
 
     /// Changes the loss. The stream goes on where it was; a block or a list starts anew where it
     /// is another; a chain with new probabilities stays in the state it is in, so that a ramp of
-    /// many small steps is the chain that it looks like.
+    /// many small steps changes one chain gradually.
     pub(crate) fn set(&mut self, model: &LossModel) {
         let (probability, new) = parts(model);
         self.probability = probability;

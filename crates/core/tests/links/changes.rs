@@ -100,7 +100,7 @@ fn corrupt(table: &mut Table) {
     let counted = line.counters().corrupted.abs_diff(hit);
     let asked = asked.exact("packets hit and not counted", 0, counted);
     let asked = asked.exact("packets with more than one bit flipped", 0, odd);
-    let asked = asked.exact("UDP checksums that do not tell", 0, sound);
+    let asked = asked.exact("UDP checksums that do not reveal it", 0, sound);
     let asked = asked.exact("changed IP headers", 0, headers);
     asked.exact(
         "bytes behind the IP header that are never hit",

@@ -1,4 +1,4 @@
-//! Figures beside their theory, and where they stand in a Markdown file.
+//! Figures beside their theory, and their table in a Markdown file.
 
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ impl Table {
         missed.map(Figure::row).collect()
     }
 
-    /// The table with its markers, as it stands in a Markdown file.
+    /// The table with its markers, as a Markdown file has it.
     pub(crate) fn block(&self) -> String {
         let mut text = format!("{}\n\n", marker(self.name, "begin"));
         text += "| asked | figure | theory | measured | may differ by |\n";

@@ -30,16 +30,16 @@ fn emulation(plan: &Plan) -> Emulation {
     Emulation::new(plan, Emulation::engine_config(plan)).unwrap()
 }
 
-/// What a caller asks for, or what becomes of reports.
+/// A step of a test: time passes, a caller changes something, or a listener takes reports.
 #[derive(Debug, Clone)]
 enum Step {
     /// Time passes.
     Pass(u64),
     Set(u32, u64),
     Switch(u32, bool),
-    /// Somebody listens.
+    /// A listener takes the reports.
     Take,
-    /// Somebody cannot listen now.
+    /// A listener is too busy to take them, and they are kept.
     Keep,
 }
 
@@ -144,7 +144,7 @@ fn routes_that_follow_are_reported() {
     assert_eq!(emulation.next_step(), None);
 }
 
-/// In virtual time nobody follows, and nothing is kept for them.
+/// In virtual time there is no listener, and no reports are kept.
 #[test]
 fn without_asking_only_events_are_reported() {
     let plan = plan(

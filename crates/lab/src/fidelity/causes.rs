@@ -127,7 +127,7 @@ impl StallDetector {
         }
     }
 
-    /// The loop has done something other than handle packets, which is no stall.
+    /// The loop has done something other than handle packets, which is not a stall.
     pub(crate) fn resume(&mut self, now: Now) {
         self.last = now;
     }

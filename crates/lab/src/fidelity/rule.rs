@@ -18,9 +18,9 @@
 //! [`JUDGED_FROM`] packets.
 //!
 //! Rates follow from delays only where senders are open loops. A closed loop sends nothing while
-//! the machine stands still, and a host held back by the machine sends less than its link allows.
-//! So the mean rate over a run is too low by at most the share of time for which the machine stood
-//! still and what hosts lacked of their links' rates.
+//! the machine stalls, and a host held back by the machine sends less than its link allows.
+//! So the mean rate over a run is too low by at most the share of time for which the machine
+//! stalled and what hosts lacked of their links' rates.
 //!
 //! **Grades** bound these figures. Late packets come in bursts, so one short burst is no evidence
 //! of a second or a host that is late as a rule: those count from two episodes on, or one of
@@ -180,7 +180,7 @@ mod tests {
     use longhaul_core::Time;
     use proptest::prelude::*;
 
-    /// So many packets, of which `late` are late by a millisecond, in so many episodes.
+    /// Packets, of which `late` are late by a millisecond, in `episodes` episodes.
     fn shares(packets: u64, late: u64, episodes: u64) -> Shares {
         let mut shares = Shares::default();
         (0..packets).for_each(|_| shares.count(Span::ZERO));
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(grade(&of(&far, &[])), State::Broken);
     }
 
-    /// The quantile of a sorted sample: the smallest value that so large a share does not exceed.
+    /// The quantile of a sorted sample: the smallest value that a share `p` does not exceed.
     fn quantile(sorted: &[u64], p: f64) -> u64 {
         let rank = (p * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
         sorted[rank.min(sorted.len()) - 1]

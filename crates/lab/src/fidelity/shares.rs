@@ -1,18 +1,18 @@
 //! How many packets were late, in how many episodes: of a run, a second, a host, a pair of hosts.
 //!
 //! A packet is late when its error is beyond its allowance ([`rule::allowance`](super::rule)).
-//! Late packets come in bursts, since a machine that stands still delays all that is due
+//! Late packets come in bursts, since a stall of the machine delays all that is due
 //! meanwhile. So the unit of judgement is the **episode**: late packets due within [`EPISODE`] of
 //! the one before. Shares are a census: each packet is counted, so there is nothing to estimate.
 
 use longhaul_core::{NodeId, Span, Time};
 
-/// Late packets due at most so long after one another belong to one episode.
+/// Late packets due at most this long after one another belong to one episode.
 pub(crate) const EPISODE: Span = Span::from_ms(10);
 /// The most pairs of hosts that have shares of their own; the packets of more pairs count for
 /// their hosts alone.
 const PAIRS_MAX: usize = 8192;
-/// A source that is no node of the topology.
+/// A source that is not a node of the topology.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The share of late packets of something.

@@ -79,7 +79,8 @@ impl Outlet {
 }
 
 impl Delivery {
-    /// Waits until the reader has taken everything or is gone, at most so long; whether that is so.
+    /// Waits for at most this long until the reader has taken everything or is gone; returns whether it
+    /// has or is.
     pub(super) fn wait(&self, at_most: Duration) -> bool {
         self.0.recv_timeout(at_most) == Err(RecvTimeoutError::Disconnected)
     }

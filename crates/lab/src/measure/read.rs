@@ -169,7 +169,7 @@ fn part(
         #[cfg(feature = "parquet")]
         Some("parquet") => parquet::part(file, columns, pool, take).map(|()| None),
         #[cfg(not(feature = "parquet"))]
-        Some("parquet") => Err(io::Error::other("this build cannot read Parquet")),
+        Some("parquet") => Err(io::Error::other("this build lacks the feature `parquet`")),
         _ => csv::part(file, columns, pool, take),
     }
 }

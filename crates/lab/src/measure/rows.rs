@@ -419,7 +419,7 @@ pub(super) fn connections(table: &mut Table, rows: &[(Time, Connection)], names:
     }
 }
 
-/// The widths of bins as budgets grow: `every`, doubled so many times.
+/// The widths of bins as budgets grow: `every`, doubled this many times.
 pub(super) fn widened(every: Span, doublings: u32) -> Span {
     let times = 1_u64 << doublings.min(40);
     Span::from_ns(every.as_ns().saturating_mul(times))

@@ -38,9 +38,9 @@ pub(super) struct Document {
 pub(super) enum Ending {
     /// It has a summary.
     Whole,
-    /// It has none, and nobody writes it any more.
+    /// It has none, and the run is no longer under way.
     CutOff,
-    /// It goes on.
+    /// The run is under way.
     UnderWay,
 }
 

@@ -191,7 +191,7 @@ fn last_row_s(path: &Path) -> f64 {
             |batch, _| {
                 for row in 0..batch.rows {
                     let (start, width) = spec.times_of(batch, row);
-                    end = end.max(start + width); // NaN is no number, and smaller
+                    end = end.max(start + width); // NaN is not a number, and smaller
                 }
                 true
             },

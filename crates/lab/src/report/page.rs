@@ -2,8 +2,8 @@
 //!
 //! The data is JSON, compressed (zlib, RFC 1950) and in base64 (RFC 4648 §4), in a script element of a type
 //! that no browser runs: nothing in it can end the element or become markup. The page's own script is allowed
-//! by its hash, and nothing else; what the run is called stands escaped in the title, and the verdict for
-//! those without scripts.
+//! by its hash, and nothing else; the title has the name of the run, escaped, and a `noscript` part the
+//! verdict.
 
 use std::io::{self, Write};
 

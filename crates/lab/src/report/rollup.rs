@@ -254,7 +254,7 @@ impl<'s> Rollup<'s> {
         }
     }
 
-    /// What came of it: the things that did most, by name; and the others' number.
+    /// The result: the things that did most, by name; and the others' number.
     pub(super) fn finish(self, pool: &Pool) -> Tracks {
         let (spec, grid) = (self.spec, self.grid);
         let mut things: Vec<(Vec<u32>, Thing)> = self.things.into_iter().collect();

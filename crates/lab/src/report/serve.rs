@@ -150,7 +150,7 @@ struct Answer {
     body: Box<dyn Read>,
 }
 
-/// Of what is no page: nothing in it may do anything.
+/// The content security policy of everything but pages: no scripts, no requests.
 const INERT: &str = "default-src 'none'; sandbox";
 
 impl Answer {

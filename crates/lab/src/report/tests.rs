@@ -57,7 +57,7 @@ fn a_plain_run_makes_a_whole_page() {
     assert_eq!(*rate, serde_json::json!([72_000, 40_000]));
     assert!(
         run["summary"].get("pipes").is_none(),
-        "they stand elsewhere"
+        "pipes are in a list of their own"
     );
 }
 
@@ -293,7 +293,7 @@ fn texts_are_cut() {
     assert!(cut.ends_with('…') && cut.chars().count() == 1001);
 }
 
-/// Every name in a document stands in `ui/src/data.ts`, and the versions agree.
+/// Every name in a document is in `ui/src/data.ts`, and the versions agree.
 #[test]
 fn the_page_knows_every_name_of_the_document() {
     let folder = Folder::new("names");

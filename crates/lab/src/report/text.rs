@@ -1,4 +1,4 @@
-//! Texts as they stand in the page outside of its data.
+//! Texts that are in the page outside of its data.
 
 /// The longest text that is shown there, in characters.
 const TEXT_MAX: usize = 1000;

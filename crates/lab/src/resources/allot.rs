@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What a group of so many hosts has that ask for this.
+    /// The allotment of `count` hosts that each ask for `asked`.
     fn allot(count: u32, asked: &str, facts: Facts) -> Result<Allotment, Misfit> {
         let text = format!(
             "topology: {{ nodes: {{ h: {{ count: {count}, {asked} }}, r: {{ kind: router }} }}, \

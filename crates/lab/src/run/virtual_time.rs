@@ -32,7 +32,7 @@ use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 pub(super) use machine::{Clock, Machine};
 
-/// How often the observer hears of the run.
+/// How often progress is reported to the observer.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 /// Runs a plan whose clock is virtual; the summary lacks the figures that only the caller knows.

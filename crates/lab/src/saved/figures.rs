@@ -21,7 +21,7 @@ pub struct Saved {
     pub seed: Option<u64>,
     pub version: Option<String>,
     pub run: Option<String>,
-    /// Without a verdict, a file is no summary.
+    /// Without a verdict, a file is not a summary.
     pub verdict: SavedVerdict,
     #[serde(default)]
     pub packets: SavedPackets,

@@ -58,7 +58,7 @@ pub fn newest(runs: &Path) -> Result<PathBuf, SavedError> {
     newest.map(|(_, folder)| folder).ok_or(SavedError::NoRuns)
 }
 
-/// When a run began; `None` of what is no run folder.
+/// When a run began; `None` if `folder` is not a run folder.
 pub(super) fn began(folder: &Path) -> Option<SystemTime> {
     let mark = folder::mark(folder).metadata().ok()?;
     mark.is_file().then(|| mark.modified().ok())?

@@ -85,7 +85,7 @@ fn group(run: &Path, name: &'static str, last: &mut Option<SystemTime>) -> Group
     found
 }
 
-/// The name that stands in a line of its own, as `longhaul run` has read it.
+/// The experiment's name, if the file has it in a line of its own, as `longhaul run` has read it.
 fn experiment(folder: &Path) -> Option<String> {
     let bytes = bounded(&folder::mark(folder), EXPERIMENT_MAX).ok()?;
     let text = String::from_utf8_lossy(&bytes);

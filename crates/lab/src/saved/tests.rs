@@ -56,14 +56,14 @@ fn file(text: &str) -> SummaryFile {
     }
 }
 
-/// Whether all that has been read stands in a summary under the same name, and nothing reads as missing.
-fn stands_in(read: &Value, whole: &Value, path: &str) {
+/// Checks that all that has been read is in the summary under the same name, and that nothing reads as missing.
+fn is_in(read: &Value, whole: &Value, path: &str) {
     match (read, whole) {
         (Value::Object(read), Value::Object(whole)) => {
             for (name, read) in read {
                 let path = format!("{path}.{name}");
                 let whole = whole.get(name);
-                stands_in(read, whole.unwrap_or_else(|| panic!("no {path}")), &path);
+                is_in(read, whole.unwrap_or_else(|| panic!("no {path}")), &path);
             }
         }
         (Value::Array(read), Value::Array(whole)) => {
@@ -72,7 +72,7 @@ fn stands_in(read: &Value, whole: &Value, path: &str) {
                 "{path}: {read:?}"
             );
             for (read, whole) in read.iter().zip(whole) {
-                stands_in(read, whole, path);
+                is_in(read, whole, path);
             }
         }
         // Of cores only the number is read.
@@ -110,7 +110,7 @@ fn a_summary_reads_back_as_it_was() {
     }];
     let json = summary.to_json();
     let saved = serde_json::to_value(parse(&json).unwrap()).unwrap();
-    stands_in(&saved, &serde_json::from_str(&json).unwrap(), "");
+    is_in(&saved, &serde_json::from_str(&json).unwrap(), "");
 }
 
 #[test]
@@ -274,7 +274,7 @@ proptest! {
         };
         let file = file(&text);
         if let (Ok(saved), Ok(read)) = (file.saved(), file.parse::<Value>()) {
-            // What has been read is what stands there, and nothing else.
+            // What has been read is what the file has, and nothing else.
             prop_assert_eq!(saved.seed, read["seed"].as_u64());
             prop_assert_eq!(saved.packets.entered, read["packets"]["entered"].as_u64());
             let pipes = read["pipes"].as_array().map(Vec::len);

@@ -50,7 +50,7 @@ pub fn send(
             cut = Some("stopped by a signal".to_owned());
             break;
         }
-        // What comes back, as a rule that nobody listens, is an error of this call.
+        // An ICMP error that comes back, such as for a closed port, is an error of this call.
         match socket.send(&zeros[..size.min(PAYLOAD_MAX) as usize]) {
             Ok(length) => {
                 packets += 1;

@@ -53,7 +53,7 @@ pub enum Gaps {
     Even(Rate),
     /// Random and independent, at this many bits of payload per second.
     Poisson(Rate),
-    /// Even for so long, and not at all for so long, in turn.
+    /// Even at this rate for the first draw, then silent for the second, in turn.
     OnOff(Rate, Draw, Draw),
 }
 

@@ -1,8 +1,8 @@
 //! The other end of all flows: takes what comes, answers requests, and counts.
 //!
 //! Each connection has a thread; datagrams are counted by where they come from. What a stranger
-//! may make it hold is bounded: so many connections at a time, so many flows in the result; what
-//! goes beyond is counted.
+//! may make it hold is bounded: the connections at a time and the flows in the result; what goes
+//! beyond is counted.
 //!
 //! Left out: what datagrams say. They are not numbered, so one that is lost, doubled or late
 //! shows only in the sums.
@@ -38,7 +38,7 @@ pub struct Sink {
     origin: Origin,
 }
 
-/// What came.
+/// What a sink has received.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Each connection, and each sender of datagrams, in the order in which they began.
@@ -52,7 +52,7 @@ struct FlowList {
     flows: Vec<Flow>,
     unlisted: u64,
     open: usize,
-    /// When anything came last.
+    /// When something arrived last.
     last: Span,
 }
 
@@ -178,9 +178,9 @@ impl Sink {
                 senders.receive(udp, state, buffer)?;
             }
             let list = state.list();
-            let came = !list.flows.is_empty() || senders.any();
+            let is_used = !list.flows.is_empty() || senders.any();
             let quiet = self.origin.elapsed().saturating_sub(list.last);
-            if came && list.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
+            if is_used && list.open == 0 && idle.is_some_and(|idle| quiet >= idle) {
                 break;
             }
         }

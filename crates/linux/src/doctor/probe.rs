@@ -1,7 +1,7 @@
 //! The probe: a throw-away sandbox that goes through the steps of a run's set-up, one by one.
 //!
 //! A child makes a user namespace, its child makes the others, as a run's sandbox and hosts do;
-//! both write what came of each step into a pipe. Everything ends with the two processes: the
+//! both write the outcome of each step into a pipe. Everything ends with the two processes: the
 //! kernel takes the namespaces apart.
 
 use std::fmt;
@@ -80,7 +80,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) step: Step,
@@ -88,7 +88,7 @@ pub(super) struct Outcome {
     pub(super) errno: Option<i32>,
 }
 
-/// What came of all steps; those that could not be tried are missing.
+/// The outcomes of all steps; those that could not be tried are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outcomes(pub(super) Vec<Outcome>);
 

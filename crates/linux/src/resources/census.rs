@@ -17,7 +17,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use crate::procfs::{numbers_in, tick_ns};
 
-/// How long a number that is no process yet is tried again, and the most such numbers.
+/// How long a number that is not a process yet is tried again, and the most such numbers.
 const PENDING_NS: u64 = 50_000_000;
 const PENDING_MAX: usize = 512;
 /// The interval at which all of `/proc` is read.
@@ -57,7 +57,7 @@ pub(super) struct Census {
     known: HashSet<i32>,
     load: File,
     last: i32,
-    /// Numbers that are no process yet, and since when.
+    /// Numbers that are not processes yet, and since when.
     pending: Vec<(i32, u64)>,
     full_ns: Option<u64>,
     /// Whether a process may have come and gone unseen.
@@ -92,8 +92,8 @@ impl Census {
     pub(super) fn arrivals(&mut self, now_ns: u64) -> Vec<Arrival> {
         let last = last_number(&self.load).unwrap_or(self.last);
         let since_full = self.full_ns.map(|full| now_ns.saturating_sub(full));
-        let few = (self.last..=self.last.saturating_add(PENDING_MAX as i32)).contains(&last);
-        let full = since_full.is_none_or(|since| since >= FULL_NS) || !few;
+        let is_near = (self.last..=self.last.saturating_add(PENDING_MAX as i32)).contains(&last);
+        let full = since_full.is_none_or(|since| since >= FULL_NS) || !is_near;
         let old = self.full_ns.is_none();
         let mut numbers: Vec<i32> = self.pending.iter().map(|&(pid, _)| pid).collect();
         if full {
@@ -104,7 +104,7 @@ impl Census {
             numbers.extend(self.last + 1..=last);
         }
         // When numbers have wrapped around, or at first, the range in between means nothing.
-        self.last = if few && !old { self.last } else { last };
+        self.last = if is_near && !old { self.last } else { last };
         let mut arrivals = Vec::new();
         let mut empty = HashSet::new();
         for pid in numbers {
@@ -136,7 +136,7 @@ impl Census {
         arrivals
     }
 
-    /// Notes numbers that are no process yet, to be tried again.
+    /// Notes numbers that are not processes yet, to be tried again.
     fn wait_for(&mut self, empty: &HashSet<i32>, last: i32, now_ns: u64) {
         let waiting: HashSet<i32> = self.pending.iter().map(|&(pid, _)| pid).collect();
         let before = self.pending.len();

@@ -51,7 +51,7 @@ pub fn delegate() -> Result<(), ScopeError> {
     })
 }
 
-/// Whether a group has controllers for its children, and no process but `pid` stands in their way.
+/// Whether a group has controllers for its children, and no process but `pid` prevents that.
 fn is_of_use(group: &Group, pid: u32) -> bool {
     let gives = |controller: Controller| {
         let name = controller.name(Version::Second);

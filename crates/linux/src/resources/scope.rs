@@ -74,7 +74,7 @@ pub enum ScopeError {
         /// What is missing.
         reason: String,
     },
-    /// The run stays in a group that is the user's, where its hosts' groups cannot stand beside it.
+    /// The run stays in a group that is the user's, where its hosts' groups cannot be made beside it.
     #[error("cannot move to a group of its own in {}: {error}", group.display())]
     NotMoved {
         /// The user's group.
@@ -85,8 +85,8 @@ pub enum ScopeError {
 }
 
 /// Moves processes into a scope `unit` (its name ends with `.scope`) of the user's systemd and returns
-/// the scope's group below `mount`, where version 2 is mounted. `bus` is the address of the bus; the
-/// session's own where it is none.
+/// the scope's group below `mount`, where version 2 is mounted. `bus` is the address of the bus; `None`
+/// means the session's own.
 ///
 /// # Errors
 /// See [`ScopeError`].

@@ -48,7 +48,7 @@ impl TestHost {
             .find(|&pid| name(pid).as_deref() == Some("sh\n"))
     }
 
-    /// The processes of the host but the first, as soon as there are so many.
+    /// The processes of the host but the first, as soon as there are `number`.
     pub(super) fn processes(&self, number: usize) -> Vec<i32> {
         let mut found = Vec::new();
         until(Duration::from_secs(10), || {

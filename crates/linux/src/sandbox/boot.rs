@@ -132,7 +132,7 @@ fn boot(
         .map(|()| meminfo)
         .map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-                "the process that answers for all hosts died (was it killed?)".to_owned()
+                "the process that runs the hosts' name server died (was it killed?)".to_owned()
             }
             _ => step("opening its services")(error),
         })

@@ -165,7 +165,7 @@ impl Server {
         let own_tables =
             buckets > 0 && sys::write_file(boot::CHILD_TABLES, &buckets.to_string()).is_ok();
         let pinned = own_tables.then(boot::of_table_size).unwrap_or_default();
-        // The core's end of a cable is no host: it has no addresses and sends no packets of its
+        // The core's end of a cable is not a host: it has no addresses and sends no packets of its
         // own.
         sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
         let steering = config.offload.then(|| {
@@ -447,7 +447,7 @@ impl Server {
                 counter.from_core_dropped = drops.sent;
             }
         }
-        for (counter, usage) in counters.iter_mut().zip(self.look_at_tasks(false)) {
+        for (counter, usage) in counters.iter_mut().zip(self.scan_tasks(false)) {
             counter.run_wait_ns = usage.run_wait_ns;
             counter.cpu_ns = usage.cpu_ns;
             counter.processes = usage.processes;
@@ -458,7 +458,7 @@ impl Server {
 
     /// Reads every task of the sandbox, so it skips the work until the first program has been
     /// launched; what a program leaves behind counts after its end.
-    fn look_at_tasks(&mut self, memory: bool) -> Vec<HostUsage> {
+    fn scan_tasks(&mut self, memory: bool) -> Vec<HostUsage> {
         if self.launched {
             let inits = self.hosts.iter().map(|host| host.pid);
             self.tasks.scan(inits, memory)
@@ -503,7 +503,7 @@ impl Server {
 
     fn usage(&mut self) -> Usage {
         let before = cpu::own_cpu_ns();
-        let hosts = self.look_at_tasks(true);
+        let hosts = self.scan_tasks(true);
         let cost = Duration::from_nanos(cpu::own_cpu_ns() - before);
         Usage { hosts, cost }
     }

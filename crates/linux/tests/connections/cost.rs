@@ -1,4 +1,4 @@
-//! What a dump and a reading of all tasks cost, with tables of hosts' own and with the machine's.
+//! The cost of a dump and of reading all tasks, with tables of hosts' own and with the machine's.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::hosts::{Hosts, read_until};
 
 const ROUNDS: usize = 21;
 
-/// Each host has so many connections to itself, both ends of which are seen.
+/// Each host has `connections` connections to itself, both ends of which are seen.
 pub(super) fn measure(hosts: usize, connections: usize) {
     for (name, buckets) in [("own", tcp_buckets(hosts)), ("machine's", 0)] {
         let began = Instant::now();

@@ -77,8 +77,8 @@ impl Best {
         }
         let mut draws = Draws::new(seed, "best");
         let mut best: Option<(Found, Coarse<'_>, Groups)> = None;
-        let few = self.bounded(THRESHOLDS, &whole.graph).max(2);
-        for threshold in thresholds(&whole.graph, cores, few) {
+        let count = self.bounded(THRESHOLDS, &whole.graph).max(2);
+        for threshold in thresholds(&whole.graph, cores, count) {
             let groups = contraction(&whole.graph, threshold);
             let at = whole.contract(&groups);
             if best
@@ -185,7 +185,7 @@ impl Coarse<'_> {
         }
     }
 
-    /// The most work that a core may have, where so much is cut.
+    /// The most work that a core may have, given what `part` cuts.
     fn limits(&self, part: &[u16], imbalance: u64) -> Limits {
         let all = self.graph.total() + self.graph.cut(part);
         let mean = all / u64::from(self.cores);
@@ -197,8 +197,8 @@ impl Coarse<'_> {
 
     /// The cheapest refinement of a partition.
     fn refined(&self, part: Vec<u16>) -> Found {
-        let few = self.graph.edges() > MANY_EDGES;
-        let tries = IMBALANCES.into_iter().skip(if few { 2 } else { 0 });
+        let is_large = self.graph.edges() > MANY_EDGES;
+        let tries = IMBALANCES.into_iter().skip(if is_large { 2 } else { 0 });
         let tries = tries.map(|imbalance| {
             let mut part = part.clone();
             let limits = self.limits(&part, imbalance);

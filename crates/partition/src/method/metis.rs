@@ -72,11 +72,11 @@ impl Partitioner for Metis {
     }
 
     fn split(&self, graph: &Graph, cores: u16, seed: u64) -> Vec<u16> {
-        let few = graph.len() <= usize::from(cores) || graph.edges() == 0;
+        let is_trivial = graph.len() <= usize::from(cores) || graph.edges() == 0;
         if cores == 1 {
             return vec![0; graph.len()];
         }
-        if few {
+        if is_trivial {
             return largest_first(graph, cores);
         }
         let ways = match self.scheme {

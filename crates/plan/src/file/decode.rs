@@ -72,7 +72,7 @@ impl de::Error for Fault {
         let found = match found {
             Unexpected::Map => "a map".to_owned(),
             Unexpected::Seq => "a list".to_owned(),
-            Unexpected::Unit => "nothing".to_owned(),
+            Unexpected::Unit => "empty".to_owned(),
             Unexpected::Str(text) => format!("`{}`", shown(text)),
             Unexpected::UnitVariant => "the word alone".to_owned(),
             other => other.to_string(),
@@ -376,7 +376,7 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// A place, then the value that stands there.
+/// A place, then the value there.
 struct Placed<D> {
     at: Option<Pos>,
     value: Option<D>,

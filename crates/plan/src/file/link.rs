@@ -1,7 +1,7 @@
 //! The fields of links: what a direction of a link does to packets, as a person writes it.
 //!
 //! A link, its way `back`, the `set` of an event and the command `set` take the same fields: those
-//! of the table in [`crate::fields`], beside those that stand here. Several fields are a text where
+//! of the table in [`crate::fields`], beside those here. Several fields are a text where
 //! a text says enough (`5 ms`) and a map where it does not (`{ normal: { … } }`): [`Either`].
 
 use longhaul_core::Span;

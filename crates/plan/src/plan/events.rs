@@ -35,7 +35,7 @@ const TARGETS_MAX: usize = 4_000_000;
 /// An event with the places that later checks point at.
 struct Draft {
     event: Event,
-    /// Where its action stands.
+    /// The position of its action.
     at: Pos,
 }
 
@@ -99,7 +99,7 @@ fn draft(
     let (place, name, lasts) = only_action(at, spec, faults)?;
     check_companions(spec, name, faults);
     if !spec.router.items.is_empty() && matches!(name, "set" | "ramp") {
-        let message = format!("`{name}` changes a link, and a router is none");
+        let message = format!("`{name}` applies to links only");
         faults.add(place, message, "name its links with `link: [x-y, …]`");
         return None;
     }

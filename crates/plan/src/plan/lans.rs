@@ -43,7 +43,7 @@ pub(crate) fn check(spec: &TopologySpec, nodes: &Nodes, links: &Links, faults: &
             }
         }
         let [Some(x), Some(y)] = ends else { continue };
-        // Parallel links are no ring: one of them carries what is flooded.
+        // Parallel links are not a ring: one of them carries what is flooded.
         if !joined.insert((x.min(y), x.max(y))) {
             continue;
         }

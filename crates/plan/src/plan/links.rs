@@ -184,7 +184,7 @@ fn pairs(
 
 const END_HINT: &str = "name a node: `ends: [a, b]`";
 
-/// An end as it stands in the file.
+/// An end as the file has it.
 fn text_of(end: &EndSpec) -> String {
     match end {
         Either::Short(name) => name.value.clone(),
@@ -195,7 +195,7 @@ fn text_of(end: &EndSpec) -> String {
     }
 }
 
-/// Where an end stands; an empty list has no place.
+/// The position of an end; an empty list has none.
 fn at_of(end: &EndSpec) -> Option<Pos> {
     match end {
         Either::Short(name) => Some(name.at),
@@ -291,7 +291,7 @@ impl Links {
         labels
     }
 
-    /// The pipes of each entry whose name is no link's own.
+    /// The pipes of each entry whose name is not a link's own.
     pub(crate) fn groups(&self, topology: &Topology) -> BTreeMap<String, Vec<PipeId>> {
         let several = self.entries.iter();
         let several = several.filter(|(name, _)| !self.origin.contains_key(*name));

@@ -22,7 +22,7 @@ use crate::text::error::{Faults, Pos, shown};
 pub(crate) struct NodeEntry {
     pub(crate) name: String,
     pub(crate) kind: NodeKind,
-    /// Where its name stands.
+    /// The position of its name.
     pub(crate) at: Pos,
     /// Which entry of the file it comes from.
     pub(crate) entry: usize,
@@ -319,7 +319,7 @@ const fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// How many members a group has, `Some(None)` for a node that is no group, `None` where that is
+/// How many members a group has, `Some(None)` for a node that is not a group, `None` where that is
 /// wrong; `totals` are the nodes of each kind so far.
 fn count(
     at: Pos,

@@ -1,7 +1,7 @@
 //! What the fields of a link mean: from what a person wrote to a [`Patch`].
 //!
 //! One way for the links of the file, the way back, events and the command `set`, so that a value
-//! means the same wherever it stands. Files that a link names (traces, tables, patterns) are
+//! means the same wherever it is used. Files that a link names (traces, tables, patterns) are
 //! read here, relative to the experiment file.
 
 pub(crate) mod delay;

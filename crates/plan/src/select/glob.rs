@@ -3,7 +3,7 @@
 //!
 //! A pattern is a nondeterministic automaton whose states are the places between its elements,
 //! one bit each: a character moves every state by one element that accepts it, and a state
-//! before an element stays where a `*` stands. So a name takes a few operations for each of its
+//! before a `*` also stays. So a name takes a few operations for each of its
 //! characters, whatever the pattern: nothing backtracks (Baeza-Yates and Gonnet, "A New Approach
 //! to Text Searching", CACM 35(10), 1992).
 //!
@@ -21,7 +21,7 @@ const ELEMENTS_MAX: usize = 127;
 pub(crate) struct Glob {
     /// For each ASCII character the elements that accept it.
     accepted: Box<[u128; 128]>,
-    /// The states before which a `*` stands.
+    /// The states before a `*`.
     stay: u128,
     /// The state behind the last element.
     last: u128,

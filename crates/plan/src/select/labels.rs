@@ -76,7 +76,7 @@ impl<T: Copy + Ord> Labels<T> {
     }
 }
 
-/// The labels of an entry of the file that can stand in one; what is wrong goes to `faults`.
+/// The valid labels of an entry of the file; what is wrong goes to `faults`.
 pub(crate) fn read<'a>(
     labels: Option<&'a Named<At<String>>>,
     faults: &mut Faults,

@@ -94,7 +94,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Turns problems into errors that stand alone, in the order of the text.
+    /// Turns problems into self-contained errors, in the order of the text.
     pub(crate) fn explain(&self, mut faults: Faults) -> Errors {
         faults
             .list
@@ -298,7 +298,7 @@ fn clean(c: char) -> char {
     }
 }
 
-/// A text of the file as it may stand in a message: cut, without control characters.
+/// A text of the file as messages quote it: cut, without control characters.
 pub(crate) fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(60).map(clean).collect();
     if text.chars().nth(60).is_some() {

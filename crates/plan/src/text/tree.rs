@@ -1,6 +1,6 @@
 //! YAML text to a tree of texts, lists and maps, each with its place.
 //!
-//! Scalars keep the text that stands in the file: `8080`, `1.10` and `no` mean what the field
+//! Scalars keep the text of the file: `8080`, `1.10` and `no` mean what the field
 //! that takes them says, not what YAML would guess. Aliases and merge keys are expanded, within
 //! a budget; duplicate keys, unknown tags and several documents are refused.
 
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// What stands there.
+/// The value there.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// Nothing, `~` or `null`.
@@ -224,7 +224,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The text as it stands in the source; empty where the parser does not know.
+    /// The text as the source has it; empty where the parser does not know.
     fn slice(&self, location: Location) -> &str {
         let span = location.span();
         let range = span
@@ -305,7 +305,7 @@ fn too_deep() -> Fault {
     .hint("an experiment needs at most six levels")
 }
 
-/// The parser's words without the position, which stands elsewhere.
+/// The parser's words without the position, which messages show separately.
 fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = line.split(" at line ").next().unwrap_or(line);

@@ -58,7 +58,7 @@ enum Given {
 #[derive(Debug, Clone)]
 pub(crate) struct Args {
     values: Vec<(&'static str, Given)>,
-    /// Where the parameters that were given stand.
+    /// The positions of the parameters that were given.
     places: Vec<(&'static str, Pos)>,
     /// The most links of a construction whose size is known only once it is made.
     pub(crate) most_links: usize,

@@ -2,7 +2,7 @@
 //!
 //! Generators and importers make a [`Sketch`]: nodes and links by number, with what is known
 //! about each link and, where a drawing wants it, where nodes lie. A sketch is spelled out as an
-//! experiment file that a person can read and change, is drawn, or stands in a file as
+//! experiment file that a person can read and change, is drawn, or is what a file means by
 //! `topology: { generate: … }` or `topology: { import: … }`, which means the same as the
 //! spelled-out text.
 //!
@@ -40,7 +40,7 @@ pub enum Kind {
     Lan,
 }
 
-/// How far inside the network a node stands; drawings show it.
+/// How far inside the network a node is; drawings show it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// Carries other networks' traffic.
@@ -66,7 +66,7 @@ pub struct SketchNode {
     /// Where a drawing shows it: x to the right, y upwards, in any unit; degrees of longitude
     /// and latitude where [`Sketch::geographic`]. Finite.
     pub position: Option<(f64, f64)>,
-    /// How far inside the network it stands.
+    /// How far inside the network it is.
     pub tier: Tier,
     /// What sets may choose it by.
     pub labels: SketchLabels,

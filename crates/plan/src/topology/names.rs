@@ -25,7 +25,7 @@ impl Names {
     }
 
     /// A name that is still free, made of `wish` (`New York` gives `New-York`, a second one
-    /// `New-York-2`), or of `else_` where nothing of it can stand in a name.
+    /// `New-York-2`), or of `else_` where nothing of it is valid in a name.
     pub fn take(&mut self, wish: &str, else_: &str) -> String {
         let mut name = clean(wish);
         if name.is_empty() {
@@ -65,7 +65,7 @@ impl Names {
     }
 }
 
-/// `text`, such as a label's value, with what cannot stand in a name replaced by `-`; empty where nothing is left.
+/// `text`, such as a label's value, with what is invalid in a name replaced by `-`; empty if nothing is left.
 pub(super) fn clean(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {

@@ -15,7 +15,7 @@ pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec
         _ => None,
     };
     let seed = text("seed").and_then(|seed| seed.parse().ok());
-    // Whatever else stands there is reported when the file is read.
+    // Whatever else is there is reported when the file is read.
     let clock = match text("clock").as_deref() {
         Some("virtual") => RunClock::Virtual,
         _ => RunClock::Real,
@@ -32,7 +32,7 @@ pub(crate) fn expand(root: &mut Node, folder: &Path, faults: &mut Faults) -> Vec
             "generate" => generate::from_tree(&node, seed.unwrap_or(1), &Limits::of(clock), faults),
             _ => import::from_tree(&node, folder, faults),
         };
-        // What has a problem has no nodes either: that is no second problem.
+        // What has a problem has no nodes either: that is not a second problem.
         let sketch = sketch.unwrap_or_default();
         insert(topology, &sketch, node.at);
         notes.extend(sketch.notes);

@@ -1,9 +1,9 @@
 //! A sketch as an experiment file: the text that a person reads and changes, and the tree that
-//! `generate` and `import` put into the file that they stand in. Both are made of the same
+//! `generate` and `import` put into their file. Both are made of the same
 //! entries, so that both mean the same.
 //!
 //! In a text, hosts NAME0 … NAME(n−1) become a group, and links that join all of a group one
-//! entry; in a tree every link stands alone, so that an override can change it by its name.
+//! entry; in a tree every link is an entry, so that an override can change it by its name.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -41,7 +41,7 @@ struct Group {
 
 /// The experiment file of a sketch.
 ///
-/// The text parses as it stands, if the sketch is one that a plan accepts; programs are to be
+/// The text parses unchanged, if the sketch is one that a plan accepts; programs are to be
 /// added by whoever uses it.
 pub fn text(sketch: &Sketch) -> String {
     let mut text = String::new();

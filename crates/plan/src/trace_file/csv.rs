@@ -237,7 +237,7 @@ fn enter(row: &mut Row, column: Column, cell: &[u8]) -> Result<(), Wrong> {
             let parts = number(figure, HINT)?.shifted(places);
             let whole = 10u64.pow(18);
             let loss = parts.and_then(|parts| Probability::from_ratio(parts, whole));
-            let loss = loss.ok_or_else(|| wrong("is more than all", HINT))?;
+            let loss = loss.ok_or_else(|| wrong("is more than 100 %", HINT))?;
             row.values.loss = Some(loss);
         }
     }

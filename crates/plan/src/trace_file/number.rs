@@ -53,7 +53,7 @@ impl Decimal {
         Ok(decimal)
     }
 
-    /// What is wrong with a text that is no number here.
+    /// What is wrong with a text that is not a number here.
     fn why(text: &[u8]) -> &'static str {
         let word = text.strip_prefix(b"-").unwrap_or(text);
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());

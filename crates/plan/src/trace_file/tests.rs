@@ -186,8 +186,13 @@ fn what_is_wrong_with_a_csv_is_named_with_its_place() {
         ),
         ("time_us,loss\n-5,0\n", 2, 1, "`-5` is negative"),
         ("time_us,loss\n0,nan\n", 2, 3, "`nan` is not a number"),
-        ("time_us,loss\n0, 1.5\n", 2, 4, "`1.5` is more than all"),
-        ("time_us,loss\n0,101 %\n", 2, 3, "`101 %` is more than all"),
+        ("time_us,loss\n0, 1.5\n", 2, 4, "`1.5` is more than 100 %"),
+        (
+            "time_us,loss\n0,101 %\n",
+            2,
+            3,
+            "`101 %` is more than 100 %",
+        ),
         (
             "time_us,rate_bps\n0,0.2\n",
             2,

@@ -16,7 +16,7 @@
 //! so that connections which are over leave little behind. An acceptor waits without end, as a server without keep-alives does.
 //!
 //! What applications do is in `application.rs`. TIME-WAIT takes no end: see `time_wait.rs`. Towards a
-//! program, whose kernel is none of ours, it is kept.
+//! program, whose kernel is not one of ours, it is kept.
 
 mod application;
 

@@ -2,7 +2,7 @@
 //!
 //! Theory: a payload of zeros adds nothing to a checksum (RFC 1071), so that the checksums of the
 //! whole packet are computed over its headers alone. IPv4 packets may not be fragmented, as
-//! Linux sends TCP and UDP, and so need no identification (RFC 6864). Options stand where Linux
+//! Linux sends TCP and UDP, and so need no identification (RFC 6864). Options are where Linux
 //! puts them.
 //!
 //! Left out: flow labels, options that the model does not know (skipped when read).

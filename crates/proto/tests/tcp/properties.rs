@@ -230,7 +230,7 @@ fn no_segment_makes_an_endpoint_panic() {
                     end.handle_timeout(now);
                     while end.poll_transmit(now).is_some() {}
                     calls += 1;
-                    assert!(calls < 10, "seed {seed}: time stands still");
+                    assert!(calls < 10, "seed {seed}: time does not advance");
                 }
                 end.read(number(&mut stream));
             }

@@ -1,9 +1,9 @@
-"""Takes so much of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB [SECONDS]`, `ask MIB`,
-`read FILE MIB`.
+"""Takes an amount of a resource, and says how it went: `hungry.py cpu SECONDS`, `memory MIB [SECONDS]`,
+`ask MIB`, `read FILE MIB`.
 
-`cpu` prints its share of a CPU and the longest time that it stood still; `memory` says after each MiB how
-many it has, and holds them for so long;
-`ask` wants all of them at once; `read` reads a file past the page cache and prints the seconds that it took.
+`cpu` prints its share of a CPU and the longest time that it was not run; `memory` says after each MiB how
+many it has, and holds them for SECONDS; `ask` wants all
+of them at once; `read` reads a file past the page cache and prints the seconds that it took.
 """
 
 import json

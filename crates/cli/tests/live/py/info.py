@@ -40,7 +40,7 @@ def get(path, method="GET"):
 
 def ask():
     status, run = get("/hosts")
-    check(status == 200 and run["experiment"] == "told", run)
+    check(status == 200 and run["experiment"] == "asked", run)
     hosts = {host["name"]: host for host in run["hosts"]}
     check(list(hosts) == ["a", "b", "idle"], hosts)
     check(hosts["b"]["ipv4"] == "10.0.0.2", hosts["b"])

@@ -39,7 +39,7 @@ struct Point {
     done: u128,
 }
 
-/// What came of sending.
+/// How far sending has got.
 struct Sent {
     end: Point,
     /// Work that is left because time was up.

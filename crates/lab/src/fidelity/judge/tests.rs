@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// So many packets, late by so much.
+    /// `count` packets, late by `late`.
     fn packets(&mut self, [from, to]: [u32; 2], count: u64, late: Span) {
         for _ in 0..count {
             self.now += Span::from_ms(1);

@@ -244,7 +244,7 @@ pub(crate) fn notes(run: &Value) -> String {
         .collect()
 }
 
-/// What stands in the page outside of its data, script, style and licences.
+/// What is in the page outside of its data, script, style and licences.
 pub(crate) fn outside(html: &str) -> String {
     let mut rest = html.to_owned();
     let elements = [

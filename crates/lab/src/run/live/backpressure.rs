@@ -158,7 +158,7 @@ impl Backpressure {
         core_load: CoreLoad,
         seen: impl Fn(usize) -> Seen,
     ) -> Vec<(usize, Shaper)> {
-        let mut came = Vec::new();
+        let mut senders = Vec::new();
         let mut wanted = Wanted::default();
         for (index, host) in self.hosts.iter_mut().enumerate() {
             let now = seen(host.number);
@@ -169,7 +169,7 @@ impl Backpressure {
                 waited: now.waited.saturating_sub(then.waited),
             };
             if new.packets > 0 {
-                came.push((index, new));
+                senders.push((index, new));
                 wanted.take(host, &new, core_load.elapsed);
             }
         }
@@ -177,17 +177,17 @@ impl Backpressure {
             let left = self.allowance.of_links() / rate;
             self.left = (self.left.0 + left.min(1.0), self.left.1 + 1);
         }
-        if came.is_empty() {
+        if senders.is_empty() {
             return Vec::new();
         }
         self.allowance.adapt(&core_load, &wanted);
-        self.change(&came)
+        self.change(&senders)
     }
 
-    /// The new shapers of hosts from which something came.
-    fn change(&mut self, came: &[(usize, Seen)]) -> Vec<(usize, Shaper)> {
+    /// The new shapers of hosts that have sent something.
+    fn change(&mut self, senders: &[(usize, Seen)]) -> Vec<(usize, Shaper)> {
         let mut changes = Vec::new();
-        for (index, new) in came {
+        for (index, new) in senders {
             let host = &mut self.hosts[*index];
             let (shaper, worth) = match &host.kind {
                 HostShaper::Machine { frame, .. } => {
@@ -224,13 +224,13 @@ impl Backpressure {
 /// What hosts want of their shapers, in one sample.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// Whether something came from a host that only the machine limits.
+    /// Whether a host that only the machine limits has sent something.
     machine: bool,
     /// What such hosts have used, if they do more than acknowledge, and what they would have used if
     /// they had always had something to send; in bytes of cost.
     used: f64,
     most: f64,
-    /// The rate of the fastest link from which something came, in bytes per second.
+    /// The rate of the fastest link that has sent something, in bytes per second.
     fastest: f64,
     /// The same of links whose hosts are held back by their shapers.
     held_back: Option<f64>,
@@ -304,7 +304,7 @@ impl Allowance {
         let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
         if is_behind && was_behind {
             // Nobody has been held to the allowance yet, so it starts from the rate that proved too
-            // much, the fastest link's. What the core took is no measure: overrun, it takes less.
+            // much, the fastest link's. What the core took is not a measure: overrun, it takes less.
             if !wanted.machine && !self.is_careful {
                 self.speed = wanted.fastest / COST_BYTES_PER_S;
             }

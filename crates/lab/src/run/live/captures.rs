@@ -61,7 +61,7 @@ impl Supervisor<'_> {
                 pipes: self.names(&capture.pipes),
                 at_s: at.as_s(),
             },
-            Err(_) => refused("the core did not answer in time"),
+            Err(_) => refused("the core did not answer in time: is this machine overloaded?"),
         }
     }
 

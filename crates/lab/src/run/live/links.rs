@@ -205,7 +205,7 @@ impl Supervisor<'_> {
         self.reshape(before)
     }
 
-    /// The same, except that a host that has died is no failure: an event of its own reports it.
+    /// The same, except that a host that has died is not a failure: an event of its own reports it.
     pub(super) fn follow_calmly(&mut self) -> Result<(), SandboxError> {
         match self.follow() {
             Err(SandboxError::Setup(_)) => Ok(()),
@@ -251,5 +251,5 @@ fn wait<T>(answer: &Receiver<T>) -> Option<T> {
 
 /// The reply when the drive loop does not answer.
 fn silence() -> Reply {
-    Reply::Error("the core did not answer in time".to_owned())
+    Reply::Error("the core did not answer in time: is this machine overloaded?".to_owned())
 }

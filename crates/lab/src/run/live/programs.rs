@@ -65,7 +65,7 @@ pub(crate) enum EndedBy {
     Timeout,
 }
 
-/// One program and what became of it.
+/// A program and its state.
 #[derive(Debug)]
 pub(crate) struct Program {
     plan: ProgramPlan,
@@ -258,7 +258,8 @@ impl Programs {
         }
     }
 
-    /// Starts what may start, looks whether what runs is ready, ends what has run too long.
+    /// Starts programs that may start, checks whether running ones are ready, ends those past their
+    /// time-out.
     pub(crate) fn tick(
         &mut self,
         now: Now,
@@ -407,7 +408,7 @@ impl Programs {
         }
     }
 
-    /// Takes note of an end; false when the process is none of these programs.
+    /// Takes note of an end; false when the process is not one of these programs.
     pub(crate) fn ended(&mut self, id: ProgramId, exit: Exit, cpu: Duration, now: Time) -> bool {
         let Some(index) = self.by_id.remove(&id) else {
             return false;

@@ -39,7 +39,7 @@ use longhaul_plan::plan::Plan;
 
 /// The longest that the supervisor waits between two rounds.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// How often the observer hears of a run under way.
+/// How often progress is reported to the observer.
 const PROGRESS: Duration = Duration::from_millis(200);
 /// How long programs that callers have started may take to end, after the experiment's programs'
 /// grace.

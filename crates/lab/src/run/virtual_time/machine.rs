@@ -32,10 +32,10 @@ pub(crate) trait Machine {
     /// CPU time that the thread which asks has used.
     fn cpu_clock(&self) -> Clock;
 
-    /// Lets other processes ask the run how it is doing, by the name `socket`, from here on.
+    /// Opens the run's control socket, by the name `socket`, to other processes.
     fn listen(&mut self, socket: &Path) -> io::Result<()>;
 
-    /// Answers whoever has asked since.
+    /// Answers the requests that have come since the last call.
     fn serve(&mut self, answer: &mut dyn FnMut(&Request) -> Reply);
 
     /// The signal that asks for the run's end, once for each that came.

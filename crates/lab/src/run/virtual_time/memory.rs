@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn a_run_that_no_machine_can_hold_is_refused_before_it_starts() {
-        let many = "  x: { from: a, pattern: all-to-all, flows: 20000 }\n";
-        let found = needs(many);
+        let large = "  x: { from: a, pattern: all-to-all, flows: 20000 }\n";
+        let found = needs(large);
         assert_eq!(found.at_once, 380 * 20_000 * TCP_BYTES);
         assert!(found.check(&with_memory(Some(16 << 30))).is_err());
-        assert!(found.check(&with_memory(None)).is_ok(), "nobody knows");
+        assert!(found.check(&with_memory(None)).is_ok(), "memory unknown");
     }
 }

@@ -106,8 +106,8 @@ fn best(
 /// A partition, and what it is expected to cost.
 type Candidate = (Partition, Prediction);
 
-/// The candidate that is predicted to be fastest, of those with up to `limit` cores that are looked
-/// at: doubled numbers until twice none was worth it, then halves of what is left between the best one
+/// The candidate that is predicted to be fastest, of those with up to `limit` cores that are
+/// tried: doubled numbers until twice none was worth it, then halves of what is left between the best one
 /// and the next. More cores divide the work further and add crossings and shorter windows, so that the
 /// cost falls and then rises. A partition takes 0.2 to 0.7 s for the Internet-like graph of 4,000
 /// nodes and 2 to 16 cores; all 16 would take longer than the run.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// Work that is divided, and a price for each core: few candidates find what all would.
+        /// Work that is divided, and a price for each core: a few candidates find nearly the best one.
         #[test]
         fn few_numbers_of_cores_are_tried(
             limit in 1_u16..=1024,

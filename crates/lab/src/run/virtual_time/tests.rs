@@ -21,7 +21,7 @@ pub(super) struct TestMachine {
     now: Arc<AtomicU64>,
     /// Readings of the CPU time, of which each moves it by a millisecond.
     cpu_reads: Arc<AtomicU32>,
-    /// Asked so often, it has been interrupted.
+    /// After how many queries it reports an interruption.
     interrupted_at: Option<u32>,
     asked: u32,
     /// What other processes ask each time.
@@ -32,7 +32,7 @@ pub(super) struct TestMachine {
     is_deaf: bool,
 }
 
-/// One with so much memory.
+/// One with this much memory.
 pub(super) fn with_memory(memory: Option<u64>) -> TestMachine {
     TestMachine {
         memory,
@@ -170,7 +170,7 @@ fn figures_of_its_cost_are_the_machines() {
     assert_eq!(summary.cores[0].busy, cpu / 20.0);
     assert_eq!(summary.machine.cpus, 3);
     assert_eq!((summary.error, summary.simulated_s), (None, 20.0));
-    // A clock that stands still: nobody hears anything, and nobody is asked.
+    // The clock never advances, so no progress is reported and no query is made.
     assert!(observed.speeds.is_empty() && machine.asked == 0);
 }
 

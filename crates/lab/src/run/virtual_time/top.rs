@@ -25,12 +25,12 @@ use crate::summary::PipeCounts;
 
 /// The most pipes whose backlog is measured for an answer.
 const BACKLOGS_MAX: usize = 1000;
-/// Every virtual run is, by construction.
+/// Every virtual run has this verdict, by construction.
 const VERDICT: &str = "faithful";
 
 impl Simulation<'_> {
-    /// Answers whoever has asked, with what the run has done `lately`: experiment time over real time,
-    /// and packet-hops per second.
+    /// Answers requests, with the run's speed `lately`: experiment time over real time, and packet-hops
+    /// per second.
     pub(super) fn serve(&mut self, lately: (f64, f64)) {
         let flows_done = self.flows_done();
         let cpu_times = self.cpu_times();

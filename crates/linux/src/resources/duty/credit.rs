@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A machine with one host, whose tasks want so many CPUs at a time, and samples that come late.
+    /// A machine with one host, whose tasks want a number of CPUs at a time, and samples that come late.
     struct Machine {
         credit: Credit,
         now_ns: u64,

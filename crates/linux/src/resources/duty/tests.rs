@@ -18,7 +18,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a controller serve for so long; what it says that each host has used.
+/// Runs a controller for this long; returns what it says that each host has used.
 fn serve(shares: &[Share], cpus: usize, span: Duration) -> Vec<u64> {
     let mut controller = Controller::new(shares, cpus).unwrap();
     let began = Instant::now();

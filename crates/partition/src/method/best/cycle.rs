@@ -17,12 +17,12 @@ pub(super) fn v_cycle(
     limits: Limits,
     draws: &mut Draws,
 ) -> Vec<u16> {
-    let few = 8 * usize::from(cores).max(4);
+    let coarsest = 8 * usize::from(cores).max(4);
     let mut levels: Vec<(Graph, Groups)> = Vec::new();
     let mut parts = part.to_vec();
     loop {
         let finest = levels.last().map_or(graph, |(graph, _)| graph);
-        if finest.len() <= few {
+        if finest.len() <= coarsest {
             break;
         }
         let groups = matching(finest, &parts, draws);

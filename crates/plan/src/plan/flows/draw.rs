@@ -158,7 +158,7 @@ fn lower(at: Pos, asked: Asked<'_>, [one, two]: [&str; 2], faults: &mut Faults) 
     let draw = found.map(Draw::Random).ok();
     if draw.is_none() {
         let message = "the deviation is too large for this mean";
-        faults.add(at, message, "write one of at most about the mean");
+        faults.add(at, message, "write a deviation of at most about the mean");
     }
     draw
 }

@@ -73,10 +73,10 @@ pub(super) fn read(
     Some((pairs?, port.map(|(_, port)| port)))
 }
 
-/// A port, and where it stands.
+/// A port and its position.
 type Port = (Pos, u16);
 
-/// The hosts of a list; with `ported`, the port behind them, and where it stands.
+/// The hosts of a list; with `ported`, the port behind them and its position.
 fn hosts(
     list: &OneOrMany,
     ported: bool,

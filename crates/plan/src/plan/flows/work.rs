@@ -131,7 +131,7 @@ fn exclude(spec: &TrafficSpec, udp: bool, faults: &mut Faults) -> Option<()> {
     (faults.count() == before).then_some(())
 }
 
-/// Where a field stands.
+/// The position of a field.
 pub(super) fn at_of<T: draw::Whole>(field: &Varying<T>) -> Pos {
     match field {
         Either::Short(quantity) => quantity.at(),

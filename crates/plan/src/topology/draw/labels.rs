@@ -33,7 +33,7 @@ pub(super) struct Labels {
 /// The side of a square.
 const SQUARE: f64 = 48.0;
 
-/// Where a text can stand, as directions from its node; the first are the most readable.
+/// Where a text can be, as directions from its node; the first are the most readable.
 pub(super) const SIDES: [(f64, f64); 8] = [
     (1.0, 0.0),
     (0.0, 1.0),

@@ -4,7 +4,7 @@
 //!
 //! With a partition, colours are those of the cores that own nodes (`cores.rs`).
 //!
-//! The image stands alone: no script, no font, no reference to anything outside. Colours follow
+//! The image is self-contained: no script, no font, no reference to anything outside. Colours follow
 //! the reader's preference for light or dark. Every text from outside is escaped, and every
 //! coordinate is finite. Left out: links that bend around nodes, and names that would cover
 //! others (they are tooltips, and the legend counts them).
@@ -297,7 +297,7 @@ impl<'a> Paper<'a> {
         hidden
     }
 
-    /// For each node and each side where its name can stand, how near to that side its nearest
+    /// For each node and each side on which its name can be, how near to that side its nearest
     /// link leaves: the cosine of the angle between them, in tenths.
     fn crowded(&self) -> Vec<[i8; labels::SIDES.len()]> {
         let mut crowded = vec![[-10; labels::SIDES.len()]; self.places.len()];
@@ -505,7 +505,7 @@ fn cut(text: &str, room: f64, letter: f64) -> String {
     text.chars().take(fits).chain(['…']).collect()
 }
 
-/// A text as it may stand in XML: markup escaped, what XML 1.0 §2.2 forbids replaced, and what
+/// A text as XML may have it: markup escaped, what XML 1.0 §2.2 forbids replaced, and what
 /// turns the direction of writing around.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

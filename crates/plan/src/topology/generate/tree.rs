@@ -4,7 +4,7 @@
 //! 2·height + 1 links apart. With four trees and 400 hosts these are the target topologies of
 //! Yocum et al., "Toward Scaling Network Emulation using Topology Partitioning" (MASCOTS 2003):
 //! h2 is `trees: 4, degree: 10, height: 2`; h5 has `height: 5, degree: 2, clients: 400` (the paper
-//! does not state the degree of its inner nodes, and 100 is no fifth power).
+//! does not state the degree of its inner nodes, and 100 is not a fifth power).
 
 use super::{Args, Family, LinkDefaults, Pipes, Refusal, Size, Sketch};
 use crate::limits::{MOST_HOSTS, MOST_ROUTERS};

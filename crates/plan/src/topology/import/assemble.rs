@@ -237,7 +237,7 @@ fn middles(graph: &Graph, links: &[Link]) -> Vec<(usize, geo::Position)> {
     found
 }
 
-/// Makes the labels names that may stand in an experiment file.
+/// Makes the labels valid names of an experiment file.
 fn name(graph: &mut Graph, names: &mut Names) {
     let (mut changed, mut twice) = (Tally::default(), Tally::default());
     let mut seen: HashMap<String, u32> = HashMap::new();

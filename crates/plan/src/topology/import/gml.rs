@@ -12,7 +12,7 @@ use super::text::Flaw;
 use super::zoo::{EdgeAttributes, NodeAttributes, Seen};
 use crate::text::error::shown;
 
-/// How the nodes' ids and the ends of edges are written; longer ones are no ids.
+/// How the nodes' ids and the ends of edges are written; longer ones are not ids.
 const MAX_ID: usize = 200;
 
 /// A part of the text.

@@ -54,7 +54,7 @@ struct State {
     declared: Option<String>,
     /// Whether edges have a direction unless they say otherwise, once a graph has begun.
     directed: Option<bool>,
-    /// The node or edge that has begun, and how many elements it stands in.
+    /// The node or edge that has begun, and how many elements it is in.
     item: Option<(Item, usize)>,
     /// Where the text of the innermost element goes, where that begins, and the text.
     text: Option<(Text, usize, String)>,
@@ -162,7 +162,7 @@ impl State {
         Ok(())
     }
 
-    /// Nodes and edges do not stand in one another.
+    /// Nodes and edges are not nested in one another.
     fn outside(&self, at: usize) -> Result<(), Flaw> {
         if self.directed.is_none() {
             let hint = "GraphML has `<graphml> <graph> <node id=\"n0\"/> … </graph> </graphml>`";

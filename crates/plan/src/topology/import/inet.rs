@@ -2,7 +2,7 @@
 //! Michigan, CSE-TR-456-02): a line with the numbers of nodes and links, then `id x y` for each
 //! node and `from to length` for each link.
 //!
-//! Lengths are those of a plane without a unit: without the option `unit` they are no delays.
+//! Lengths are those of a plane without a unit: without the option `unit` they are not delays.
 
 use super::graph::{Edge, Graph, Node};
 use super::options::ImportOptions;

@@ -1,5 +1,5 @@
 //! A square of times between all pairs of hosts, in milliseconds unless the option `unit` says
-//! otherwise: row i, column j is the time from host i to host j. Numbers stand between white
+//! otherwise: row i, column j is the time from host i to host j. Numbers are between white
 //! space, commas or semicolons.
 //!
 //! Each row becomes a host, and each pair of hosts is joined by a link of its own. With a router

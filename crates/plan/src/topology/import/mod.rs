@@ -121,7 +121,7 @@ pub(crate) fn from_tree(node: &Node, folder: &Path, faults: &mut Faults) -> Opti
     }
 }
 
-/// Reads the content of a file; `name` stands in errors and helps to find out the format.
+/// Reads the content of a file; `name` appears in errors and helps to detect the format.
 ///
 /// # Errors
 /// As [`read`].

@@ -192,7 +192,7 @@ macro_rules! options {
             /// Sets a parameter to what a file or a command line says.
             ///
             /// # Errors
-            /// What is wrong and what to write: the key is none of [`PARAMS`], or the value is
+            /// What is wrong and what to write: the key is not one of [`PARAMS`], or the value is
             /// not one of the key's.
             pub fn set(&mut self, key: &str, value: &str) -> Result<(), (String, String)> {
                 let wrong = |e: UnitError| (e.problem, format!("write it like `{}`", e.example));
@@ -383,7 +383,7 @@ impl FromStr for Speed {
         } else {
             number(text)
         };
-        // Below a thousandth it is no speed of a signal but a typing error.
+        // Below a thousandth it is not a speed of a signal but a typing error.
         match speed {
             Some(speed) if (0.001..=1.0).contains(&speed) => Ok(Self(speed)),
             _ => Err(UnitError {

@@ -3,7 +3,7 @@
 //!
 //! `weights.intra` and `latencies.intra` (Mahajan et al., "Inferring Link Weights using
 //! End-to-End Measurements", IMW 2002) have lines of two places and a number: a latency in
-//! milliseconds, or a weight for routing, which is no delay unless the option `unit` says so.
+//! milliseconds, or a weight for routing, which is not a delay unless the option `unit` says so.
 //! A place is a city with an optional number of a router. Each direction has a line.
 //!
 //! `.cch` files have a line for each router:

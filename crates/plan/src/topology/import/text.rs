@@ -17,7 +17,7 @@ const SHOWN_AFTER: usize = 200;
 /// What is wrong with a file, and where.
 #[derive(Debug)]
 pub(super) struct Flaw {
-    /// The byte at which it stands; none for the file as a whole.
+    /// The byte at which it is; none for the file as a whole.
     at: Option<usize>,
     message: String,
     hint: String,

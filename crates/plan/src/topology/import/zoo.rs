@@ -67,7 +67,7 @@ pub(super) struct Seen {
 impl NodeAttributes {
     /// Takes one attribute; `at` is its place in the file.
     pub(super) fn set(&mut self, key: &str, value: &str, at: usize) -> Result<(), Flaw> {
-        // What is no number is no place, which is noted when the node is placed.
+        // What is not a number is not a place, which is noted when the node is placed.
         let number = || Some(value.trim().parse().unwrap_or(f64::NAN));
         let key_lower = key.to_ascii_lowercase();
         if NODE_LABELS.contains(&key_lower.as_str()) {
@@ -181,7 +181,7 @@ impl Seen {
     }
 }
 
-/// Adds a label, if something of the value can stand in one.
+/// Adds a label, if a part of the value is valid in one.
 fn label(labels: &mut SketchLabels, key: &str, value: &str) {
     let value = names::clean(value);
     if !value.is_empty() {

@@ -61,7 +61,7 @@ pub(super) fn place(sketch: &Sketch) -> Layout {
     Layout { places, room }
 }
 
-/// Takes the place from hosts that stand on top of a neighbour, as those of a town do: they fan
+/// Takes the place from hosts that are on top of a neighbour, as those of a town do: they fan
 /// out around it instead.
 fn beside_their_routers(sketch: &Sketch, graph: &Graph, places: &mut [Option<(f64, f64)>]) {
     for (node, neighbours) in graph.iter().enumerate() {
@@ -76,10 +76,10 @@ fn beside_their_routers(sketch: &Sketch, graph: &Graph, places: &mut [Option<(f6
 /// Some nodes with their places.
 type Piece = (Vec<usize>, Vec<(f64, f64)>);
 
-/// Places for all nodes but, in a network that is no tree, those with a single link.
+/// Places for all nodes but, in a network that is not a tree, those with a single link.
 fn automatic(graph: &Graph) -> Vec<Option<(f64, f64)>> {
     let mut places = vec![None; graph.len()];
-    // The pieces stand in rows; each row is as high as its highest piece.
+    // The pieces are placed in rows; each row is as high as its highest piece.
     let pieces = pieces(graph);
     let drawn: Vec<Piece> = pieces
         .into_iter()

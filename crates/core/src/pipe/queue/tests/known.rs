@@ -124,7 +124,7 @@ fn pie_finds_its_fixed_point() {
     }
 }
 
-/// At a queue that stands still the average is the queue, and with p = 1/20 the gaps between
+/// At a queue of constant length the average is that length, and with p = 1/20 the gaps between
 /// drops are uniform on 1 to 19 (Figure 2 counts the first packet after a drop as 1): 2p.
 #[test]
 fn red_spreads_its_drops() {

@@ -22,14 +22,14 @@ fn admitted(queue: &mut Queue, sizes: &[u32]) -> Vec<bool> {
 }
 
 #[test]
-fn so_many_packets() {
+fn a_limit_in_packets_counts_packets() {
     let mut queue = queue(QueueLimit::Packets(2), Discipline::DropTail);
     assert_eq!(admitted(&mut queue, &[1, 60_000, 1]), [true, true, false]);
     assert_eq!((queue.len(), queue.bytes()), (2, 60_001));
 }
 
 #[test]
-fn so_many_bytes_and_a_small_one_may_still_fit() {
+fn a_limit_in_bytes_admits_a_small_packet_after_a_large_one_is_refused() {
     let mut queue = queue(QueueLimit::Bytes(100), Discipline::DropTail);
     let fits = admitted(&mut queue, &[60, 41, 40, 1]);
     assert_eq!(fits, [true, false, true, false]);

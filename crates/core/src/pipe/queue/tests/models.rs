@@ -1,4 +1,4 @@
-//! The texts' pseudo-code, written down as it stands there: plain vectors, no laziness, no
+//! The texts' pseudo-code, taken literally: plain vectors, no laziness, no
 //! sharing. Times are whole nanoseconds, as everywhere; all else is floating point.
 
 use super::super::Item;

@@ -47,11 +47,11 @@ impl LinkShaper {
         self.shaper.bytes_per_s as f64
     }
 
-    /// The shaper after `came` has come through it, not faster than `most` bytes per second.
-    pub(super) fn adjusted(&self, came: &Seen, most: f64) -> Shaper {
-        let packets = came.packets as f64;
-        let even = self.even(came.bytes as f64 / packets);
-        let difference = self.middle() - came.waited.as_secs_f64() / packets;
+    /// The shaper after `passed` has passed through it, not faster than `most` bytes per second.
+    pub(super) fn adjusted(&self, passed: &Seen, most: f64) -> Shaper {
+        let packets = passed.packets as f64;
+        let even = self.even(passed.bytes as f64 / packets);
+        let difference = self.middle() - passed.waited.as_secs_f64() / packets;
         let part = even + difference / SETTLE.as_secs_f64();
         let part = part.clamp(SLOWEST, even.max(1.0) + FASTER);
         Shaper {

@@ -1,4 +1,4 @@
-//! Hosts that always send, and cores that carry so much.
+//! Hosts that always send, and cores of a given capacity.
 
 use super::*;
 use crate::pace::Dilation;
@@ -22,7 +22,7 @@ fn core_load(load: f64, behind: f64) -> CoreLoad {
 }
 
 /// A machine that carries `capacity` bytes of cost per second, and one host that always sends frames of
-/// so many bytes. The core falls behind above that load.
+/// `frame` bytes. The core falls behind above the load `behind_above`.
 fn settle(capacity: f64, frame: u32, behind_above: f64) -> f64 {
     let mut backpressure = Backpressure::default();
     backpressure.follow(0, Bottleneck::Machine, (1500, frame), Seen::default());
@@ -200,7 +200,7 @@ fn framed(bits_per_s: u64, framing: Framing, dilation: Dilation) -> Bottleneck {
     crate::run::live::bottleneck::of(&[pipe], 1500, true, dilation)
 }
 
-/// A host that always sends, in frames of so many packets of 1514 bytes on the cable. Its
+/// A host that always sends, in frames of several packets of 1514 bytes on the cable. Its
 /// shaper counts the overhead for each frame, and its link for each packet.
 struct Greedy {
     overhead: f64,
@@ -250,7 +250,7 @@ impl Greedy {
         }
     }
 
-    /// One sample later, of a core that carries so many bytes per second.
+    /// One sample later, of a core that carries `capacity` bytes per second.
     fn tick(&mut self, capacity: f64) {
         let load = self.shaped / capacity;
         let behind = if load > 1.0 { 0.5 } else { 0.0 };

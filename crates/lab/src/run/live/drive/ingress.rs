@@ -119,7 +119,7 @@ impl<P: Platform> Drive<P> {
                 add(&self.load.stale, 1);
             }
             let waiting = Waiting {
-                came: self.pace.moment_of(stamp),
+                arrived: self.pace.moment_of(stamp),
                 stale: self.ingress.stale(age, lead),
                 is_tcp: is_tcp(arrival.frame),
             };

@@ -6,7 +6,7 @@
 //! rules decide which frames of the batch are shed:
 //!
 //! - **Stale.** A frame that would leave its first pipe later than the tolerance is shed once the loop's
-//!   [`Patience`] is used up. Patience exists because a stall of the machine is no flood: the loop may
+//!   [`Patience`] is used up. Patience exists because a stall of the machine is not a flood: the loop may
 //!   catch up with it.
 //! - **Unaffordable.** A packet costs the loop most when it leaves, a path's delay after it was admitted, so
 //!   staleness shows an overload too late. From the first frame shed on, datagrams are therefore admitted at
@@ -60,7 +60,7 @@ pub(super) struct Overload {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     /// When it arrived.
-    pub(super) came: MachineTime,
+    pub(super) arrived: MachineTime,
     /// How late it would leave its first pipe.
     pub(super) stale: Duration,
     pub(super) is_tcp: bool,
@@ -96,7 +96,7 @@ impl Overload {
         let patience = &mut self.patience[usize::from(frame.is_tcp)];
         let is_stale = frame.stale > self.tolerance && patience.is_over(frame.stale, now);
         // An admitted frame leaves after all work booked before it, and may do so this late.
-        let ahead = frame.came + self.tolerance;
+        let ahead = frame.arrived + self.tolerance;
         let may_refuse = !frame.is_tcp;
         let is_booked = |service: &Service| may_refuse && service.booked_until > ahead;
         let sheds = is_stale || self.service.as_ref().is_some_and(is_booked);
@@ -105,7 +105,7 @@ impl Overload {
             self.service.get_or_insert_with(|| Service::begin(now));
         }
         if let Some(service) = &mut self.service {
-            service.book(frame.came, !sheds);
+            service.book(frame.arrived, !sheds);
         }
         sheds
     }
@@ -183,7 +183,7 @@ impl Service {
         }
     }
 
-    fn book(&mut self, came: MachineTime, enters: bool) {
+    fn book(&mut self, arrived: MachineTime, enters: bool) {
         self.read += 1;
         let mut cost = self.read_cost.unwrap_or_default();
         if enters {
@@ -191,7 +191,7 @@ impl Service {
         }
         let books = Duration::from_nanos(nanos(cost) * 100 / UTILISATION);
         // Not before the arrival: time in which the loop was idle is not saved up for a burst.
-        self.booked_until = self.booked_until.max(came) + books;
+        self.booked_until = self.booked_until.max(arrived) + books;
     }
 
     fn learn(&mut self, now: MachineTime) {
@@ -285,10 +285,10 @@ mod tests {
         Overload::new(TOLERANCE, START)
     }
 
-    /// A frame that is read now, stale by so much.
+    /// A frame that is read now, with this staleness.
     fn frame(stale: Duration, is_tcp: bool, now: MachineTime) -> Waiting {
         Waiting {
-            came: now,
+            arrived: now,
             stale,
             is_tcp,
         }
@@ -324,7 +324,7 @@ mod tests {
         assert!(sheds(us(300), START + us(11_001)));
     }
 
-    /// Reads and sends for one interval: so many frames and packets, and so long for each.
+    /// Reads `reads` frames and sends `sends` packets in one interval; returns when that is done.
     fn work(overload: &mut Overload, now: MachineTime, reads: u32, sends: u32) -> MachineTime {
         let (read, sent) = (now + us(2) * reads, now + us(2) * reads + us(18) * sends);
         overload.has_waited(now);
@@ -354,13 +354,13 @@ mod tests {
         now = now + Duration::from_secs(10);
         let mut entered = 0;
         for number in 0..100_000 {
-            let came = now + us(10) * number;
-            entered += u32::from(!overload.sheds(frame(Duration::ZERO, false, came), came));
+            let arrived = now + us(10) * number;
+            entered += u32::from(!overload.sheds(frame(Duration::ZERO, false, arrived), arrived));
         }
         assert!((41_000..=42_000).contains(&entered), "{entered}");
         // TCP is not refused, though the loop is booked.
-        let came = now + us(1_000_000);
-        assert!(!overload.sheds(frame(Duration::ZERO, true, came), came));
+        let arrived = now + us(1_000_000);
+        assert!(!overload.sheds(frame(Duration::ZERO, true, arrived), arrived));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::fidelity::{ByCause, PhysicalDrops, State};
 use harness::{Setup, run};
 use machine::{Fault, Machine};
 
-/// One packet from a to b every millisecond for so many seconds, due 5 ms later.
+/// One packet from a to b every millisecond for `seconds` seconds, due 5 ms later.
 fn every_ms(seconds: u64) -> Machine {
     Machine::new(every(seconds, Span::from_ms(1)))
 }
@@ -26,7 +26,7 @@ fn every(seconds: u64, gap: Span) -> Vec<(usize, usize, Time)> {
     (0..count).map(|number| (0, 1, stamp(number))).collect()
 }
 
-/// A stall every so often, from the half of a millisecond on.
+/// Stalls at intervals of `every`, each half a millisecond off a multiple of it, until `until`.
 fn stalls(every: Duration, length: Duration, until: Duration) -> Vec<(Duration, Duration)> {
     let first = every + us(500);
     let starts = (0..).map(|n| first + every * n);
@@ -244,8 +244,8 @@ fn more_than_the_machine_carries_is_overload() {
     assert!(!verdict.blames_noise());
     assert!(drops.shed > run.sent / 3, "{drops:?}");
     assert_eq!(run.delivered + drops.total(), run.sent);
-    // What is inside keeps its time but for the first moments, and of them the first 10 ms show nobody
-    // yet that they are the first of many.
+    // Packets inside leave on time, except at first: the loop cannot yet distinguish the first 10 ms of a
+    // flood from a burst.
     assert!(verdict.late_share < 0.03, "{}", verdict.late_share);
     let causes = verdict.by_cause;
     assert!(causes.other <= 400 && causes.overload > 0, "{causes:?}");

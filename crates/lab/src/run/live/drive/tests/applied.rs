@@ -1,4 +1,4 @@
-//! Changes are reported, however late somebody listens.
+//! Changes are reported, however late the listener takes them.
 
 use std::sync::mpsc::sync_channel;
 

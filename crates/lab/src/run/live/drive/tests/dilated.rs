@@ -2,7 +2,7 @@
 //!
 //! Of an experiment whose clock is ten times slower, and whose times are all ten times shorter, a
 //! machine sees no difference: the same frames come and go at the same moments of its clock. So it
-//! must stand still as often, shed as much, be as busy, and be blamed for as much. Only what is
+//! must stall as often, shed as much, be as busy, and be blamed for as much. Only what is
 //! counted by seconds of the experiment has ten times fewer of them.
 
 use std::time::Duration;

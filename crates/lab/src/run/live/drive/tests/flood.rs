@@ -13,7 +13,7 @@ use super::machine::Machine;
 
 const SECONDS: u64 = 2;
 
-/// Two hosts, and a delay of so much between them, 2 parts of 5 of it on the first link.
+/// Two hosts with this delay between them, two fifths of it on the first link.
 fn path(delay: Span) -> Plan {
     let us = delay.as_ns() / 1_000;
     let text = format!(

@@ -15,8 +15,7 @@ use crate::measure::Sampler;
 use crate::pace::Now;
 use crate::run::live::drive::{Command, Drive, Load, Parts};
 
-/// A network whose delays, and what is tolerated, are so many times shorter than 2 ms, 3 ms and
-/// 200 us.
+/// A network whose delays and tolerance are `factor` times shorter than 2 ms, 3 ms and 200 us.
 fn network(factor: u32) -> String {
     let us = |us: u32| us / factor;
     format!(
@@ -79,8 +78,8 @@ impl Setup {
         }
     }
 
-    /// The same by the machine's clock, of an experiment whose clock is so much slower, and whose
-    /// times are as much shorter.
+    /// The same by the machine's clock, of an experiment whose clock is `factor` times slower, and
+    /// whose times are as much shorter.
     pub(super) fn slowed(machine: Machine, end: Span, factor: u32) -> Self {
         let text = network(factor);
         let plan = Plan::from_text(&text, "f.yaml").unwrap_or_else(|e| panic!("{e}"));

@@ -1,5 +1,5 @@
-//! A machine in memory: its clock moves as far as what it does takes, and stands still where a
-//! test says. Frames come by the experiment's clock, which may be slower.
+//! A machine in memory: its clock advances by the cost of what the loop does, and by the stalls that
+//! a test plants. Frames come by the experiment's clock, which may be slower.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ pub(super) enum Fault {
 pub(super) struct Machine {
     /// From which host a frame comes, to which it goes, and when.
     frames: Vec<(usize, usize, Time)>,
-    /// How long after t = 0 the machine stands still, and for how long.
+    /// Stalls: how long after t = 0 each begins, and how long it lasts.
     pub(super) stalls: Vec<(Duration, Duration)>,
     /// How much slower the experiment's clock is than the machine's.
     pub(super) dilation: Dilation,
@@ -54,7 +54,7 @@ pub(super) struct Machine {
     pub(super) read_cost: Duration,
     /// Frames that find room until they are read.
     pub(super) ring: usize,
-    /// Waits end so much too soon.
+    /// How much too soon waits end.
     pub(super) wakes_early: Duration,
 }
 
@@ -154,7 +154,7 @@ pub(super) struct TestPlatform {
 }
 
 impl TestPlatform {
-    /// The clock comes to `at`, or stands still on its way there.
+    /// Advances the clock to `at`, with the stalls on its way there.
     fn come_to(&mut self, at: MachineTime) {
         while let Some((start, length)) = self.stalls.front().copied()
             && start <= at
@@ -172,10 +172,10 @@ impl TestPlatform {
     /// What has come meanwhile and found no room is lost.
     fn fill_ring(&mut self) {
         let now = self.read().time;
-        let came = self.arrivals.partition_point(|(_, stamp, _)| *stamp <= now);
-        if came > self.machine.ring {
-            self.lost += (came - self.machine.ring) as u64;
-            self.arrivals.drain(self.machine.ring..came);
+        let arrived = self.arrivals.partition_point(|(_, stamp, _)| *stamp <= now);
+        if arrived > self.machine.ring {
+            self.lost += (arrived - self.machine.ring) as u64;
+            self.arrivals.drain(self.machine.ring..arrived);
         }
     }
 }
