@@ -86,7 +86,7 @@ fn a_live_run_is_shown_with_figures_curves_and_pipes() {
         "1,004 packets/s, 7 inside",
         "lateness p50 1 ns, p99 20 us",
         "2 late, 1 lost by the machine",
-        "packets/s 1 k (most 1 k)",
+        "packets/s 1 k (max 1 k)",
         "lateness p99 20 us",
         "BYTES/S ▼",
         "10 Mbit/s",
