@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::element::ElementFactory;
 use crate::time::Span;
-use crate::trace::Trace;
+use crate::trace::{Capacity, Series, Trace};
 use crate::units::{Bytes, Framing, Probability, QueueLimit, Rate};
 
 mod distribution;
@@ -84,6 +84,27 @@ impl Default for PipeParams {
 }
 
 impl PipeParams {
+    /// The highest rate that the pipe ever has, in bits per second; `None` where it is unlimited at any
+    /// time, or where a trace names moments of sending, which may be far above their mean.
+    pub fn highest_rate(&self) -> Option<u64> {
+        let own = self.rate.map(|rate| rate.bits_per_s());
+        match self.trace.as_ref().map(|trace| &trace.series) {
+            None => own,
+            Some(Series::Opportunities { .. }) => None,
+            Some(Series::Samples { samples, .. }) => {
+                let rates = samples.iter().map(|sample| match sample.rate {
+                    Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
+                    Some(Capacity::Unlimited) => None,
+                    // Nothing is sent during an outage, so it does not raise the maximum.
+                    Some(Capacity::Outage) => Some(0),
+                    None => own,
+                });
+                // One unlimited rate makes the whole unlimited.
+                rates.collect::<Option<Vec<u64>>>()?.into_iter().max()
+            }
+        }
+    }
+
     /// Whether departures can be computed at entry: a constant rate, constant delay, independent
     /// loss, drop-tail by packets or bytes, and nothing else.
     pub fn is_plain(&self) -> bool {

@@ -30,7 +30,7 @@ mod queues;
 mod resources;
 mod sketch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -198,6 +198,13 @@ impl PartialEq for Ready {
 }
 
 impl Plan {
+    /// The hosts that have programs, each once, in order.
+    pub fn program_nodes(&self) -> Vec<NodeId> {
+        let programs = self.programs.iter();
+        let nodes = programs.map(|program| self.hosts[program.host].node);
+        nodes.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Reads and checks an experiment file.
     pub fn from_file(path: &Path) -> Result<Self, Errors> {
         Self::from_file_with(path, &[])

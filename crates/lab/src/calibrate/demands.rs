@@ -15,8 +15,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::route::Routes;
-use longhaul_core::topology::{Balance, PipeParams};
-use longhaul_core::trace::{Capacity, Series};
+use longhaul_core::topology::Balance;
 use longhaul_core::{NodeId, PipeId, Span, Topology};
 use serde::Serialize;
 
@@ -66,13 +65,7 @@ pub struct Comparison {
 impl Demands {
     /// What `plan` may ask for; `None` where that is not known.
     pub fn of(plan: &Plan) -> Option<Self> {
-        let mut hosts: Vec<NodeId> = plan
-            .programs
-            .iter()
-            .map(|program| plan.hosts[program.host].node)
-            .collect();
-        hosts.sort_unstable();
-        hosts.dedup();
+        let hosts = plan.program_nodes();
         let paths = HostPaths::find(&plan.topology, &hosts)?;
         let first = paths.first_links(&plan.topology, &hosts);
         let narrowest = paths.narrowest(&plan.topology);
@@ -198,7 +191,7 @@ fn cover<'a>(topology: &'a Topology, path: &'a [PipeId]) -> Option<&'a [PipeId]>
     if path.iter().any(|pipe| spread(&pipe)) {
         return Some(topology.outgoing(topology.pipe(path[0]).from));
     }
-    let rate = |index: &usize| ceiling(&topology.pipe(path[*index]).params);
+    let rate = |index: &usize| topology.pipe(path[*index]).params.highest_rate();
     let rates = (0..path.len()).filter_map(|index| Some((rate(&index)?, index)));
     let (_, index) = rates.min()?;
     Some(&path[index..=index])
@@ -208,29 +201,10 @@ fn flow(topology: &Topology, pipe: PipeId, hops: u32, mtu: u32) -> Option<Flow> 
     let params = &topology.pipe(pipe).params;
     let bits = u64::from(params.framing.counted(mtu)) * 8;
     Some(Flow {
-        packets_per_s: ceiling(params)? as f64 / bits as f64,
+        packets_per_s: params.highest_rate()? as f64 / bits as f64,
         hops,
         mtu,
     })
-}
-
-/// The highest rate that a pipe ever has, in bits per second; `None` where it has none.
-fn ceiling(params: &PipeParams) -> Option<u64> {
-    let own = params.rate.map(|rate| rate.bits_per_s());
-    match params.trace.as_ref().map(|trace| &trace.series) {
-        None => own,
-        Some(Series::Samples { samples, .. }) => {
-            let rates = samples.iter().map(|sample| match sample.rate {
-                Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
-                Some(Capacity::Unlimited) => None,
-                Some(Capacity::Outage) => Some(0),
-                None => own,
-            });
-            rates.collect::<Option<Vec<u64>>>()?.into_iter().max()
-        }
-        // What a moment lets through may be far above the mean.
-        Some(Series::Opportunities { .. }) => None,
-    }
 }
 
 #[cfg(test)]

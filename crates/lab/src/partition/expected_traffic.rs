@@ -52,13 +52,7 @@ impl ExpectedTraffic {
         for group in &plan.traffic.groups {
             add(group, plan, &mut matrix, &mut notes);
         }
-        let mut hosts: Vec<NodeId> = plan
-            .programs
-            .iter()
-            .map(|program| plan.hosts[program.host].node)
-            .collect();
-        hosts.sort_unstable();
-        hosts.dedup();
+        let mut hosts = plan.program_nodes();
         let declared = !matrix.is_empty();
         if hosts.len() < 2 {
             hosts.clear();

@@ -21,7 +21,6 @@ use longhaul_core::packet::ETHERNET_LEN;
 use longhaul_core::params::Discipline;
 use longhaul_core::segment::MAX_SUPER_LEN;
 use longhaul_core::topology::{PipeId, PipeParams};
-use longhaul_core::trace::{Capacity, Series};
 use longhaul_core::units::{Framing, Rate};
 use longhaul_emulation::Known;
 use longhaul_linux::sandbox::{SEGMENTS_MAX, Shaper, Traffic};
@@ -165,22 +164,7 @@ fn highest_rate(pipe: &PipeParams) -> Option<u64> {
     if pipe.discipline != Discipline::DropTail {
         return None;
     }
-    let own = pipe.rate.map(|rate| rate.bits_per_s());
-    match pipe.trace.as_ref().map(|trace| &trace.series) {
-        None => own,
-        Some(Series::Opportunities { .. }) => None,
-        Some(Series::Samples { samples, .. }) => {
-            let rates = samples.iter().map(|sample| match sample.rate {
-                Some(Capacity::Limited(rate)) => Some(rate.bits_per_s()),
-                Some(Capacity::Unlimited) => None,
-                // Nothing is sent during an outage, so it does not raise the maximum.
-                Some(Capacity::Outage) => Some(0),
-                None => own,
-            });
-            // One unlimited rate makes the whole unlimited.
-            rates.collect::<Option<Vec<u64>>>()?.into_iter().max()
-        }
-    }
+    pipe.highest_rate()
 }
 
 /// The shaper of a host that the machine limits, at this speed. Its frames have
@@ -216,6 +200,7 @@ fn shaper(bytes_per_s: u64, depth: u64, overhead: i32, frame: u64) -> Shaper {
 #[cfg(test)]
 mod tests {
     use super::{of as dilated, *};
+    use longhaul_core::trace::{Capacity, Series};
     use longhaul_core::units::QueueLimit;
 
     fn bottleneck(nic: &[PipeParams], mtu: u32, offload: bool) -> Bottleneck {
