@@ -42,12 +42,12 @@ export class Table<T> {
 
   constructor(private options: TableOptions<T>) {
     this.#sort = options.sort ?? null;
-    const search = options.search && options.rows.length > SEARCHED
-      ? h("input", { type: "search", class: "search", placeholder: "search", "aria-label": `search ${options.label}`, on: { input: (event) => this.#find(event.target.value) } })
+    const input = options.search && options.rows.length > SEARCHED
+      ? h("input", { type: "search", "aria-label": `search ${options.label}`, on: { input: (event) => this.#find(event.target.value) } })
       : null;
     const heads = options.columns.map((column) => this.#head(column));
     const table = h("table", { "aria-label": options.label }, h("thead", null, h("tr", null, heads)), this.#body);
-    this.element = h("div", { class: "table" }, search, h("div", { class: "scroll" }, table), this.#more);
+    this.element = h("div", { class: "table" }, input ? h("label", { class: "search" }, "search ", input) : null, h("div", { class: "scroll" }, table), this.#more);
     this.fill();
   }
 
