@@ -90,6 +90,10 @@ fn equal_flows_share_alike() {
 /// Exponent of throughput in 1/RTT, of two flows of 40 and 160 ms (with queueing) that lose
 /// together: 2 for Reno (Lakshman and Madhow, ToN 5, 1997), 1 for CUBIC (its window grows with
 /// time alone).
+///
+/// Over one drop-tail queue without any randomness, which flow loses depends on how round trips and the
+/// service time of a packet fit together (phase effects: Floyd and Jacobson, Computer Communication Review
+/// 21(2), 1991). So the median over several rates counts.
 #[test]
 fn the_round_trip_counts_squared_for_reno_and_linearly_for_cubic() {
     let exponent = |congestion, rate: u64, to| {
@@ -108,9 +112,15 @@ fn the_round_trip_counts_squared_for_reno_and_linearly_for_cubic() {
         let rtts: Vec<f64> = [40.0, 160.0].iter().map(|rtt| rtt + 10.0).collect();
         (bytes[0] / bytes[1]).ln() / (rtts[1] / rtts[0]).ln()
     };
-    let reno = exponent(Algorithm::Reno, 20_000_000, 460);
-    let cubic = exponent(Algorithm::Cubic, 100_000_000, 260);
-    println!("exponent: Reno {reno:.2}, CUBIC {cubic:.2}");
+    let median = |congestion, rate: u64, to| {
+        let rates = [950, 965, 980, 995, 1010].map(|permille| rate / 1000 * permille);
+        let mut exponents = rates.map(|rate| exponent(congestion, rate, to));
+        exponents.sort_by(f64::total_cmp);
+        println!("{congestion:?}: {exponents:.2?}");
+        exponents[2]
+    };
+    let reno = median(Algorithm::Reno, 20_000_000, 460);
+    let cubic = median(Algorithm::Cubic, 100_000_000, 260);
     assert!((1.4..=2.3).contains(&reno), "{reno}");
     assert!((0.5..=1.4).contains(&cubic), "{cubic}");
 }

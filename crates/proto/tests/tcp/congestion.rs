@@ -254,7 +254,8 @@ fn vegas_holds_two_to_four_segments() {
 /// trip and slower the nearer it comes to the last maximum.
 #[test]
 fn bic_searches_for_the_last_maximum() {
-    let mut sim = Sim::new(Bottleneck::default());
+    // At a rate, so that acknowledgements are apart and the window grows by a packet between two samples.
+    let mut sim = Sim::new(Bottleneck::new(100_000_000, 1000));
     let mut count = 0u64;
     sim.rule = Box::new(move |_, from_a, segment, _| {
         let data = from_a && segment.len > 0;

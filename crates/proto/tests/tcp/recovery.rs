@@ -1,7 +1,7 @@
 //! Repair: exact times of time-outs and probes, losses of one window, needless reductions.
 
 use longhaul_core::time::{Span, Time};
-use longhaul_proto::tcp::{Algorithm, Config, Event, Phase};
+use longhaul_proto::tcp::{Algorithm, Config, Event, Phase, Segment};
 
 use crate::sim::{Bottleneck, Impairment, Sim, in_ms, ms, s, unlimited};
 
@@ -268,4 +268,32 @@ fn a_lost_retransmission_is_sent_again() {
     let info = sim.flows[0].a.info();
     assert_eq!(info.acknowledged, 1000 * 1448);
     assert_eq!((info.retransmitted, info.timeouts), (2, 0));
+}
+
+/// A delayed acknowledgement in front of a hole acknowledges a segment together with the first one behind the
+/// hole. That is not reordering, so the loss is known once three segments behind it have arrived, whether or
+/// not an acknowledgement was being delayed.
+#[test]
+fn a_delayed_acknowledgement_in_front_of_a_hole_shows_no_reordering() {
+    for lost in 100..104 {
+        let config = Config {
+            delack_min: Span::from_ms(40),
+            ..wide()
+        };
+        let mut sim = flow(&config, 1 << 20, vec![lost]);
+        sim.bottleneck = Bottleneck::new(10_000_000, 1000);
+        sim.run(s(3));
+        let log = sim.log.take().unwrap();
+        let sacked = log
+            .iter()
+            .find(|(_, a, segment)| !a && !segment.sacks.blocks().is_empty());
+        let first = |segment: &Segment| segment.len > 0 && segment.seq == lost * 1448 + 1;
+        let sent = log.iter().filter(|(_, a, segment)| *a && first(segment));
+        let sent: Vec<Time> = sent.map(|(at, ..)| *at).collect();
+        let known = sacked.expect("a loss").0 + Span::from_ms(50);
+        let after = sent[1].since(known);
+        println!("{lost}: sent again {after} after the first selective acknowledgement");
+        assert!(after <= Span::from_ms(3), "{after}");
+        assert_eq!(sim.flows[0].a.info().retransmitted, 1);
+    }
 }

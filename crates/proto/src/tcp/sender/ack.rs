@@ -51,10 +51,14 @@ impl Sender {
         let prior_una = self.una;
         let prior_in_flight = self.board.in_flight();
         let prior_marked = self.board.marked;
+        // What this acknowledgement acknowledges in both ways at once, as a delayed one in front of a hole
+        // does, was not reordered: order is judged by what earlier ones had (`prior_fack`,
+        // `tcp_clean_rtx_queue` in net/ipv4/tcp_input.c).
+        let prior_highest = self.board.highest;
         let window_moved = self.take_window(segment);
         let mut delivery = Delivery::default();
         let duplicate = self.take_sacks(now, segment, &mut delivery);
-        let acknowledged = self.take_acknowledged(now, segment.ack, &mut delivery);
+        let acknowledged = self.take_acknowledged(now, segment.ack, prior_highest, &mut delivery);
         let mut outcome = AckOutcome {
             advanced: self.una > prior_una,
             delivered: delivery.count,
@@ -132,10 +136,16 @@ impl Sender {
         !first.is_empty() && (first.end <= ack || blocks.get(1).is_some_and(within))
     }
 
-    /// Takes out what lies below `ack`; returns how many segments.
-    fn take_acknowledged(&mut self, now: Time, ack: u64, delivery: &mut Delivery) -> u32 {
+    /// Takes out what lies below `ack`; returns how many segments. One that ends below `prior_highest` was
+    /// reordered, if it was never sent again.
+    fn take_acknowledged(
+        &mut self,
+        now: Time,
+        ack: u64,
+        prior_highest: u64,
+        delivery: &mut Delivery,
+    ) -> u32 {
         let least = self.rtt.least();
-        let before = self.board.highest;
         let mut acknowledged = 0;
         self.una = self.una.max(ack);
         while let Some(sent) = self.board.pop_acknowledged(self.una, self.sack) {
@@ -146,7 +156,7 @@ impl Sender {
             }
             delivery.take(&sent, &mut self.rack, now, least);
             if !sent.is(EVER_RESENT) {
-                delivery.reordered |= sent.end() < before;
+                delivery.reordered |= sent.end() < prior_highest;
                 delivery.first.get_or_insert(sent.at);
                 delivery.last = Some(sent.at);
             }
