@@ -22,7 +22,7 @@ DELAY_NS = 5_000_000  # of a hand-over
 def expected(cpu_ns, share, period_ns):
     """The least and the most that so much CPU time takes, and what it takes in the mean.
 
-    A host has its share of each period at once, as soon as it wants it, and is stopped for the rest of the
+    A host has its share of each period at once, as soon as it wants it, and is throttled for the rest of the
     period. A computation may meet the rest of neither the period in which it begins nor that in which it ends,
     so two rests are missing at most; and it may have to wait for one rest before it begins. The kernel sees by
     its next tick that a share is used up; what was too much is taken from later periods, which may be after the

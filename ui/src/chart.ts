@@ -6,7 +6,7 @@
 import uPlot from "uplot";
 import { h, lazily, replace } from "./dom";
 import { at, NONE, seconds } from "./format";
-import { more, points, takenOf, type Points, type Thing } from "./series";
+import { aggregateOf, more, points, type Points, type Thing } from "./series";
 import { colour, line, moment, range, theme } from "./state";
 
 export interface Line {
@@ -116,7 +116,7 @@ class Chart {
       const [min, max] = this.#view();
       plot.setScale("x", { min, max });
     });
-    this.#tell(null);
+    this.#updateLegend(null);
     this.#state();
     this.#table();
     this.#ask();
@@ -183,7 +183,7 @@ class Chart {
         bands,
         hooks: {
           setSelect: [(plot) => this.#select(plot)],
-          setCursor: [(plot) => this.#tell(plot.cursor.idx ?? null)],
+          setCursor: [(plot) => this.#updateLegend(plot.cursor.idx ?? null)],
           drawClear: [(plot) => this.#shade(plot)],
           draw: [(plot) => this.#marks(plot)],
         },
@@ -191,7 +191,7 @@ class Chart {
       data,
       this.element,
     );
-    this.#tell(null);
+    this.#updateLegend(null);
     this.#state();
     this.#ask();
   }
@@ -204,8 +204,8 @@ class Chart {
     zoom(from, to, this.options.end_s);
   }
 
-  /** What the lines are, and their values where the pointer is. */
-  #tell(index: number | null): void {
+  /** The lines by name and colour, and their values where the pointer is. */
+  #updateLegend(index: number | null): void {
     const data = this.#plot?.data;
     const items = this.options.lines.map((each, number) => {
       const value = index == null ? undefined : data?.[1 + 3 * number]?.[index];
@@ -226,9 +226,9 @@ class Chart {
     const coarse = this.#points.some((p) => p.coarse);
     const row = Math.min(...this.options.lines.map((l) => l.thing.tracks.row_ns[0]));
     const sampled = this.options.lines.some((l) => l.thing.series === "connections");
-    const taken = [...new Set(this.options.lines.map((line) => takenOf(line.metric)))];
+    const aggregates = [...new Set(this.options.lines.map((line) => aggregateOf(line.metric)))];
     const band = this.options.lines.some(hasBand) ? ", the band spans minimum to maximum" : "";
-    const what = coarse ? `the line is the ${taken.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row is shown";
+    const what = coarse ? `the line is the ${aggregates.join(" or the ")} of its rows of ${seconds(row / 1e9)}${band}` : "every row is shown";
     const text = !widths.length ? ""
       : sampled ? `Sampled about every ${seconds(gap(this.#points))}.`
       : `Each step is ${least < most * 0.9 ? `${seconds(least)} to ` : ""}${seconds(most)}: ${what}.`;

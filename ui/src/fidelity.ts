@@ -77,7 +77,7 @@ export function fidelity(context: Context): HTMLElement {
       ["mean rates kept to at least", percent(verdict.rate_share, 2)],
       ["worst pair", worst ? `${worst.from ?? "all"} to ${worst.to}: ${percent(worst.late_share, 3)} of ${of(worst.packets, "packet")} late, at most ${percent(worst.lost_share, 3)} lost` : "none was late"],
       ["this machine lost", of(verdict.physical_drops ?? 0, "packet")],
-      ["it stalled", verdict.stalls ? `${of(verdict.stalls.count, "time")}, ${ns(verdict.stalls.total_ns)} in all, for up to ${ns(verdict.stalls.longest_ns)}` : NONE],
+      ["stalls of this machine", verdict.stalls ? `${of(verdict.stalls.count, "time")}, ${ns(verdict.stalls.total_ns)} in all, for up to ${ns(verdict.stalls.longest_ns)}` : NONE],
       ["CPU time taken by the hypervisor", verdict.stolen_ns ? ns(verdict.stolen_ns) : null],
       ["clock steps", verdict.clock_steps ? count(verdict.clock_steps) : null],
       ["seconds with more than 1 % late", verdict.seconds ? `${count(verdict.late_seconds)} of ${count(verdict.seconds)}` : null],

@@ -277,8 +277,8 @@ export class Graph {
     this.#chosen = number;
     this.#cy?.elements(":selected").unselect();
     this.#cy?.getElementById(`l${number}`).select();
-    const told = this.now(link).map((half, place) => `${this.run.pipes[link.pipes[place]!]?.name}: ${si(half.rate, "bit/s")}, load ${percent(half.load)}`);
-    replace(this.#said, `Link ${link.name}. ${told.join("; ")}`);
+    const loads = this.now(link).map((half, place) => `${this.run.pipes[link.pipes[place]!]?.name}: ${si(half.rate, "bit/s")}, load ${percent(half.load)}`);
+    replace(this.#said, `Link ${link.name}. ${loads.join("; ")}`);
     this.choose(link);
   }
 

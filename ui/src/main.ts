@@ -68,8 +68,8 @@ function topology(context: Context): [HTMLElement, Graph] {
   const graph = new Graph(run, context.series, show);
   const kinds = new Map<string, number>();
   for (const node of run.nodes) kinds.set(node.kind, (kinds.get(node.kind) ?? 0) + 1);
-  const told = [...kinds].map(([kind, n]) => of(n, kind)).join(", ");
-  const text = run.nodes.length ? `${told}, ${of(graph.links.length, "link")}. Choose a link to see its charts; the slider chooses a moment of the run.` : `${count(run.nodes_seen)} nodes are not drawn; the table has the links.`;
+  const nodes = [...kinds].map(([kind, n]) => of(n, kind)).join(", ");
+  const text = run.nodes.length ? `${nodes}, ${of(graph.links.length, "link")}. Choose a link to see its charts; the slider chooses a moment of the run.` : `${count(run.nodes_seen)} nodes are not drawn; the table has the links.`;
   return [section("topology", "Topology", h("p", { class: "note" }, text), h("div", { class: "split" }, graph.element, beside), graph.table()), graph];
 }
 

@@ -55,8 +55,8 @@ export class PipeSeries {
 const SUMS = new Set(["drops_queue", "drops_loss", "drops_down", "marked", "dropped", "late", "late_stall", "late_overload", "late_other", "stalled", "stolen"]);
 const LARGEST = new Set(["queue_max", "delay_max", "lateness_max", "lateness_p50", "lateness_p99", "lateness_p999", "stall_max"]);
 
-/** What a wide step has of its rows, as `crates/lab/src/report/specs.rs` takes it. */
-export function takenOf(metric: string): "sum" | "largest" | "last" | "mean" {
+/** How a wide step aggregates its rows: `Take` in `crates/lab/src/measure/columns.rs`. */
+export function aggregateOf(metric: string): "sum" | "largest" | "last" | "mean" {
   return SUMS.has(metric) ? "sum" : LARGEST.has(metric) ? "largest" : GAUGES.has(metric) ? "last" : "mean";
 }
 
