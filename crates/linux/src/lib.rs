@@ -34,6 +34,7 @@ pub mod resources;
 pub mod sandbox;
 pub mod socket;
 mod sys;
+mod threads;
 pub mod wait;
 
 pub use sys::{
