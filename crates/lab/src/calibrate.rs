@@ -13,11 +13,13 @@
 //!
 //! Left out: other load on the machine, and what the programs of an experiment need.
 
+mod cable_program;
 mod costs;
 pub mod demands;
 mod end_to_end;
 mod figures;
 pub mod fit;
+mod interrupt;
 pub mod load;
 mod measure;
 mod platform;
@@ -63,6 +65,9 @@ pub enum CalibrateError {
     /// A run failed.
     #[error("a run of the calibration failed: {0}")]
     Failed(String),
+    /// A signal asked for the end.
+    #[error("interrupted by signal {0}; nothing was written")]
+    Interrupted(i32),
     /// The system refused something else.
     #[error("{what}: {error}")]
     Io {

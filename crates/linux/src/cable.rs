@@ -22,8 +22,9 @@ use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces, set_name
 
 use crate::channel::Channel;
 use crate::netlink::{self, Netlink, VethPair};
-use crate::sandbox::{SandboxError, TcpConfig, forbidden, map_ids, threads};
+use crate::sandbox::{SandboxError, TcpConfig, forbidden, map_ids};
 use crate::sys::{self, Fork};
+use crate::threads;
 
 /// The name of the interface at either end.
 const INTERFACE: &str = "eth0";
@@ -77,11 +78,7 @@ impl PlainCable {
     /// # Errors
     /// The machine allows no namespaces, or a step failed.
     pub fn lay(mtu: u32, tcp: &TcpConfig) -> Result<Self, SandboxError> {
-        assert_eq!(
-            threads(),
-            1,
-            "a cable's process must be forked before any thread starts"
-        );
+        threads::assert_alone("a cable's process");
         let (ours, theirs) = Channel::pair().map_err(SandboxError::Channel)?;
         let (uid, gid) = sys::user_and_group();
         // SAFETY: there is one thread, as just asserted.

@@ -4,7 +4,8 @@
 //! hosts ([`sandbox`]), and plain cables to compare them with ([`cable`]), carries packets between hosts
 //! and the engine ([`packet_io`]), waits to the microsecond ([`wait`]), reads clocks ([`clock`]), asks
 //! kernels for their TCP connections ([`connections`]), knows CPUs ([`cpu`], [`core_thread`]) and memory
-//! ([`memory`]), and limits what hosts have of both ([`resources`]).
+//! ([`memory`]), limits what hosts have of both ([`resources`]), and removes folders of dead processes
+//! ([`locked_folder`]).
 //!
 //! System calls are those of `rustix`, at the place of use. What it lacks goes through `libc`, with a
 //! proof for each `unsafe`: signals, `clone3`, `exec`, packet sockets and their rings, batches of
@@ -25,6 +26,7 @@ mod epoll;
 mod ethtool;
 mod exit_cleanup;
 mod groups;
+pub mod locked_folder;
 pub mod memory;
 mod netlink;
 pub mod packet_io;
@@ -34,6 +36,7 @@ pub mod resources;
 pub mod sandbox;
 pub mod socket;
 mod sys;
+mod threads;
 pub mod wait;
 
 pub use sys::{

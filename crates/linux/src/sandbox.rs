@@ -44,6 +44,7 @@ use crate::channel::Channel;
 use crate::packet_io::{RingConfig, Rings};
 use crate::resources::{Limits, Membership};
 use crate::sys::{self, Fork};
+use crate::threads;
 
 use dump::Dumped;
 
@@ -320,11 +321,7 @@ impl Sandbox {
         config: &SandboxConfig,
         answers: Option<A>,
     ) -> Result<Self, SandboxError> {
-        assert_eq!(
-            threads(),
-            1,
-            "the sandbox must be forked before any thread starts"
-        );
+        threads::assert_alone("the sandbox");
         let (ours, theirs) = Channel::pair().map_err(SandboxError::Channel)?;
         let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWNET
@@ -563,11 +560,6 @@ pub(crate) fn forbidden(error: io::Error) -> SandboxError {
         "ordinary users"
     };
     SandboxError::Forbidden { who, error }
-}
-
-/// The number of threads of this process.
-pub(crate) fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
 /// Gives the sandbox its users: all of ours for root, else the caller alone, as user 0.

@@ -2,10 +2,14 @@
 //! it is left. What the figures are is the machine's affair.
 
 use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Run, signal};
+use crate::outcome::Outcome;
+use crate::traces::{Namespaces, Process};
 
 /// Frames that two hosts send of themselves, such as multicast reports: the machine may lose them
 /// too, and then counts them among the others.
@@ -184,11 +188,110 @@ fn a_quick_calibration_measures_everything_and_leaves_its_file() {
             assert!((rate / fitted - 1.0).abs() < 1e-9, "{point:#}");
         }
     }
-    let left = fs::read_dir(lab.dir()).expect("the folder").flatten();
-    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-    let scratch =
-        |name: &&std::ffi::OsString| name.to_string_lossy().contains("longhaul-calibrate");
-    assert_eq!(left.iter().find(scratch), None);
+    let left = folders(&lab);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The folders in which calibrations make their runs.
+fn folders(lab: &Lab) -> Vec<PathBuf> {
+    let entries = fs::read_dir(lab.dir()).expect("the folder").flatten();
+    let ours = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with("longhaul-calibrate-")
+    });
+    ours.map(|entry| entry.path()).collect()
+}
+
+/// Whether a plain cable is up, with a program at one of its ends.
+fn over_a_cable(processes: &[Process]) -> bool {
+    on_a_cable(processes).next().is_some()
+}
+
+/// The programs at the ends of a cable that is up.
+fn on_a_cable(processes: &[Process]) -> impl Iterator<Item = &Process> {
+    let holders = processes.iter().filter(|p| p.name == "longhaul-cable");
+    let is_up = holders.count() == 2;
+    // They are executed by the name /proc/self/exe.
+    processes.iter().filter(move |p| is_up && p.name == "exe")
+}
+
+/// Whether a run is under way.
+fn in_a_run(processes: &[Process]) -> bool {
+    processes.iter().any(|p| p.name == "longhaul-host")
+}
+
+/// Starts a calibration and sends it a signal at some moment. Programs on a cable are stopped before,
+/// since they would end by themselves within a second. No process, namespace or interface of
+/// it may be left; what it came to, and the folder that it had.
+fn end_by(
+    name: &str,
+    lab: &Lab,
+    number: u32,
+    is_moment: fn(&[Process]) -> bool,
+) -> (Outcome, PathBuf) {
+    /// Noise and timer come before either moment; the machine may be busy.
+    const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+    const ENDS_WITHIN: Duration = Duration::from_secs(8);
+    let mut command = lab.longhaul(&["calibrate", "--quick", "--out", "calibration.json"]);
+    command.env("TMPDIR", lab.dir());
+    let mut run = Run::spawn(lab, command, lab.dir().join("none"), number);
+    let began = Instant::now();
+    let namespaces = loop {
+        let processes = run.processes();
+        if is_moment(&processes) {
+            on_a_cable(&processes).for_each(|program| signal(program.pid, "STOP"));
+            break Namespaces::of(&processes);
+        }
+        assert!(
+            !run.has_ended() && began.elapsed() < BEGINS_WITHIN,
+            "{}",
+            run.said()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(!namespaces.members().is_empty(), "it has namespaces");
+    let folder = match &folders(lab)[..] {
+        [only] => only.clone(),
+        other => panic!("one folder, not {other:?}: {}", run.said()),
+    };
+    signal(run.pid(), name);
+    let signalled = Instant::now();
+    while !run.has_ended() {
+        assert!(
+            signalled.elapsed() < ENDS_WITHIN,
+            "it hangs: {}",
+            run.said()
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.assert_gone(&namespaces, &format!("SIG{name}"));
+    let outcome = run.wait();
+    assert!(!lab.dir().join("calibration.json").exists(), "{outcome}");
+    (outcome, folder)
+}
+
+#[test]
+fn a_calibration_that_is_killed_or_interrupted_leaves_nothing() {
+    let lab = Lab::unprivileged();
+    let (outcome, killed) = end_by("KILL", &lab, 1, over_a_cable);
+    assert_eq!(outcome.code, 128 + 9, "{outcome}");
+    assert_eq!(
+        folders(&lab),
+        std::slice::from_ref(&killed),
+        "nobody was left to remove it"
+    );
+    for (number, (name, signal), moment) in [
+        (2, ("TERM", 15), over_a_cable as fn(&[Process]) -> bool),
+        (3, ("INT", 2), in_a_run),
+    ] {
+        let (outcome, folder) = end_by(name, &lab, number, moment);
+        assert_ne!(folder, killed, "the killed one's was removed");
+        let left = folders(&lab);
+        assert!(left.is_empty(), "{left:?} after {outcome}");
+        assert_eq!(outcome.code, 1, "{outcome}");
+        let said = format!("interrupted by signal {signal}");
+        assert!(outcome.stderr.contains(&said), "{outcome}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ use longhaul_plan::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::CalibrateError;
+use super::interrupt::Interrupt;
 use crate::run::RunError;
 
 /// Ports of a switch of the tree.
@@ -62,6 +63,13 @@ pub struct Between {
     pub window_ns: f64,
 }
 
+/// How often each run is made, unless the calibration is interrupted.
+#[derive(Clone, Copy)]
+pub(super) struct Tries<'a> {
+    pub(super) count: u32,
+    pub(super) interrupt: &'a Interrupt,
+}
+
 impl CoreCosts {
     /// The costs that partitions are weighed by: what was not measured is as it is built in. `None`
     /// where they are beyond all machines, since they may come from a file.
@@ -79,9 +87,9 @@ impl CoreCosts {
         costs.is_sound().then_some(costs)
     }
 
-    /// Measures them, each run so often.
+    /// Measures them.
     pub(super) fn measure(
-        tries: u32,
+        tries: Tries<'_>,
         cpus: usize,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, CalibrateError> {
@@ -107,7 +115,7 @@ impl CoreCosts {
         Ok(costs)
     }
 
-    fn between(tries: u32) -> Result<Between, CalibrateError> {
+    fn between(tries: Tries<'_>) -> Result<Between, CalibrateError> {
         let datagrams = "model: udp, rate: 450 Mbit/s, gaps: poisson";
         let crossing = Run::new(&experiment(Pairs::Far, datagrams, (LONG_US, 30)))?;
         let windows = Run::new(&experiment(Pairs::Near, datagrams, (SHORT_US, WINDOWS_MS)))?;
@@ -208,9 +216,10 @@ impl Run {
     }
 
     /// The shortest times of several runs.
-    fn best(&self, tries: u32, cut: Cut) -> Result<Measured, CalibrateError> {
+    fn best(&self, tries: Tries<'_>, cut: Cut) -> Result<Measured, CalibrateError> {
         let mut best = self.measure(cut)?;
-        for _ in 1..tries {
+        for _ in 1..tries.count {
+            tries.interrupt.check()?;
             let other = self.measure(cut)?;
             best.wall_ns = best.wall_ns.min(other.wall_ns);
             best.cpu_ns = best.cpu_ns.min(other.cpu_ns);

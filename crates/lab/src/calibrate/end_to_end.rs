@@ -12,23 +12,17 @@
 //!
 //! Left out: the highest rate of UDP (`throughput` of the calibration), and delays, which the core's
 //! lateness covers.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the cable's programs are polled between sleeps, as nothing of the emulation runs"
-)]
 
-use std::io::{self, Read};
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::io;
 use std::time::Duration;
 
 use longhaul_linux::cable::{End, PlainCable};
-use longhaul_linux::clock::monotonic_ns;
 use longhaul_linux::cpu;
 use longhaul_linux::sandbox::TcpConfig;
 use serde::{Deserialize, Serialize};
 
 use super::CalibrateError;
+use super::cable_program::Program;
 use super::trial::{self, Bench, SELF};
 use crate::fidelity::State;
 
@@ -40,8 +34,8 @@ const GIGABIT_PAYLOAD: &str = "957 Mbit/s";
 const QUIET: &str = "300 ms";
 /// A program that has not ended so long after it should have is killed.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a program is asked whether it has ended.
-const POLL: Duration = Duration::from_millis(5);
+/// How long a sink may take until it is ready: a start takes milliseconds, on a busy machine more.
+const READY_WITHIN: Duration = Duration::from_secs(10);
 const MTU: u32 = 1500;
 
 /// What is between two hosts.
@@ -220,18 +214,16 @@ fn over_cable(
     let failed = |error: io::Error| CalibrateError::Failed(format!("over a plain cable: {error}"));
     let cpus = bench.program_cpus();
     let to = End::B.addresses()[address].to_string();
-    let carry = || -> io::Result<(Output, Output)> {
-        let mut command = cable.command(End::B, SELF, &cpus)?;
-        command.args(sink());
-        let mut sink = Program::start(command)?;
-        sink.await_ready()?;
-        let mut command = cable.command(End::A, SELF, &cpus)?;
-        command.args(sender(protocol, &to, seconds));
-        let span = Duration::from_secs_f64(seconds) + GRACE;
-        let sent = Program::start(command)?.finish(span)?;
-        Ok((sent, sink.finish(GRACE)?))
+    let start = |end, words: &[String]| {
+        let mut command = cable.command(end, SELF, &cpus).map_err(failed)?;
+        command.args(words);
+        Program::start(command, bench.interrupt())
     };
-    let (sent, received) = carry().map_err(failed)?;
+    let mut sink = start(End::B, &sink().map(str::to_owned))?;
+    sink.await_ready(READY_WITHIN)?;
+    let span = Duration::from_secs_f64(seconds) + GRACE;
+    let sent: Output = start(End::A, &sender(protocol, &to, seconds))?.finish(span)?;
+    let received: Output = sink.finish(GRACE)?;
     Ok(Carried::of(
         &sent.flow("the sender")?,
         &received.flow("the sink")?,
@@ -246,67 +238,6 @@ fn tcp() -> TcpConfig {
         rmem_max: BUFFER_MAX,
         wmem_max: BUFFER_MAX,
         ecn: false,
-    }
-}
-
-/// A program at an end of a cable; killed when dropped.
-struct Program(Child);
-
-impl Program {
-    fn start(mut command: Command) -> io::Result<Self> {
-        command.stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self(command.spawn()?))
-    }
-
-    /// Waits for the sink's line on standard error.
-    fn await_ready(&mut self) -> io::Result<()> {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        let stderr = self.0.stderr.as_mut();
-        let stderr = stderr.ok_or_else(|| io::Error::other("no standard error"))?;
-        while !line.ends_with(b"\n") && stderr.read(&mut byte)? == 1 {
-            line.push(byte[0]);
-        }
-        if line.starts_with(b"ready") {
-            return Ok(());
-        }
-        stderr.read_to_end(&mut line)?;
-        let text = String::from_utf8_lossy(&line);
-        Err(io::Error::other(format!(
-            "the sink is not ready: {}",
-            text.trim()
-        )))
-    }
-
-    /// Waits for its end and reads what it printed, which a pipe holds.
-    fn finish(&mut self, patience: Duration) -> io::Result<Output> {
-        let until_ns = monotonic_ns() + patience.as_nanos() as u64;
-        let status = loop {
-            match self.0.try_wait()? {
-                Some(status) => break status,
-                None if monotonic_ns() > until_ns => return Err(io::ErrorKind::TimedOut.into()),
-                None => thread::sleep(POLL),
-            }
-        };
-        let read = |pipe: Option<&mut dyn Read>| {
-            let mut text = String::new();
-            pipe.map_or(Ok(0), |pipe| pipe.read_to_string(&mut text))
-                .map(|_| text)
-        };
-        let printed = read(self.0.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))?;
-        if !status.success() {
-            let said = read(self.0.stderr.as_mut().map(|pipe| pipe as &mut dyn Read))?;
-            return Err(io::Error::other(format!("{status}: {}", said.trim())));
-        }
-        serde_json::from_str(&printed).map_err(io::Error::other)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

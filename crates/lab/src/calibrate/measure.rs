@@ -9,10 +9,11 @@
 
 use longhaul_core::Span;
 
-use super::costs::CoreCosts;
+use super::costs::{CoreCosts, Tries};
 use super::end_to_end::{self, EndToEnd, Way};
 use super::figures::{Hosts, Memory, Step, Tcp};
 use super::fit::{Limit, LimitedBy, Region};
+use super::interrupt::Interrupt;
 use super::load::{Received, Sent};
 use super::platform::Platform;
 use super::timer::Timer;
@@ -105,14 +106,18 @@ pub fn measure(
     report(0.0, "timer");
     let timer = Timer::measure(Span::from_ns((scale.seconds * 1e9) as u64));
     let timer = timer.map_err(failed("measuring the timer"))?;
+    // From here on there is something to remove; before, a signal ends the process.
+    let interrupt = Interrupt::catch()?;
     let mut session = Session {
-        bench: Bench::new()?,
+        bench: Bench::new(&interrupt)?,
         scale,
         report,
         done: 0,
         machine: None,
         tolerance_ns: 0,
     };
+    // A plain cable needs the least of a machine; one that allows no namespaces says so at once.
+    let end_to_end = session.end_to_end()?;
     let mut lateness = Vec::new();
     let kinds: Vec<(u32, u32)> = session
         .scale
@@ -127,8 +132,9 @@ pub fn measure(
     let throughput = session.floods()?;
     let tcp = session.tcp()?;
     let hosts = session.hosts()?;
-    let end_to_end = session.end_to_end()?;
     let costs = session.costs()?;
+    let reference = reference::measure();
+    interrupt.check()?;
     let carried: Vec<(Limit, LimitedBy)> = limits.into_iter().flatten().collect();
     let faithful = lateness.iter().filter(|step| step.state == State::Faithful);
     let floor = faithful.map(|step| step.lateness_ns).min_by_key(|l| l.p999);
@@ -151,7 +157,7 @@ pub fn measure(
         end_to_end,
         noise: Some(noise),
         costs: Some(costs),
-        reference: Some(reference::measure()),
+        reference: Some(reference),
     })
 }
 
@@ -159,7 +165,7 @@ pub fn measure(
 const COST_PARTS: usize = 2;
 
 struct Session<'a> {
-    bench: Bench,
+    bench: Bench<'a>,
     scale: Scale,
     report: &'a mut dyn FnMut(f64, &str),
     /// Parts of the work that are done.
@@ -194,8 +200,12 @@ impl Session<'_> {
 
     /// What work costs the threads of virtual runs.
     fn costs(&mut self) -> Result<CoreCosts, CalibrateError> {
-        let (tries, cpus) = (self.scale.cost_tries, self.bench.cpus());
-        CoreCosts::measure(tries, cpus, &mut |what| self.next(what))
+        let times = Tries {
+            count: self.scale.cost_tries,
+            interrupt: self.bench.interrupt(),
+        };
+        let cpus = self.bench.cpus();
+        CoreCosts::measure(times, cpus, &mut |what| self.next(what))
     }
 
     fn run(&mut self, text: &str) -> Result<Trial, CalibrateError> {

@@ -4,18 +4,21 @@
 //! are this very binary in a hidden mode, named by `/proc/self/exe`: what is executed on a host
 //! is a child of this process, so that the link leads to it wherever it lies.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use longhaul_linux::clock::monotonic_ns;
-use longhaul_linux::cpu;
+use longhaul_linux::{cpu, locked_folder};
 use serde::de::DeserializeOwned;
 
 use super::CalibrateError;
+use super::interrupt::Interrupt;
 use crate::run::{self, Observer, Progress, RunOptions};
 use crate::summary::Summary;
 use longhaul_plan::plan::Plan;
 
+/// What the folders of calibrations are called, before the number of their process and the time.
+const PREFIX: &str = "longhaul-calibrate-";
 /// This program, on a host.
 pub(super) const SELF: &str = "/proc/self/exe";
 /// The hidden command of the command line that runs [`super::load`].
@@ -30,25 +33,40 @@ const RATE: &str = "40 Gbit/s";
 const GRACE_S: f64 = 10.0;
 
 /// Where trials are made: a folder that goes when this does.
-pub(super) struct Bench {
+pub(super) struct Bench<'a> {
     dir: PathBuf,
+    /// Tells other calibrations that the folder is in use.
+    _lock: File,
     cpus: Vec<usize>,
+    interrupt: &'a Interrupt,
 }
 
-impl Bench {
-    /// Makes the folder.
-    pub(super) fn new() -> Result<Self, CalibrateError> {
-        let dir = std::env::temp_dir().join(format!("longhaul-calibrate-{}", std::process::id()));
-        let failed = |error| CalibrateError::Io {
-            what: format!("making the folder {}", dir.display()),
+impl<'a> Bench<'a> {
+    /// Makes the folder, and removes those of calibrations that were killed.
+    pub(super) fn new(interrupt: &'a Interrupt) -> Result<Self, CalibrateError> {
+        Self::within(&std::env::temp_dir(), interrupt)
+    }
+
+    fn within(place: &Path, interrupt: &'a Interrupt) -> Result<Self, CalibrateError> {
+        locked_folder::sweep(place, PREFIX, |folder| {
+            let _ = fs::remove_dir_all(folder);
+        });
+        let dir = place.join(locked_folder::name(PREFIX));
+        let lock = locked_folder::make(&dir).map_err(|error| CalibrateError::Io {
+            what: "making a folder for the runs (TMPDIR says where)".to_owned(),
             error,
-        };
-        // An existing folder of this name may be another user's.
-        fs::create_dir(&dir).map_err(failed)?;
+        })?;
         Ok(Self {
-            cpus: cpu::allowed().unwrap_or_default(),
             dir,
+            _lock: lock,
+            cpus: cpu::allowed().unwrap_or_default(),
+            interrupt,
         })
+    }
+
+    /// Where signals arrive that ask for the end.
+    pub(super) fn interrupt(&self) -> &'a Interrupt {
+        self.interrupt
     }
 
     /// The CPUs that runs leave to programs.
@@ -63,6 +81,7 @@ impl Bench {
 
     /// Runs an experiment; an unfaithful one is as good as any.
     pub(super) fn run(&self, text: &str) -> Result<Trial, CalibrateError> {
+        self.interrupt.check()?;
         let plan = Plan::from_text(text, "calibrate.yaml")
             .map_err(|errors| CalibrateError::Failed(errors.to_string()))?;
         let folder = self.dir.join("run");
@@ -98,7 +117,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for Bench<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -255,6 +274,27 @@ fn argv(words: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_calibration_and_those_of_dead_ones_with_the_next() {
+        let place = locked_folder::name("longhaul-bench-test-");
+        let place = std::env::temp_dir().join(place);
+        let [dead, other] = ["longhaul-calibrate-17", "longhaul-runs"].map(|name| place.join(name));
+        for folder in [&dead, &other] {
+            fs::create_dir_all(folder.join("run/logs")).unwrap();
+        }
+        let interrupt = Interrupt::catch().unwrap();
+        let one = Bench::within(&place, &interrupt).unwrap();
+        assert!(!dead.exists() && other.exists());
+        fs::write(one.dir.join("file"), "text").unwrap();
+        let two = Bench::within(&place, &interrupt).unwrap();
+        assert!(one.dir.join("file").exists() && two.dir.exists());
+        drop((one, two));
+        let left = fs::read_dir(&place).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.path()).collect();
+        assert_eq!(left, [other]);
+        fs::remove_dir_all(place).unwrap();
+    }
 
     #[test]
     fn trials_are_sound_experiments() {

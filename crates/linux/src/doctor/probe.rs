@@ -19,6 +19,7 @@ use crate::netlink::shaper::{self, Shaper, Traffic};
 use crate::netlink::{self, Netlink, VethPair};
 use crate::packet_io::{self, RingConfig};
 use crate::sys::{self, Fork};
+use crate::threads;
 
 /// A step of a run's set-up, in the order in which they are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,8 +109,7 @@ impl Outcomes {
 
 /// Goes through all steps; `None` where there are threads that forbid a fork.
 pub(super) fn run() -> Option<Outcomes> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads != 1 {
+    if !threads::is_alone() {
         return None;
     }
     Some(Outcomes(try_all().unwrap_or_default()))

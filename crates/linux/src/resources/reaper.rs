@@ -15,6 +15,7 @@ use rustix::process::{Signal, pidfd_send_signal, setsid};
 use rustix::thread::set_name;
 
 use crate::sys::{self, Fork};
+use crate::threads;
 
 /// How long the kernel may take to end the last processes of a run.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,11 +33,7 @@ impl Reaper {
     /// Forks it; the process must have one thread. It will remove `folders`.
     pub(super) fn start(folders: &[PathBuf]) -> io::Result<Self> {
         let (ended, alive) = io::pipe()?;
-        assert_eq!(
-            super::super::sandbox::threads(),
-            1,
-            "the reaper must be forked before any thread starts"
-        );
+        threads::assert_alone("the reaper");
         // SAFETY: there is one thread, as just asserted.
         match unsafe { sys::fork(0) }? {
             Fork::Child => {

@@ -1,61 +1,35 @@
 //! Removes control groups that dead runs have left.
 //!
-//! Theory: a run's group is locked (flock(2)) for as long as the run or its sandbox lives: both have the
-//! open file, and the kernel releases the lock with the last of them. So any other run can tell whether
-//! the group is in use, even where the owner is in another PID namespace, as in containers that share the
-//! machine's groups; process numbers would mean nothing there. Between making a group and locking it,
-//! another run's sweep may remove it, so [`make_locked`] then makes it again.
+//! Theory: a run's group is a [locked folder](crate::locked_folder): both the run and its sandbox have the
+//! file that locks it, so it is in use for as long as either lives.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::clock::monotonic_ns;
+use crate::locked_folder;
 
 /// What the groups of runs are called, before the number of their process and the time.
 const PREFIX: &str = "longhaul-run-";
-/// Between two attempts to remove or to lock a group.
+/// Between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A name that no other run's groups have.
 pub(super) fn name() -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), monotonic_ns())
+    locked_folder::name(PREFIX)
 }
 
 /// Makes a group that is locked until its file and all copies of it are closed.
 pub(super) fn make_locked(folder: &Path) -> io::Result<File> {
-    const ATTEMPTS: u32 = 200;
-    for _ in 0..ATTEMPTS {
-        make_folder(folder)?;
-        // Another run may sweep it before it is locked; then it is made again.
-        if let Ok(file) = File::open(folder)
-            && file.try_lock_shared().is_ok()
-            && folder.exists()
-        {
-            return Ok(file);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    let message = format!("{}: another process has locked it", folder.display());
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
+    locked_folder::make(folder)
 }
 
 /// Removes the groups of runs that have died together with their reapers.
 pub(super) fn sweep(place: &Path) {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            continue;
-        }
-        let Ok(file) = File::open(entry.path()) else {
-            continue;
-        };
-        if file.try_lock().is_ok() {
-            remove(&entry.path(), Duration::ZERO);
-        }
-    }
+    locked_folder::sweep(place, PREFIX, |folder| {
+        remove(folder, Duration::ZERO);
+    });
 }
 
 /// Removes a run's group and those of its hosts, once their processes have ended; whether it has. The
@@ -80,12 +54,7 @@ pub(super) fn remove(folder: &Path, patience: Duration) -> bool {
 
 /// Makes a group that may be there already.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        result => result.map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
-        }),
-    }
+    locked_folder::make_unlocked(folder)
 }
 
 #[cfg(test)]
@@ -93,49 +62,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_nobody_has_locked_are_swept_and_others_stay() {
+    fn groups_of_dead_runs_are_swept_with_those_of_their_hosts() {
         let place = std::env::temp_dir().join(format!("longhaul-sweep-{}", std::process::id()));
-        let names = [name(), name(), "longhaul-other".to_owned()];
-        let folders = names.each_ref().map(|name| place.join(name));
-        let there = || folders.each_ref().map(|folder| folder.exists());
         fs::create_dir(&place).unwrap();
-        let [one, other] = [&folders[0], &folders[1]].map(|f| make_locked(f).unwrap());
-        // What a sandbox has inherited.
-        let copy = other.try_clone().unwrap();
-        fs::create_dir(&folders[2]).unwrap();
-        let hosts = folders.each_ref().map(|folder| folder.join("host-0"));
-        hosts.iter().for_each(|host| fs::create_dir(host).unwrap());
+        let group = place.join(name());
+        let locked = make_locked(&group).unwrap();
+        fs::create_dir(group.join("host-0")).unwrap();
         sweep(&place);
-        assert_eq!(there(), [true, true, true]);
-        drop((one, other));
-        sweep(&place);
-        assert_eq!(there(), [false, true, true]);
-        assert!(hosts[1].exists());
-        drop(copy);
-        sweep(&place);
-        assert_eq!(there(), [false, false, true]);
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_group_that_is_swept_before_it_is_locked_is_made_again() {
-        let place = std::env::temp_dir().join(format!("longhaul-locked-{}", std::process::id()));
-        let folder = place.join(name());
-        fs::create_dir_all(&folder).unwrap();
-        let sweeper = File::open(&folder).unwrap();
-        sweeper.try_lock().unwrap();
-        let swept = std::thread::spawn({
-            let folder = folder.clone();
-            move || {
-                std::thread::sleep(10 * PAUSE);
-                assert!(remove(&folder, Duration::ZERO));
-                drop(sweeper);
-            }
-        });
-        let locked = make_locked(&folder).unwrap();
-        swept.join().unwrap();
-        assert!(folder.exists() && File::open(&folder).unwrap().try_lock().is_err());
+        assert!(group.join("host-0").exists());
         drop(locked);
+        sweep(&place);
+        assert!(!group.exists());
         fs::remove_dir_all(place).unwrap();
     }
 }
