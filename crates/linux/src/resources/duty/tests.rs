@@ -131,7 +131,11 @@ fn who_sleeps_and_who_was_stopped_is_left_alone() {
     let mut controller = Controller::new(&[share], 2).unwrap();
     let mut held = 0;
     let asleep = used_ns(&[sleeper]);
-    for _ in 0..300 {
+    // On a busy machine the spinner may not have had its share for many turns, and need not stop.
+    for turn in 0..3_000 {
+        if turn >= 300 && held > 50 {
+            break;
+        }
         let next_ns = controller.turn();
         held += i32::from(state(spinner) == Some('T'));
         assert_eq!(
