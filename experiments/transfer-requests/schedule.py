@@ -13,8 +13,7 @@ refused. Requests that could fill the link follow one another.
 
 The plan knows nothing of headers, slow start and losses, which CAPACITY leaves room for.
 
-Machines do not start at one instant: a transfer begins within a round trip of its planned start, at random. Two
-that begin at the same nanosecond would meet at the link in lockstep, and one would lose the packets of both.
+Machines do not start at one instant: a transfer begins within a round trip of its planned start, at random.
 """
 
 import csv
