@@ -108,6 +108,8 @@ def main():
     places = ["none", *(f"{rate} %\n{where}" for rate in ("0.1", "0.5") for where in ("all links", "one, a", "one, b", "one, c"))]
     losses = chart.Panel("Loss in bursts of five (Figure 11)", "packets lost, and on which of the four links", goodput, categories=places)
     carried = {name: transfer(found[f"loss-{name}"]) for name in LOSSES}
+    missing = [name for name, rate in carried.items() if rate is None]
+    run_data.claim(findings.changed(run) or not missing, f"files that did not arrive whole: {missing}")
     losses.columns("1 GB in four parts", [(at, carried[name]) for at, name in enumerate(LOSSES) if carried[name]], 0)
     losses.dots("the four flows' own rates", [(at, got[f"loss-{name}"]) for at, name in enumerate(LOSSES)], 1, hollow=True)
     loads = [(0, "none"), *((mean, chart.rate(mean * 1e6)) for mean in CROSS)]

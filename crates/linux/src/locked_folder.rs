@@ -4,14 +4,16 @@
 //! the kernel releases the lock with the last of them, however they end. So any other process can tell
 //! whether the folder is in use, even where the owner is in another PID namespace, as in containers that
 //! share the machine's folders; process numbers would mean nothing there, and are reused. Between making a
-//! folder and locking it, another process may remove it, so [`make`] then makes it again.
+//! folder and locking it, another process may remove it, so [`make`] then makes it again, and [`sweep`] removes
+//! only the very folder that it has locked.
 //!
 //! Folders may lie in a place where everybody writes, such as `/tmp`. Only folders of the caller's own user
 //! are swept or used, and no link is followed.
 //!
 //! Left out: file systems without locks. Folders there are used unlocked, and never swept.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -61,22 +63,38 @@ pub(crate) fn make_unlocked(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Calls `remove` for each of our folders in `place` whose name begins with `prefix` and whose processes
+/// Calls `remove` for each of our folders in `place` that has a [`name`] with `prefix` and whose processes
 /// have died.
 pub fn sweep(place: &Path, prefix: &str, remove: impl Fn(&Path)) {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries {
-        let name = entry.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with(prefix)) {
+        if !is_made_name(&entry.file_name(), prefix) {
             continue;
         }
-        let Ok(file) = open_own(&entry.path()) else {
+        let folder = entry.path();
+        let Ok(file) = open_own(&folder) else {
             continue;
         };
-        if file.try_lock().is_ok() {
-            remove(&entry.path());
+        // Since it was opened, another process may have swept it and its owner may have made it again.
+        if file.try_lock().is_ok() && is_at(&file, &folder) {
+            remove(&folder);
         }
     }
+}
+
+/// Whether a name has the form of those that [`name`] makes: a user's own folder may begin with the same
+/// words.
+fn is_made_name(name: &OsStr, prefix: &str) -> bool {
+    let numbers = name.to_str().and_then(|name| name.strip_prefix(prefix));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|numbers| numbers.split('-').all(is_number))
+}
+
+/// Whether an open folder is the one that has this name now.
+fn is_at(file: &File, folder: &Path) -> bool {
+    let id = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let (opened, named) = (file.metadata().map(id), folder.symlink_metadata().map(id));
+    opened.is_ok_and(|opened| named.is_ok_and(|named| opened == named))
 }
 
 /// Opens a folder that is the caller's own, not a link to one and nothing else.
@@ -128,10 +146,24 @@ mod tests {
         sweep(place, PREFIX, |folder| fs::remove_dir_all(folder).unwrap());
     }
 
+    /// Sweeps until a folder is gone: what another test has just forked has a copy of its lock until it
+    /// executes its program.
+    fn sweep_until_gone(place: &Path, folder: &Path) {
+        const ATTEMPTS: u32 = 2_000;
+        for _ in 0..ATTEMPTS {
+            sweep_all(place);
+            if !folder.exists() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("{} stays", folder.display());
+    }
+
     #[test]
     fn folders_that_nobody_has_locked_are_swept_and_others_stay() {
         let place = Scratch::new("sweep");
-        let names = [name(PREFIX), name(PREFIX), "longhaul-other".to_owned()];
+        let names = [name(PREFIX), name(PREFIX), format!("{PREFIX}2-results")];
         let folders = names.each_ref().map(|name| place.0.join(name));
         let there = || folders.each_ref().map(|folder| folder.exists());
         let [one, other] = [&folders[0], &folders[1]].map(|folder| make(folder).unwrap());
@@ -144,11 +176,11 @@ mod tests {
         sweep_all(&place.0);
         assert_eq!(there(), [true, true, true]);
         drop((one, other));
-        sweep_all(&place.0);
+        sweep_until_gone(&place.0, &folders[0]);
         assert_eq!(there(), [false, true, true]);
         assert!(folders[1].join("file").exists());
         drop(copy);
-        sweep_all(&place.0);
+        sweep_until_gone(&place.0, &folders[1]);
         assert_eq!(there(), [false, false, true]);
     }
 
@@ -158,7 +190,7 @@ mod tests {
         let target = place.0.join("target");
         fs::create_dir(&target).unwrap();
         let [link, file, foreign] =
-            ["link", "file", "foreign"].map(|name| place.0.join(format!("{PREFIX}{name}")));
+            ["1", "2", "3"].map(|number| place.0.join(format!("{PREFIX}{number}")));
         symlink(&target, &link).unwrap();
         fs::write(&file, "").unwrap();
         let mut others = vec![link, file];
@@ -195,5 +227,18 @@ mod tests {
         swept.join().unwrap();
         assert!(folder.exists() && File::open(&folder).unwrap().try_lock().is_err());
         drop(locked);
+    }
+
+    #[test]
+    fn a_folder_that_is_made_again_is_another_one() {
+        let place = Scratch::new("another");
+        let folder = place.0.join(name(PREFIX));
+        fs::create_dir(&folder).unwrap();
+        let file = open_own(&folder).unwrap();
+        assert!(is_at(&file, &folder));
+        fs::remove_dir(&folder).unwrap();
+        assert!(!is_at(&file, &folder));
+        fs::create_dir(&folder).unwrap();
+        assert!(!is_at(&file, &folder));
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use crate::clock::monotonic_ns;
 
 /// How long threads that have been waited for may take to be gone. They need only a CPU for some
-/// microseconds; on a busy machine, a virtual one above all, they may wait for it. A longer wait costs nothing but
-/// where a caller is wrong.
+/// microseconds; on a busy machine, a virtual one above all, they may wait for it. Only a caller that is wrong
+/// waits as long.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -200,12 +200,12 @@ impl Session<'_> {
 
     /// What work costs the threads of virtual runs.
     fn costs(&mut self) -> Result<CoreCosts, CalibrateError> {
-        let times = Tries {
+        let tries = Tries {
             count: self.scale.cost_tries,
             interrupt: self.bench.interrupt(),
         };
         let cpus = self.bench.cpus();
-        CoreCosts::measure(times, cpus, &mut |what| self.next(what))
+        CoreCosts::measure(tries, cpus, &mut |what| self.next(what))
     }
 
     fn run(&mut self, text: &str) -> Result<Trial, CalibrateError> {
