@@ -133,7 +133,7 @@ function whatWasSlow(context: Context): HTMLElement {
   if (verdict?.by_cause?.["overload"]) items.push(`Overload made ${of(verdict.by_cause["overload"], "packet")} late`);
   const starved = verdict?.starved_hosts ?? [];
   if (starved.length) items.push(`Hosts starved of CPU time: ${starved.slice(0, 5).join(", ")}`);
-  const lead = busy.length || waits.length ? "Packets waited here:" : items.length ? "No long waits in queues, but:" : "Nothing stands out.";
+  const lead = busy.length || waits.length ? "Packets waited here:" : items.length ? "Of note:" : "Nothing stands out.";
   return card("What was slow?", "plain", lead, items.slice(0, 5), ["all pipes", () => context.go("pipes")]);
 }
 

@@ -1,13 +1,13 @@
 //! Virtual runs and their comparison, through the binary: nothing here needs namespaces.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 #[path = "common/scratch.rs"]
 mod scratch;
-use scratch::{SMALL, Scratch, text};
+use scratch::{SMALL, Scratch, kill, text, wait_for};
 
 impl Scratch {
     /// Runs an experiment, and gives the summary.
@@ -225,4 +225,39 @@ fn an_interrupted_run_keeps_what_it_has() {
     );
     assert!(summary["packets"]["delivered"].as_u64().unwrap() > 1000);
     assert!(Path::new(&out).join("report.html").exists());
+}
+
+/// A terminal that closes sends SIGHUP; nohup(1) ignores it.
+#[test]
+fn a_closed_terminal_ends_a_run_but_not_under_nohup() {
+    for (starter, ended_by) in [("env", 1), ("nohup", 15)] {
+        let scratch = Scratch::new(starter);
+        let text = SMALL
+            .replace("30 s", "800000 h")
+            .replace("bytes: 500 kB, ", "");
+        let file = scratch.write("endless.yaml", &text);
+        let mut run = Command::new(starter)
+            .arg(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["run", &file, "--quiet", "--out", "run"])
+            .current_dir(&scratch.0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let socket = scratch.0.join("run/control.sock");
+        wait_for("the run to get going", || socket.exists().then_some(()));
+        kill("HUP", run.id());
+        if ended_by == 15 {
+            kill("TERM", run.id());
+        }
+        run.wait().unwrap();
+        let summary = std::fs::read(scratch.0.join("run/summary.json")).unwrap();
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        let error = summary["error"].as_str().unwrap();
+        assert!(
+            error.contains(&format!("signal {ended_by}")),
+            "{starter}: {error}"
+        );
+    }
 }

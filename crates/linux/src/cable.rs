@@ -105,7 +105,7 @@ impl PlainCable {
             .ok_or(SandboxError::Died)?;
         laid.map_err(SandboxError::Setup)?;
         let second = fds.pop().ok_or(SandboxError::Died)?;
-        let (pid, channel) = child.keep();
+        let (pid, channel) = child.into_parts();
         Ok(Self {
             ends: [first, second],
             pid,
@@ -158,7 +158,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn keep(mut self) -> (i32, Option<Channel>) {
+    fn into_parts(mut self) -> (i32, Option<Channel>) {
         (std::mem::replace(&mut self.pid, 0), self.channel.take())
     }
 }

@@ -10,7 +10,8 @@
 //! Folders may lie in a place where everybody writes, such as `/tmp`. Only folders of the caller's own user
 //! are swept or used, and no link is followed.
 //!
-//! Left out: file systems without locks. Folders there are used unlocked, and never swept.
+//! Left out: file systems without locks, where folders are used unlocked and never swept, and those that give files
+//! another owner (NFS with `root_squash`), where [`make`] fails.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};

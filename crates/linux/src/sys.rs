@@ -168,6 +168,16 @@ fn dispose(signals: &[i32], disposition: Disposition) {
     }
 }
 
+/// Whether this process ignores a signal.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero action is a valid one, and only read into.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Blocks `signals` in this thread and returns a descriptor that delivers them instead.
 pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
     let set = signal_set(signals);

@@ -143,9 +143,14 @@ fn sleep_until(timeout_ns: u64, fds: [BorrowedFd<'_>; 2]) -> io::Result<[bool; 2
     }
 }
 
-/// Blocks the signals that end a run and returns a descriptor that delivers them instead.
+/// Blocks the signals that end a run and returns a descriptor that delivers them instead. Left out is SIGHUP
+/// where it is ignored, as under nohup(1): a descriptor delivers what is blocked, ignored or not.
 pub fn termination_signals() -> io::Result<OwnedFd> {
-    sys::signalfd(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    if sys::is_ignored(libc::SIGHUP) {
+        sys::signalfd(&[libc::SIGINT, libc::SIGTERM])
+    } else {
+        sys::signalfd(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    }
 }
 
 /// The signal that has arrived at a descriptor of [`termination_signals`], if any.

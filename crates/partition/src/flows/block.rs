@@ -203,15 +203,15 @@ impl<'a> Pass<'a> {
             let known = self.flows.sample.unwrap_or((0, 0));
             self.flows.sample = Some((known.0 + sample.len(), known.1 + all.len()));
         }
-        let few = matches!(sampled, Sampled::For(_));
-        if few {
+        let is_extrapolated = matches!(sampled, Sampled::For(_));
+        if is_extrapolated {
             self.sampled_pairs.resize(self.used.len(), 0.0);
             std::mem::swap(&mut self.flows.pipes, &mut self.sampled_pairs);
         }
         for &destination in &sample {
             self.destination(destination, &sources, scales, along, ends.as_mut());
         }
-        if few {
+        if is_extrapolated {
             std::mem::swap(&mut self.flows.pipes, &mut self.sampled_pairs);
         }
         if sample.len() < all.len() {
