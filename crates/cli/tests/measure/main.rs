@@ -35,7 +35,7 @@ topology:
   links:
     - { ends: [a, g], rate: 100 Mbit/s, delay: 2 ms }
     - { ends: [g, h], rate: 10 Mbit/s, delay: 10 ms, queue: { codel: { target: 2 ms } }, loss: 0.5 % }
-    - { ends: [h, b], rate: 100 Mbit/s, delay: 3 ms, queue: 20 packets, duplicate: 0.3 % }
+    - { ends: [h, b], rate: 100 Mbit/s, delay: 3 ms, queue: 6 packets, duplicate: 0.3 % }
 traffic:
   bulk: { from: a, to: b, bytes: 2 MB }
   cross: { from: a0, to: b1, model: udp, rate: 500 kbit/s, gaps: poisson, bytes: 300 kB }
