@@ -245,8 +245,11 @@ fn a_closed_terminal_ends_a_run_but_not_under_nohup() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let socket = scratch.0.join("run/control.sock");
-        wait_for("the run to get going", || socket.exists().then_some(()));
+        let out = scratch.path("run");
+        wait_for("the run to answer", || {
+            let top = scratch.longhaul(&["top", "--run", &out, "--once", "--json"]);
+            top.status.success().then_some(())
+        });
         kill("HUP", run.id());
         if ended_by == 15 {
             kill("TERM", run.id());
