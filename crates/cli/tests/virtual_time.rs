@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[path = "common/scratch.rs"]
 mod scratch;
-use scratch::{SMALL, Scratch, kill, text, wait_for};
+use scratch::{SMALL, Scratch, UnderWay, kill, text, wait_for};
 
 impl Scratch {
     /// Runs an experiment, and gives the summary.
@@ -236,7 +236,7 @@ fn a_closed_terminal_ends_a_run_but_not_under_nohup() {
             .replace("30 s", "800000 h")
             .replace("bytes: 500 kB, ", "");
         let file = scratch.write("endless.yaml", &text);
-        let mut run = Command::new(starter)
+        let run = Command::new(starter)
             .arg(env!("CARGO_BIN_EXE_longhaul"))
             .args(["run", &file, "--quiet", "--out", "run"])
             .current_dir(&scratch.0)
@@ -245,16 +245,18 @@ fn a_closed_terminal_ends_a_run_but_not_under_nohup() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        let (pid, run) = (run.id(), UnderWay::of(run));
         let out = scratch.path("run");
         wait_for("the run to answer", || {
             let top = scratch.longhaul(&["top", "--run", &out, "--once", "--json"]);
             top.status.success().then_some(())
         });
-        kill("HUP", run.id());
-        if ended_by == 15 {
-            kill("TERM", run.id());
+        if ended_by == 1 {
+            run.end("HUP");
+        } else {
+            kill("HUP", pid);
+            run.end("TERM");
         }
-        run.wait().unwrap();
         let summary = std::fs::read(scratch.0.join("run/summary.json")).unwrap();
         let summary: Value = serde_json::from_slice(&summary).unwrap();
         let error = summary["error"].as_str().unwrap();

@@ -71,8 +71,7 @@ impl Scratch {
         let file = self.write("endless.yaml", &text.replace("bytes: 500 kB, ", ""));
         let mut command = self.command(&["run", &file, "--json", "--quiet", "--out", out]);
         let command = command.args(more).stdout(Stdio::piped());
-        let child = Some(command.stderr(Stdio::piped()).spawn().unwrap());
-        let run = UnderWay { child };
+        let run = UnderWay::of(command.stderr(Stdio::piped()).spawn().unwrap());
         wait_for("the run to get going", || {
             let top = self.longhaul(&["top", "--run", out, "--once", "--json"]);
             let top: serde_json::Value = serde_json::from_slice(&top.stdout).ok()?;
@@ -94,6 +93,10 @@ pub(crate) struct UnderWay {
 }
 
 impl UnderWay {
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child: Some(child) }
+    }
+
     /// Ends it by a signal.
     pub(crate) fn end(mut self, signal: &str) -> Output {
         let child = self.child.take().unwrap();
